@@ -120,14 +120,17 @@ impl Writer {
             let body: Value = serde_json::from_str(&release.json).unwrap_or_default();
             outcomes.push(outcome(Act::Release, self.merge(application, &body).await));
         }
+        // The release is based on the same version.
+        let version = delete.version.as_deref().filter(|_| delete.release.is_none());
         if outcomes.iter().all(|outcome| outcome.ended == Ended::Written) {
-            outcomes.push(outcome(Act::Delete, self.request_deletion(delete).await));
+            outcomes.push(outcome(Act::Delete, self.request_deletion(delete, version).await));
         }
         outcomes
     }
 
-    async fn request_deletion(&self, delete: &Delete) -> Ended {
-        let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version: None };
+    async fn request_deletion(&self, delete: &Delete, version: Option<&str>) -> Ended {
+        let resource_version = version.map(str::to_owned);
+        let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.api.delete(&delete.name, &params).await {
             Ok(answer) => {

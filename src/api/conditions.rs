@@ -23,6 +23,8 @@ pub mod application_set {
     pub mod reason {
         /// A generator finds nothing where it found something.
         pub const GENERATOR_FOUND_NOTHING: &str = "GeneratorFoundNothing";
+        /// What another set generates is not known.
+        pub const OTHER_SET_UNKNOWN: &str = "OtherApplicationSetUnknown";
         /// Parameters were generated.
         pub const PARAMETERS_GENERATED: &str = "ParametersGenerated";
         /// The error is described in `ErrorOccurred`.

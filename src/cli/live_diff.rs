@@ -12,13 +12,14 @@ use super::generate;
 use super::other_sets::OtherSets;
 use super::output::some_of;
 use crate::api::{Cluster, Raw};
+use crate::decide::application_set::emptied::{self, Doubts};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::others::{self, Other};
+use crate::decide::application_set::stored::Set;
 use crate::decide::application_set::{
     self, Gate, Identity, Owner, Snapshot, WritePlan, patch, stored,
 };
-use crate::desired::inputs::Reads;
 use crate::desired::{Generation, name_of};
 use crate::settings::ApplicationSetSettings;
 
@@ -157,7 +158,7 @@ pub(super) fn generated(
     for (application, origin) in generation.applications.iter().zip(&generation.origins) {
         collector.add(application.clone(), origin);
     }
-    collector.finish(set, rules, Reads::default(), None)
+    collector.finish(set, rules, generation.reads.clone(), None)
 }
 
 /// Compares generated Applications with those in the namespace of their set, as the
@@ -184,7 +185,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         Existing::read(live, wanted.as_ref(), &compared_by)
     };
     let observed: Vec<Existing> = seen.existing.iter().map(read).collect();
-    let plan = application_set::plan(&Snapshot {
+    let mut plan = application_set::plan(&Snapshot {
         set: &id,
         generated: &generated.applications,
         invalid: &refused,
@@ -204,8 +205,21 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     );
     let names: Vec<String> =
         generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
+    let has_left = others::left(&observed, &generated.applications).next().is_some();
+    let held = seen.stored.filter(|_| matches!(gate, Gate::Open)).and_then(|stored| {
+        let doubts = Doubts { has_left, failed: &[] };
+        emptied::hold(&Set::read(stored), &generated, &rules, doubts, &mut plan).held
+    });
     let after = after(&plan, seen.existing);
+    let awaiting: Vec<String> = match (&held, &plan.held) {
+        (Some(_), Some(waiting)) => waiting.applications.clone(),
+        _ => Vec::new(),
+    };
     let mut changes = changes(plan, gate, names, &refused);
+    for (name, held) in awaiting.into_iter().zip(std::iter::repeat(&held)) {
+        let message = held.as_ref().map(|held| held.message.clone()).unwrap_or_default();
+        changes.insert(name, (Change::Wait, message, Vec::new()));
+    }
     let deletes = generated.policy.deletes();
     owners(&mut changes, &observed, &generated, seen.others, deletes);
     describe(changes, &set, seen.existing, after)
@@ -277,7 +291,7 @@ fn owners(
     others: &[Other],
     deletes: bool,
 ) {
-    for (name, taker) in others::left(observed, &generated.applications, others, deletes) {
+    for (name, taker) in others::given(observed, &generated.applications, others, deletes) {
         let message = format!(
             "ApplicationSet {taker} generates it and becomes its owner; its resources are not touched"
         );

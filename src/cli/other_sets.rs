@@ -65,7 +65,8 @@ impl<'a> OtherSets<'a> {
         for (other, set) in sets.into_iter().filter(|(other, _)| other != name) {
             let uid = uids.remove(&other).unwrap_or_default();
             let generated = self.generated(namespace, &other, &set, facts).await;
-            others.push(Other { name: other.into(), uid: uid.into(), generated });
+            let (name, uid) = (other.into(), uid.into());
+            others.push(Other { name, uid, generated, failing_since: None });
         }
         Ok(others)
     }

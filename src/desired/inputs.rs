@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
 use super::generators::path_pattern::{Globbing, PathPattern, Selection};
 use crate::api::cluster::ClusterSecret;
 
@@ -136,12 +139,15 @@ pub struct Reads {
     pub git: BTreeSet<GitRequest>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
-    /// Whether each generator found something, by its path; of one inside of a matrix, any
-    /// of its evaluations.
+    /// Whether each generator found something, by its path; of one inside of a matrix that
+    /// contains parameters of the other one, by evaluation.
     pub found: BTreeMap<String, bool>,
     /// What was ignored, with the field; at most 20.
     pub warnings: BTreeSet<String>,
 }
+
+/// Most evaluations of one generator that are told apart.
+const MAX_EVALUATIONS: usize = 64;
 
 /// Most warnings of one generation.
 const MAX_WARNINGS: usize = 20;
@@ -151,6 +157,22 @@ impl Reads {
     pub fn warn(&mut self, warning: String) {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.insert(warning);
+        }
+    }
+
+    /// The path of one evaluation of a generator with these interpolated fields:
+    /// `envs/prod/*` may be empty while `envs/dev/*` is not. Beyond [`MAX_EVALUATIONS`], all
+    /// others count as one.
+    pub fn evaluation(&self, path: String, fields: &Value) -> String {
+        let hash = Sha256::digest(fields.to_string());
+        let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let one = format!("{path}[{hash}]");
+        let prefix = format!("{path}[");
+        let known = self.found.range(prefix.clone()..);
+        let known = known.take_while(|(other, _)| other.starts_with(&prefix)).count();
+        match known < MAX_EVALUATIONS || self.found.contains_key(&one) {
+            true => one,
+            false => path,
         }
     }
 

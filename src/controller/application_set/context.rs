@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::log::Logged;
@@ -10,11 +11,13 @@ use super::namespaces::Namespaces;
 use super::{Memory, Request};
 use crate::act::events::Events;
 use crate::api::ObjectKey;
+use crate::api::cluster::ClusterSecret;
 use crate::controller::context::Core;
 use crate::controller::runtime::{Queue, Slots};
 use crate::decide::application_set;
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::others::Other;
+use crate::decide::application_set::stored;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 
@@ -28,6 +31,33 @@ pub struct Claim {
     /// Whether it waits for others: one of its Applications is owned by another object, or is
     /// to be deleted unless another set generates it.
     pub waits: bool,
+    /// What it was generated from, besides the spec.
+    pub read: Read,
+}
+
+/// What a set was generated from, besides its spec.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// The cluster Secrets; `None` when they were not used.
+    pub clusters: Option<Arc<[ClusterSecret]>>,
+    /// The repositories, and when they were read; `None` when none was.
+    pub repositories: Option<(BTreeSet<String>, Timestamp)>,
+}
+
+impl Read {
+    /// Whether the clusters are those that another set sees now.
+    fn has_clusters_of(&self, current: &Self) -> bool {
+        self.clusters.is_none() || self.clusters == current.clusters
+    }
+
+    /// Whether no repository was read before another set read it.
+    fn has_repositories_of(&self, current: &Self) -> bool {
+        let (Some((own, at)), Some((others, needed))) = (&self.repositories, &current.repositories)
+        else {
+            return true;
+        };
+        at >= needed || own.is_disjoint(others)
+    }
 }
 
 /// The state that all reconciles share.
@@ -45,6 +75,8 @@ pub struct Context {
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
     /// What each ApplicationSet generates: an Application of one may become that of another.
     pub claims: Mutex<BTreeMap<ObjectKey, Claim>>,
+    /// The ApplicationSets whose repositories are read again, for others that wait.
+    pub asked_to_read: Mutex<BTreeSet<ObjectKey>>,
     /// The queue of reconciles.
     pub(super) queue: Arc<Queue<Request>>,
     /// What was logged about each ApplicationSet.
@@ -87,7 +119,8 @@ impl Context {
         self.logged.lock().remove(key);
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
-        self.claims.lock().remove(key);
+        self.asked_to_read.lock().remove(key);
+        self.disclaim(key);
     }
 
     /// Records what an ApplicationSet generates, and reconciles those that wait for an
@@ -95,11 +128,30 @@ impl Context {
     pub fn claim(&self, key: &ObjectKey, claim: Claim) {
         let mut claims = self.claims.lock();
         let old = claims.insert(key.clone(), claim.clone());
-        if old.is_some_and(|old| Arc::ptr_eq(&old.generated, &claim.generated)) {
-            return;
+        let is_same =
+            |old: Claim| Arc::ptr_eq(&old.generated, &claim.generated) && old.read == claim.read;
+        if !old.is_some_and(is_same) {
+            self.wake_waiting(&claims, key);
         }
-        let waiting = in_namespace(&claims, key).filter(|(_, other)| other.waits);
+    }
+
+    /// Removes what an ApplicationSet generates, as it takes nothing over any more.
+    pub fn disclaim(&self, key: &ObjectKey) {
+        let mut claims = self.claims.lock();
+        if claims.remove(key).is_some() {
+            self.wake_waiting(&claims, key);
+        }
+    }
+
+    fn wake_waiting(&self, claims: &BTreeMap<ObjectKey, Claim>, key: &ObjectKey) {
+        let waiting = in_namespace(claims, key).filter(|(_, other)| other.waits);
         waiting.for_each(|(other, _)| self.queue.enqueue(other, Request(true)));
+    }
+
+    /// Whether another ApplicationSet needs to know what this one generates from its
+    /// repositories now; asked once.
+    pub fn is_asked_to_read(&self, key: &ObjectKey) -> bool {
+        self.asked_to_read.lock().remove(key)
     }
 
     /// The ApplicationSets that generate an Application, besides its owner.
@@ -113,7 +165,9 @@ impl Context {
     }
 
     /// The other ApplicationSets of the namespace, apart from those that are being deleted.
-    pub fn others(&self, key: &ObjectKey) -> Vec<Other> {
+    /// `current` is what the one that waits has read: what was generated from older inputs
+    /// is not known, and its repositories are read again.
+    pub fn others(&self, key: &ObjectKey, current: Option<&Read>) -> Vec<Other> {
         let sets = self.core.control_plane.sets.in_namespace(&key.namespace);
         let claims = self.claims.lock();
         let other = |(name, object): (String, crate::watch::object::Object)| {
@@ -121,13 +175,23 @@ impl Context {
             if name == key.name || !set["metadata"]["deletionTimestamp"].is_null() {
                 return None;
             }
-            let claim = claims.get(&ObjectKey::new(&key.namespace, &name));
+            let other = ObjectKey::new(&key.namespace, &name);
             let is_current = |claim: &&Claim| {
                 claim.uid == object.uid()
                     && set["metadata"]["generation"].as_i64() == Some(claim.generated.generation)
             };
-            let generated = claim.filter(is_current).map(|claim| Arc::clone(&claim.generated));
-            Some(Other { name: name.into(), uid: object.uid().into(), generated })
+            let claim = claims.get(&other).filter(is_current);
+            let is_read = |claim: &&Claim| {
+                let Some(current) = current else { return true };
+                let has_repositories = claim.read.has_repositories_of(current);
+                if !has_repositories && self.asked_to_read.lock().insert(other.clone()) {
+                    self.queue.enqueue(&other, Request(true));
+                }
+                has_repositories && claim.read.has_clusters_of(current)
+            };
+            let generated = claim.filter(is_read).map(|claim| Arc::clone(&claim.generated));
+            let failing_since = stored::failing_since(&set);
+            Some(Other { name: name.into(), uid: object.uid().into(), generated, failing_since })
         };
         sets.into_iter().filter_map(other).collect()
     }

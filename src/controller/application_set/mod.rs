@@ -98,6 +98,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
         memory: Mutex::default(),
         changed: Mutex::default(),
         claims: Mutex::default(),
+        asked_to_read: Mutex::default(),
         queue: Arc::clone(&queue),
         logged: Mutex::default(),
         namespaces: namespaces::Namespaces::default(),

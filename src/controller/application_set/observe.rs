@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::context::{Claim, Context};
+use super::context::{Claim, Context, Read};
 use super::repositories::Answers;
 use crate::api::cluster::ClusterSecret;
 use crate::api::{AppProject, AppProjectSpec, ObjectKey};
@@ -19,7 +19,7 @@ use crate::decide::app_state::{project, unsupported};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
-use crate::decide::application_set::others::{Moves, Other};
+use crate::decide::application_set::others::{self, Moves, Other, Releases};
 use crate::decide::application_set::reconcile::{self, Snapshot};
 use crate::decide::application_set::report::Reported;
 use crate::decide::application_set::stored::{Set, Status};
@@ -70,8 +70,8 @@ pub struct Memory {
     pub would: BTreeSet<String>,
     /// The other ApplicationSets, while an Application may change its owner.
     others: Vec<Other>,
-    /// Since when there are Applications to delete.
-    deletes_since: Option<Timestamp>,
+    /// Since when it owns Applications that it does not generate.
+    releases: Releases,
     /// When the last reconcile ended, and how long the decision took.
     pub last: Option<(tokio::time::Instant, std::time::Duration)>,
 }
@@ -154,7 +154,8 @@ impl Memory {
         self.set = Some(Arc::clone(&set));
         let moved = self.surroundings.observe(context);
         if may_read.again && !set.is_deleting {
-            self.check_answers(&set, now)?;
+            let is_asked = context.is_asked_to_read(&object.key());
+            self.check_answers(&set, is_asked, now)?;
         }
         // A refresh that was put off after an error must not end without a read.
         let is_put_off = set.is_refreshing && self.has_failed();
@@ -171,6 +172,7 @@ impl Memory {
             return Err(Unread { requests, freshness: Freshness::NOW });
         }
         if set.is_deleting {
+            context.disclaim(&object.key());
             self.observe_leaving(&set, &generated, context);
             return Ok(());
         }
@@ -197,17 +199,25 @@ impl Memory {
         now: Timestamp,
     ) {
         let moves = Moves::of(&self.existing, &generated.applications);
+        let left = others::left(&self.existing, &generated.applications);
+        self.releases.update(generated.generation, left, now);
         let (key, waits) = (object.key(), moves.any());
-        self.deletes_since = moves.leaves.then(|| self.deletes_since.unwrap_or(now));
+        let read = Read {
+            clusters: self.generated_from.clusters.clone(),
+            repositories: self.answers.repositories(),
+        };
         // First, so that no change of the others is missed.
         let (uid, generated) = (object.uid().to_owned(), Arc::clone(generated));
-        context.claim(&key, Claim { uid, generated, waits });
-        self.others = if waits { context.others(&key) } else { Vec::new() };
+        context.claim(&key, Claim { uid, generated, waits, read: read.clone() });
+        let current = Read { clusters: Some(Arc::clone(&self.surroundings.clusters)), ..read };
+        let current = moves.leaves.then_some(&current);
+        self.others = if waits { context.others(&key, current) } else { Vec::new() };
     }
 
     /// Whether repositories are read again: at their interval, after a failure, when a user
-    /// asks for it (AS-097), and when credentials have changed after a failure.
-    fn check_answers(&self, set: &Set, now: Timestamp) -> Result<(), Unread> {
+    /// asks for it (AS-097), when credentials have changed after a failure, and when another
+    /// set needs to know what this one generates.
+    fn check_answers(&self, set: &Set, is_needed: bool, now: Timestamp) -> Result<(), Unread> {
         let requests = self.answers.requests();
         let is_due = self.read_at().is_some_and(|at| at <= now);
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
@@ -215,10 +225,10 @@ impl Memory {
         let is_early = self.answers.due_at(REFRESH_PAUSE).is_some_and(|at| at > now);
         let is_asked = set.is_refreshing && !(self.has_failed() && is_early);
         let is_admitted = self.answers.may_succeed(&self.surroundings.credentials);
-        if requests.is_empty() || !(is_due || is_asked || is_admitted) {
+        if requests.is_empty() || !(is_due || is_asked || is_admitted || is_needed) {
             return Ok(());
         }
-        let freshness = match is_asked || is_admitted {
+        let freshness = match is_asked || is_admitted || is_needed {
             true => Freshness::NOW,
             false => fresh(interval),
         };
@@ -433,7 +443,7 @@ impl Memory {
             generate_at: self.read_at(),
             refresh_failure: self.refresh_failure.as_deref(),
             others: &self.others,
-            deletes_since: self.deletes_since,
+            releases: &self.releases,
             now,
         })
     }

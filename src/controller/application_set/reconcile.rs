@@ -73,6 +73,10 @@ pub async fn reconcile(
         write_finalizers(&set, context, finalizers).await?;
         return Ok(Reconciled { next: decision.next, has_changed: true });
     }
+    if let Some(annotations) = &decision.annotations {
+        write_annotations(&set, context, annotations).await?;
+        return Ok(Reconciled { next: Next::Again, has_changed: true });
+    }
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
@@ -108,18 +112,6 @@ pub async fn reconcile(
         let (name, count) = (object.key().to_string(), decision.stuck.len());
         let first = format!("{} {}", first.name, first.why());
         return Err(Error::DeletionStuck { name, count, first });
-    }
-    if let Some(annotations) = &decision.annotations {
-        let patch = json!({ "metadata": { "annotations": annotations } });
-        patch_set(&set, context, patch).await?;
-        if decision.ends_refresh {
-            // It ends with the version that this has written.
-            return Ok(Reconciled {
-                next: Next::After(WaitFor::PostponedWrites, Duration::ZERO),
-                has_changed: true,
-            });
-        }
-        return Ok(Reconciled { next: recorded.next, has_changed: true });
     }
     if decision.ends_refresh {
         let next = end_refresh(&set, context, memory, recorded.next, now).await?;
@@ -363,6 +355,26 @@ async fn write_finalizers(
     let version = &set.version;
     let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
     patch_set(set, context, patch).await
+}
+
+/// Writes annotations of the ApplicationSet. That they are stored is checked, since the next
+/// reconcile would write them again.
+async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Result<(), Error> {
+    patch_set(set, context, json!({ "metadata": { "annotations": wanted } })).await?;
+    let newest = context.core.control_plane.sets.get(&key_of(set));
+    let stored = newest.map(|set| set.parse()["metadata"]["annotations"].take());
+    let lost =
+        wanted.as_object().into_iter().flatten().find(|(key, value)| {
+            stored.as_ref().is_some_and(|stored| stored[key.as_str()] != **value)
+        });
+    match lost {
+        None => Ok(()),
+        Some((key, _)) => {
+            let name = format!("{}/{}", set.id.namespace, set.id.name);
+            let reason = format!("the API server did not store the annotation {key} as written");
+            Err(Error::Patch { name, reason })
+        }
+    }
 }
 
 /// Removes the refresh annotation at the end of a reconcile (AS-148, AS-420). If that

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use crate::controller::credentials::{RepositorySecrets, Version};
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
+use crate::repository::RepositoryUrl;
 use crate::source::{self, Freshness, Repositories};
 
 /// Limit on the bytes of all answers of one ApplicationSet: they are kept in memory.
@@ -49,6 +50,12 @@ impl Answers {
     /// The requests that have an answer.
     pub fn requests(&self) -> BTreeSet<GitRequest> {
         self.known.keys().cloned().collect()
+    }
+
+    /// The repositories that were read, and when.
+    pub fn repositories(&self) -> Option<(BTreeSet<String>, Timestamp)> {
+        let places = self.known.keys().map(|request| RepositoryUrl::of(&request.repo_url).place());
+        Some((places.collect(), self.read_at?))
     }
 
     /// When to read again, after an interval.

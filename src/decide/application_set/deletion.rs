@@ -296,8 +296,12 @@ fn in_reverse(owned: &[Leaving], strategy: &Strategy, now: Timestamp) -> Reverse
     };
     let room = limit.saturating_sub(reverse.waits.len());
     let rest = group.iter().filter(|one| one.going.is_none()).take(room);
-    let delete =
-        |one: &&Leaving| Delete { name: one.name.clone(), uid: one.uid.clone(), release: None };
+    let delete = |one: &&Leaving| Delete {
+        name: one.name.clone(),
+        uid: one.uid.clone(),
+        version: None,
+        release: None,
+    };
     reverse.deletes = rest.map(delete).collect();
     reverse
 }

@@ -12,9 +12,16 @@
 //!   the generator, the Applications and the command that approves.
 //! - A generator that finds less than before, but something, deletes as in Argo
 //!   CD: a removed directory or cluster is an ordinary change.
+//! - Deletions are held as well while another set may be meant to take the
+//!   Applications over and cannot be generated ([`others`](super::others)).
 //! - A change of `spec.generators` is a person's word: nothing is held.
-//! - An approval is the hash of the names, so that it covers no others. It is
-//!   removed when it is used.
+//! - An approval is the hash of the names and UIDs, so that it covers no
+//!   others. It is removed when it is used, and when nothing is held.
+//! - What a generator found is stored before its Applications are created, and
+//!   kept as long as one of them is left: it is not forgotten because another
+//!   generator is emptied, a policy forbids the deletion, or a write fails.
+//! - The plain `clusters` generator yields the local cluster without any
+//!   Secret, so its Secrets count by themselves.
 //!
 //! What generators found is stored in an annotation of the set
 //! ([`FOUND`]), which every definition keeps, with
@@ -33,6 +40,8 @@ use super::stored::Set;
 use super::write_plan::{Delete, Held};
 use super::{Settings, WritePlan};
 use crate::api::annotations::{APPROVED_DELETIONS, FOUND, annotation};
+use crate::api::conditions::application_set::reason;
+use crate::decide::rollout::status::cut;
 
 /// What the generators of a spec found last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,11 +76,11 @@ impl Found {
     }
 }
 
-/// Deletions that are held because generators are emptied.
+/// Deletions that are held until a person approves them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emptied {
-    /// The paths of the generators.
-    pub generators: Vec<String>,
+pub struct HeldDeletions {
+    /// The condition's reason.
+    pub reason: &'static str,
     /// The condition's message.
     pub message: String,
 }
@@ -80,72 +89,156 @@ pub struct Emptied {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The deletions that are held.
-    pub held: Option<Emptied>,
-    /// The annotations of the set to write, as a merge patch of them.
+    pub held: Option<HeldDeletions>,
+    /// The annotations of the set to write before anything else, as a merge patch of them.
     pub annotations: Option<Value>,
-    /// Whether the deletions follow when the annotations are written.
-    pub is_approved: bool,
 }
 
-/// Removes the deletions from a plan that emptied generators ask for.
-pub(super) fn hold(
+/// What may hold deletions.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubts<'a> {
+    /// Whether the set owns Applications that it does not generate, whatever keeps them from
+    /// being deleted: while there are any, an emptied generator stays emptied.
+    pub has_left: bool,
+    /// The other sets that may be meant to take them over, and cannot be generated.
+    pub failed: &'a [&'a str],
+}
+
+/// Removes the deletions from a plan that emptied generators ask for, or that another set may
+/// be meant to prevent.
+pub fn hold(
     set: &Set,
     generated: &Generated,
     settings: &Settings,
+    doubts: Doubts<'_>,
     writes: &mut WritePlan,
 ) -> Outcome {
-    let reads = &generated.reads;
-    let is_observed = reads.clusters || !reads.git.is_empty();
-    if !settings.hold_deletions || !is_observed || generated.error.is_some() {
+    if !settings.hold_deletions || generated.error.is_some() {
         return Outcome::default();
     }
-    let found = Found::of(generated);
-    let is_stored = set.found.as_ref() == Some(&found);
-    let store = || (!is_stored).then(|| json!({ FOUND: found.text() }));
-    let emptied: Vec<String> = match &set.found {
-        Some(stored) if stored.of != found.of => Vec::new(),
-        stored => emptied(stored.as_ref(), &reads.found),
+    let reads = &generated.reads;
+    let is_observed = reads.clusters || !reads.git.is_empty();
+    let now = is_observed.then(|| Found::of(generated));
+    let emptied: Vec<String> = match (&set.found, &now) {
+        (_, None) => Vec::new(),
+        (Some(stored), Some(now)) if stored.of != now.of => Vec::new(),
+        (stored, Some(_)) => emptied(stored.as_ref(), &reads.found),
     };
-    if emptied.is_empty() {
-        return Outcome { annotations: store(), ..Outcome::default() };
+    if !doubts.has_left || (emptied.is_empty() && doubts.failed.is_empty()) {
+        let approved = set.approved_deletions.is_some();
+        return Outcome { annotations: annotations(set, now.as_ref(), approved), held: None };
     }
+    // What was found is kept until its Applications are gone, or their deletion is approved.
+    let kept = match (&set.found, &now) {
+        (Some(stored), Some(now)) if !emptied.is_empty() => {
+            let generators = stored.generators.union(&now.generators).cloned().collect();
+            annotations(set, Some(&Found { of: now.of.clone(), generators }), false)
+        }
+        (None, Some(_)) if !emptied.is_empty() => None,
+        (_, now) => annotations(set, now.as_ref(), false),
+    };
     if writes.deletes.is_empty() {
-        // Nothing was generated by it, unless deletions wait for something else.
-        let annotations = if writes.held.is_some() { None } else { store() };
-        return Outcome { annotations, ..Outcome::default() };
+        // They wait for something else, or the policy forbids it.
+        return Outcome { annotations: kept, held: None };
     }
     let hash = hash_of(&writes.deletes);
-    let names: Vec<String> =
-        std::mem::take(&mut writes.deletes).into_iter().map(|delete| delete.name).collect();
-    let held = Held { applications: names, until: "a person approves it".to_owned() };
     if set.approved_deletions.as_deref() == Some(&hash) {
-        writes.held = Some(Held { until: "the approval is recorded".to_owned(), ..held });
-        let annotations = json!({ FOUND: found.text(), APPROVED_DELETIONS: null });
-        return Outcome { annotations: Some(annotations), is_approved: true, held: None };
+        if emptied.is_empty() {
+            // The approval is removed when they are gone.
+            return Outcome { annotations: kept, held: None };
+        }
+        *writes = std::mem::take(writes).without_deletes("the approval is recorded");
+        let annotations = annotations(set, now.as_ref(), doubts.failed.is_empty());
+        return Outcome { annotations, held: None };
     }
-    let message = format!(
-        "{} found nothing where it found something, and spec.generators is unchanged; {held}; to delete them: \
-         kubectl -n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
-        emptied.join(", "),
-        set.id.namespace,
-        set.id.name,
-    );
-    writes.held = Some(held);
-    Outcome { held: Some(Emptied { generators: emptied, message }), ..Outcome::default() }
+    *writes = std::mem::take(writes).without_deletes("a person approves it");
+    let (reason, why) = match emptied.is_empty() {
+        false => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),
+        true => (reason::OTHER_SET_UNKNOWN, of_failed(doubts.failed)),
+    };
+    let message = message(set, &why, writes.held.as_ref(), &hash);
+    Outcome { held: Some(HeldDeletions { reason, message }), annotations: kept }
 }
 
-/// The generators that find nothing, and found something.
+/// The most generators or sets in a message, and the most characters of each.
+const NAMED: (usize, usize) = (2, 160);
+/// The most characters of the Applications in a message.
+const HELD_LIMIT: usize = 300;
+
+fn of_emptied(emptied: &[String]) -> String {
+    let named = named(emptied.iter().map(String::as_str), "generators");
+    format!("{named} found nothing where it found something, and spec.generators is unchanged")
+}
+
+fn of_failed(failed: &[&str]) -> String {
+    let named = named(failed.iter().copied(), "ApplicationSets");
+    format!(
+        "ApplicationSet {named} cannot be generated, and may be meant to take them over: its condition \
+         ErrorOccurred says what to mend"
+    )
+}
+
+fn named<'a>(all: impl ExactSizeIterator<Item = &'a str>, what: &str) -> String {
+    let more = match all.len().saturating_sub(NAMED.0) {
+        0 => String::new(),
+        more => format!(" and {more} more {what}"),
+    };
+    let shown: Vec<&str> = all.take(NAMED.0).map(|one| cut(one, NAMED.1)).collect();
+    format!("{}{more}", shown.join(", "))
+}
+
+/// The message of the condition. The command is at its end, and never cut off.
+fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
+    let held = held.map(Held::to_string).unwrap_or_default();
+    let other = match &set.approved_deletions {
+        Some(other) => format!("; {APPROVED_DELETIONS}={} is no approval of these", cut(other, 16)),
+        None => String::new(),
+    };
+    format!(
+        "{why}; {}{other}; to delete them: \
+         kubectl -n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
+        cut(&held, HELD_LIMIT),
+        set.id.namespace,
+        set.id.name,
+    )
+}
+
+/// The annotations of the set to write: what was found, and that an approval is used or not
+/// needed any more.
+fn annotations(set: &Set, found: Option<&Found>, ends_approval: bool) -> Option<Value> {
+    let mut annotations = serde_json::Map::new();
+    if let Some(found) = found
+        && set.found.as_ref() != Some(found)
+    {
+        annotations.insert(FOUND.to_owned(), found.text().into());
+    }
+    if ends_approval {
+        annotations.insert(APPROVED_DELETIONS.to_owned(), Value::Null);
+    }
+    (!annotations.is_empty()).then(|| annotations.into())
+}
+
+/// The generators that find nothing, and found something; of those inside of each other, the
+/// inner ones, which are the cause.
 fn emptied(stored: Option<&Found>, found: &BTreeMap<String, bool>) -> Vec<String> {
     let is_known = |place: &str| stored.is_none_or(|stored| stored.generators.contains(place));
     let empty = found.iter().filter(|(place, found)| !**found && is_known(place));
-    empty.map(|(place, _)| place.clone()).collect()
+    let empty: Vec<&String> = empty.map(|(place, _)| place).collect();
+    let is_around = |place: &str, other: &str| {
+        other.strip_prefix(place).is_some_and(|below| below.starts_with('.'))
+    };
+    let is_cause = |place: &&String| !empty.iter().any(|other| is_around(place, other));
+    empty.iter().copied().filter(is_cause).cloned().collect()
 }
 
-/// What an approval of these deletions has to be.
+/// What an approval of these deletions has to be: of their names, and of their UIDs, so that it
+/// is no approval of later Applications of the same names.
 fn hash_of(deletes: &[Delete]) -> String {
     let mut hash = Sha256::new();
     for delete in deletes {
         hash.update(delete.name.as_bytes());
+        hash.update(b" ");
+        hash.update(delete.uid.as_bytes());
         hash.update(b"\n");
     }
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()

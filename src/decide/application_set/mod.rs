@@ -189,10 +189,15 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
         }
     }
     plan.postponed = add_refreshes(snapshot, &mut bodies);
+    plan.guards = snapshot.existing.iter().filter_map(guard).collect();
+    let unwritten = plan.guards.iter().filter(|guard| !bodies.contains_key(&*guard.name));
+    let unwritten: Vec<Patch> = unwritten.cloned().collect();
     let patches = bodies.into_iter().map(|(name, body)| body.into_patch(name));
-    plan.patches = patches.filter(|patch| patch.json != "{}").collect();
+    plan.patches = patches.filter(|patch| patch.json != "{}").chain(unwritten).collect();
+    plan.patches.sort_by(|one, other| one.name.cmp(&other.name));
     let deletes = deletes(snapshot);
     if deletes.is_empty() {
+        plan.held = taken(snapshot);
         return plan;
     }
     match deletions_wait(snapshot, &plan, going) {
@@ -216,6 +221,18 @@ fn paired<'a>(
     })
 }
 
+/// The patch that only protects an Application. One that is invalid, or must not be written for
+/// another reason, is protected like the others.
+fn guard(existing: &Existing) -> Option<Patch> {
+    Some(Patch {
+        name: existing.name.to_string(),
+        json: existing.guard.as_ref()?.to_string(),
+        starts: false,
+        changes_spec: true,
+        only_records: false,
+    })
+}
+
 /// Whether an owned Application is no longer generated and stays, because the policy
 /// forbids its deletion: it is protected from garbage collection like the others.
 fn is_left(snapshot: &Snapshot<'_>, existing: &Existing) -> bool {
@@ -233,15 +250,28 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     if !snapshot.policy.deletes() {
         return Vec::new();
     }
-    let left = others::paired(snapshot.existing, snapshot.generated)
-        .filter(|(existing, is_wanted)| others::is_left(existing, *is_wanted))
-        .map(|(existing, _)| existing);
-    let deleted = left.filter(|existing| !others::is_taken(snapshot.others, existing));
-    let delete = |existing: &Existing| {
-        let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
-        Delete { name, uid, release: release(snapshot, existing) }
-    };
-    deleted.map(delete).collect()
+    let left = others::left(snapshot.existing, snapshot.generated);
+    left.filter(|existing| others::taker(snapshot.others, existing).is_none())
+        .map(|existing| Delete {
+            name: existing.name.to_string(),
+            uid: existing.uid.to_string(),
+            version: Some(existing.version.to_string()),
+            release: release(snapshot, existing),
+        })
+        .collect()
+}
+
+/// The Applications that are no longer generated and that another set has still to take over.
+fn taken(snapshot: &Snapshot<'_>) -> Option<Held> {
+    let left = others::left(snapshot.existing, snapshot.generated);
+    let mut taken = left
+        .filter_map(|existing| Some((&existing.name, others::taker(snapshot.others, existing)?)));
+    let (first, taker) = taken.next()?;
+    let of_taker = taken.filter(|(_, other)| *other == taker).map(|(name, _)| name);
+    Some(Held {
+        applications: std::iter::once(first).chain(of_taker).map(ToString::to_string).collect(),
+        until: format!("ApplicationSet {taker} takes over what it generates"),
+    })
 }
 
 /// The removal of the finalizer for the resources, if their cluster is unknown

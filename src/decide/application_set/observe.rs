@@ -56,6 +56,9 @@ pub struct Existing {
     pub health: Option<(Box<str>, Option<Box<str>>)>,
     /// The resource that it waits for, as `group/Kind namespace/name`.
     pub blocking_resource: Option<Box<str>>,
+    /// The merge patch that protects it from garbage collection, if the policy forbids
+    /// deletion and it is not protected.
+    pub guard: Option<Box<str>>,
     /// How to take it over from the set that owns it.
     pub takeover: Option<Box<Takeover>>,
     /// The finalizer for its resources, if it has that and is no longer generated.
@@ -130,11 +133,15 @@ impl Existing {
             blocking_resource: blocking_resource::of(live)
                 .resource
                 .map(|resource| resource.key().to_string().into()),
+            guard: (owner == Owner::Set && !is_going && !rules.policy.deletes())
+                .then(|| owner::guard(live, rules.set, rules.policy))
+                .flatten()
+                .map(|guard| guard.to_string().into()),
             held: (wanted.is_none() && owner == Owner::Set && !is_going)
                 .then(|| HeldResources::read(live).map(Box::new))
                 .flatten(),
-            takeover: (wanted.is_some() && !is_going && rules.policy.updates())
-                .then(|| owner::takeover(live, rules.set).map(Box::new))
+            takeover: (wanted.is_some() && !is_going)
+                .then(|| owner::takeover(live, rules.set, rules.policy).map(Box::new))
                 .flatten(),
             owner,
         }

@@ -6,26 +6,40 @@
 //!   reference only, so that it is never without an owner and its objects are
 //!   not touched. Its spec follows with the next reconcile.
 //! - Sets are often changed together, and one of them may be created by the same
-//!   `kubectl apply`. So a deletion waits for [`PAUSE`], and until the current specs
-//!   of the other sets of the namespace are read, at most for [`LONGEST_PAUSE`].
+//!   `kubectl apply`. So a deletion waits for [`PAUSE`] since the set released the
+//!   Application, and until what the other sets of the namespace generate is
+//!   known, at most for [`LONGEST_PAUSE`].
+//! - What another set generates is known if its current spec was read, with the
+//!   clusters of now, and with repositories that were not read before those of
+//!   this set: one commit may move a directory from the one to the other.
+//! - A set that cannot be generated may be the one that takes it over, if its
+//!   error is not much older than the release. Then the deletion waits for a
+//!   person: to mend that set, or to approve ([`emptied`](super::emptied)).
 //!
-//! A set that is being deleted, or whose generators fail, takes and gives nothing; one whose
-//! policy forbids deletions keeps its Applications, and one whose policy forbids updates takes
-//! none.
+//! A set that is being deleted takes and gives nothing, and one whose policy forbids
+//! deletions keeps its Applications. The policy of the one that takes over does not
+//! matter: the change of the owner is no change of the Application, and the other
+//! set would delete it instead.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
+use super::write_plan::Delete;
 
 /// How long a deletion waits for another set to generate the Application: for the changes of
 /// one `kubectl apply`.
 pub const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
 /// How long it waits for another set to be read.
-pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
+pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(300);
+
+/// How much older than the release of an Application the error of a set may be to be a part
+/// of the same change.
+pub const SAME_CHANGE: SignedDuration = SignedDuration::from_secs(600);
 
 /// Another set of the namespace.
 #[derive(Clone, Debug)]
@@ -34,22 +48,62 @@ pub struct Other {
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// What its current spec generates; `None` while that is unknown.
+    /// What it generates; `None` while that is unknown.
     pub generated: Option<Arc<Generated>>,
+    /// Since when it has an error, as far as its status tells.
+    pub failing_since: Option<Timestamp>,
 }
 
 impl Other {
     fn readable(&self) -> Option<&Generated> {
-        self.generated.as_deref().filter(|made| made.error.is_none() && made.misspelt.is_empty())
+        self.generated.as_deref().filter(|made| made.error.is_none())
     }
 
     fn generates(&self, name: &str) -> bool {
-        self.readable().is_some_and(|made| made.policy.updates() && made.get(name).is_some())
+        self.readable().is_some_and(|made| made.get(name).is_some())
     }
 
     fn has_released(&self, uid: &str, name: &str) -> bool {
-        let would_delete = |made: &Generated| made.policy.deletes() && made.get(name).is_none();
-        *self.uid == *uid && self.readable().is_some_and(would_delete)
+        let is_released = |made: &Generated| {
+            made.policy.deletes() && made.misspelt.is_empty() && made.get(name).is_none()
+        };
+        *self.uid == *uid && self.readable().is_some_and(is_released)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.generated.as_ref().is_some_and(|made| made.error.is_some())
+    }
+}
+
+/// Since when a set owns Applications that it does not generate, as far as this controller
+/// knows. A change of its spec is a new release: others may be changed with it.
+#[derive(Clone, Debug, Default)]
+pub struct Releases {
+    generation: i64,
+    since: BTreeMap<Box<str>, Timestamp>,
+}
+
+impl Releases {
+    /// The releases of now: the Applications that are left, in name order.
+    pub fn update<'a>(
+        &mut self,
+        generation: i64,
+        left: impl Iterator<Item = &'a Existing>,
+        now: Timestamp,
+    ) {
+        let old = match self.generation == generation {
+            true => std::mem::take(&mut self.since),
+            false => BTreeMap::new(),
+        };
+        self.generation = generation;
+        let since = |name: &str| old.get(name).copied().unwrap_or(now);
+        self.since = left.map(|one| (one.name.clone(), since(&one.name))).collect();
+    }
+
+    /// The latest release of these Applications.
+    fn latest(&self, deletes: &[Delete], now: Timestamp) -> Timestamp {
+        let since = |delete: &Delete| self.since.get(&*delete.name).copied().unwrap_or(now);
+        deletes.iter().map(since).max().unwrap_or(now)
     }
 }
 
@@ -64,7 +118,7 @@ pub struct Takeover {
 
 /// The existing Applications by name, each with whether the set generates it; both lists are
 /// ordered by name.
-pub(super) fn paired<'a>(
+fn paired<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = (&'a Existing, bool)> {
@@ -77,7 +131,7 @@ pub(super) fn paired<'a>(
 }
 
 /// Whether the set owns an Application that it generates no longer.
-pub(super) fn is_left(existing: &Existing, is_wanted: bool) -> bool {
+fn is_left(existing: &Existing, is_wanted: bool) -> bool {
     existing.is_owned() && !is_wanted && !existing.is_going
 }
 
@@ -109,25 +163,31 @@ impl Moves {
     }
 }
 
+/// The owned Applications that are no longer generated and not being deleted yet.
+pub fn left<'a>(
+    existing: &'a [Existing],
+    generated: &'a [Wanted],
+) -> impl Iterator<Item = &'a Existing> {
+    paired(existing, generated)
+        .filter(|(existing, is_wanted)| is_left(existing, *is_wanted))
+        .map(|(existing, _)| existing)
+}
+
 /// The Applications that a set leaves to another one, with that one's name. `deletes`:
 /// whether the policy of the set permits deletions.
-pub fn left<'a>(
+pub fn given<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
     others: &'a [Other],
     deletes: bool,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let left = paired(existing, generated)
-        .filter(move |(one, is_wanted)| deletes && is_left(one, *is_wanted));
-    left.filter_map(|(existing, _)| {
-        let taker = others.iter().find(|other| other.generates(&existing.name))?;
-        Some((&*existing.name, &*taker.name))
-    })
+    let left = left(existing, generated).filter(move |_| deletes);
+    left.filter_map(|existing| Some((&*existing.name, taker(others, existing)?)))
 }
 
-/// Whether another set takes an Application over that this one generates no longer.
-pub(super) fn is_taken(others: &[Other], existing: &Existing) -> bool {
-    others.iter().any(|other| other.generates(&existing.name))
+/// The set that takes an Application over that this one generates no longer.
+pub(super) fn taker<'a>(others: &'a [Other], existing: &Existing) -> Option<&'a str> {
+    others.iter().find(|other| other.generates(&existing.name)).map(|other| &*other.name)
 }
 
 /// How to take an Application over that its owner generates no longer.
@@ -137,14 +197,48 @@ pub(super) fn takeover<'a>(others: &[Other], existing: &'a Existing) -> Option<&
     others.iter().any(is_released).then_some(takeover)
 }
 
-/// Until when deletions wait for other sets; `None` when they need not wait any more.
+/// A wait of deletions for other sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// When it ends at the latest.
+    pub at: Timestamp,
+    /// What is waited for, as the end of a sentence after "until".
+    pub until: String,
+}
+
+/// The wait of deletions for other sets; `None` when they need not wait any more.
 pub(super) fn wait(
     others: &[Other],
-    since: Option<Timestamp>,
+    releases: &Releases,
+    deletes: &[Delete],
     now: Timestamp,
-) -> Option<Timestamp> {
-    let is_unknown = others.iter().any(|other| other.generated.is_none());
-    let pause = if is_unknown { LONGEST_PAUSE } else { PAUSE };
-    let until = since.unwrap_or(now).checked_add(pause).ok()?;
-    (until > now).then_some(until)
+) -> Option<Wait> {
+    if deletes.is_empty() {
+        return None;
+    }
+    let unknown = others.iter().find(|other| other.generated.is_none());
+    let pause = if unknown.is_some() { LONGEST_PAUSE } else { PAUSE };
+    let at = releases.latest(deletes, now).checked_add(pause).ok().filter(|at| *at > now)?;
+    let until = match unknown {
+        Some(other) => format!("ApplicationSet {} is read, which may generate them", other.name),
+        None => "it is known that no other ApplicationSet generates them".to_owned(),
+    };
+    Some(Wait { at, until })
+}
+
+/// The sets that cannot be generated and may be meant to take Applications over: those whose
+/// error is not much older than the release, which was at `held_since` at the latest.
+pub(super) fn failed<'a>(
+    others: &'a [Other],
+    releases: &Releases,
+    deletes: &[Delete],
+    held_since: Option<Timestamp>,
+    now: Timestamp,
+) -> Vec<&'a str> {
+    let released = releases.latest(deletes, now);
+    let released = held_since.map_or(released, |since| since.min(released));
+    let is_recent = |since: Timestamp| released.duration_since(since) < SAME_CHANGE;
+    let may_be_meant =
+        |other: &&Other| other.has_failed() && other.failing_since.is_none_or(is_recent);
+    others.iter().filter(may_be_meant).map(|other| &*other.name).collect()
 }

@@ -97,13 +97,12 @@ fn controller_of(object: &Value) -> Option<&Value> {
 }
 
 /// How a set takes over an Application that another set controls; `None` when none does.
-pub(super) fn takeover(live: &Value, set: &Identity) -> Option<Takeover> {
+pub(super) fn takeover(live: &Value, set: &Identity, policy: Policy) -> Option<Takeover> {
     let owner = controller_of(live)?;
     let is_set = owner["kind"] == "ApplicationSet" && owner["apiVersion"] == API_VERSION;
     let from = owner["uid"].as_str().filter(|uid| is_set && *uid != set.uid)?;
-    let references = live["metadata"]["ownerReferences"].as_array()?.iter();
-    let mut references: Vec<Value> =
-        references.filter(|one| one["uid"] != from && one["uid"] != *set.uid).cloned().collect();
+    let mut references = with_namespace(live, set, policy);
+    references.retain(|one| one["uid"] != from && one["uid"] != *set.uid);
     references.push(owner_reference(set));
     let version = &live["metadata"]["resourceVersion"];
     let patch =

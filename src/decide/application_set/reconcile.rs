@@ -14,19 +14,19 @@ use serde_json::Value;
 
 use super::delete_set;
 use super::deletion::{Leaving, Stuck, Unsure};
-use super::emptied::Emptied;
+use super::emptied::{Doubts, HeldDeletions};
 use super::events::{self, Event};
 use super::excluded;
 use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
-use super::others::{self, Other};
+use super::others::{self, Other, Releases};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
 use super::{Gate, Settings, WritePlan, emptied, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
-use crate::api::conditions::application_set::reason;
+use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
@@ -64,8 +64,8 @@ pub struct Snapshot<'a> {
     pub refresh_failure: Option<&'a str>,
     /// The other sets of the namespace, if an Application may change its owner.
     pub others: &'a [Other],
-    /// Since when there are Applications to delete, as far as this controller knows.
-    pub deletes_since: Option<Timestamp>,
+    /// Since when the set owns Applications that it does not generate.
+    pub releases: &'a Releases,
     /// The time.
     pub now: Timestamp,
 }
@@ -80,7 +80,8 @@ pub struct Decision {
     pub status: Option<Status>,
     /// The Applications to write.
     pub writes: WritePlan,
-    /// The annotations of the set to write after that, as a merge patch of them.
+    /// The annotations of the set, as a merge patch of them, if they change. Nothing else is
+    /// done then: the next reconcile decides with what they say.
     pub annotations: Option<Value>,
     /// Whether the refresh annotation of the set is removed by that (AS-420).
     pub ends_refresh: bool,
@@ -100,8 +101,8 @@ pub struct Decision {
     pub stuck: Vec<Stuck>,
     /// What follows if all writes succeed.
     pub next: Next,
-    /// The deletions that emptied generators hold.
-    pub emptied: Option<Emptied>,
+    /// The deletions that wait for an approval.
+    pub emptied: Option<HeldDeletions>,
     pub(super) listed: Listed,
     pub(super) failure: Option<Failure>,
 }
@@ -166,14 +167,17 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
     let mut writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
-    let emptied = emptied::hold(set, generated, settings, &mut writes);
-    let others_at = match writes.deletes.is_empty() {
-        true => None,
-        false => others::wait(snapshot.others, snapshot.deletes_since, now),
-    };
-    if others_at.is_some() {
-        writes = writes.without_deletes("it is known that no other ApplicationSet generates them");
+    let others_wait = others::wait(snapshot.others, snapshot.releases, &writes.deletes, now);
+    if let Some(wait) = &others_wait {
+        writes = writes.without_deletes(&wait.until);
     }
+    let held_since = set.status.since(condition::DELETIONS_HELD);
+    let failed =
+        others::failed(snapshot.others, snapshot.releases, &writes.deletes, held_since, now);
+    let has_left = others::left(snapshot.existing, &generated.applications).next().is_some();
+    let doubts = Doubts { has_left, failed: &failed };
+    let emptied = emptied::hold(set, generated, settings, doubts, &mut writes);
+    let others_at = others_wait.map(|wait| wait.at);
     // Otherwise the reconcile did not get as far as to end a refresh (AS-420).
     let is_complete = generated.error.is_none()
         && generated.misspelt.is_empty()
@@ -225,7 +229,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .iter()
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
-    let is_postponed = writes.postponed > 0 || moves_on || emptied.is_approved;
+    let is_postponed = writes.postponed > 0 || moves_on;
     let postponed = if is_postponed { Some(Duration::ZERO) } else { others_at.map(until) };
     let generate = snapshot.generate_at.map(until);
     let waits = [

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::emptied::Emptied;
+use super::emptied::HeldDeletions;
 use super::generated::Generated;
 use super::observe::Existing;
 use super::stored::{self, Resource, Set, Status};
@@ -68,7 +68,7 @@ pub struct Findings<'a> {
     /// Deletions that wait.
     pub held: Option<&'a Held>,
     /// Why they wait for a person.
-    pub emptied: Option<&'a Emptied>,
+    pub emptied: Option<&'a HeldDeletions>,
     /// Removes credentials from a text.
     pub redact: fn(&str) -> String,
 }
@@ -293,6 +293,8 @@ fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) 
             }
         }
         (None, Some(held)) => {
+            let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
+            wanted.push((condition::ERROR_OCCURRED, false, up_to_date, GENERATED.to_owned()));
             let reason = reason::DELETIONS_WAIT;
             wanted.push((condition::RESOURCES_UP_TO_DATE, false, reason, held.to_string()));
         }
@@ -329,8 +331,8 @@ fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) 
         wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
     }
     if let Some(emptied) = findings.emptied {
-        let reason = reason::GENERATOR_FOUND_NOTHING;
-        wanted.push((condition::DELETIONS_HELD, true, reason, emptied.message.clone()));
+        let message = emptied.message.clone();
+        wanted.push((condition::DELETIONS_HELD, true, emptied.reason, message));
     } else if is_generated {
         conditions.retain(|condition| condition["type"] != condition::DELETIONS_HELD);
     }

@@ -165,6 +165,11 @@ impl Status {
         self.conditions.iter().find(|condition| condition["type"] == kind)
     }
 
+    /// Since when a condition is True; `None` while it is not.
+    pub fn since(&self, kind: &str) -> Option<Timestamp> {
+        true_since(self.condition(kind)?)
+    }
+
     /// Whether a condition exists with this status.
     pub fn has(&self, kind: &str, status: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition["status"] == status)
@@ -291,4 +296,17 @@ impl Resource {
             + health
             + message
     }
+}
+
+/// Since when a condition is True; `None` while it is not.
+fn true_since(condition: &Value) -> Option<Timestamp> {
+    let is_true = condition["status"] == "True";
+    condition["lastTransitionTime"].as_str().filter(|_| is_true)?.parse().ok()
+}
+
+/// Since when a set has an error, as far as its status tells; the rest of the status is not
+/// read.
+pub fn failing_since(set: &Value) -> Option<Timestamp> {
+    let conditions = set["status"]["conditions"].as_array()?;
+    true_since(conditions.iter().find(|one| one["type"] == condition::ERROR_OCCURRED)?)
 }

@@ -10,6 +10,9 @@ pub struct WritePlan {
     pub creates: Vec<Create>,
     /// Applications to patch.
     pub patches: Vec<Patch>,
+    /// The patches that only protect Applications from garbage collection: parts of those
+    /// above, which are written also when nothing else is.
+    pub guards: Vec<Patch>,
     /// Applications to delete, once all creates and patches have succeeded.
     pub deletes: Vec<Delete>,
     /// Applications whose deletion waits, and the reason.
@@ -31,7 +34,7 @@ impl WritePlan {
             && self.postponed == 0
     }
 
-    /// The same plan without writes: an error makes all writes unsafe. Keeps
+    /// The same plan with the guards only: an error makes all other writes unsafe. Keeps
     /// the Applications that would be deleted, which wait `until` the error is
     /// fixed.
     pub fn frozen(self, until: &str) -> Self {
@@ -39,7 +42,7 @@ impl WritePlan {
         let held = (!names.is_empty())
             .then(|| Held { applications: names, until: until.to_owned() })
             .or(self.held);
-        Self { held, ..Self::default() }
+        Self { held, patches: self.guards, ..Self::default() }
     }
 
     /// The same plan without deletions: they wait `until` the error is fixed.
@@ -159,6 +162,9 @@ pub struct Delete {
     pub name: String,
     /// Its UID, so that only this object is deleted.
     pub uid: String,
+    /// The resource version that the decision is based on: it may have another owner since.
+    /// `None` if the set is deleted itself.
+    pub version: Option<String>,
     /// Its resources cannot be deleted, so their finalizer is removed first (AS-166).
     pub release: Option<Release>,
 }

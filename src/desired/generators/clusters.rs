@@ -43,6 +43,9 @@ impl Generator for Clusters {
         let secrets = scope.clusters();
         let mut clusters: Vec<&ClusterSecret> =
             secrets.iter().filter(|cluster| selector.selects(&cluster.labels)).collect();
+        if selector.is_empty() || flat {
+            scope.found_secrets(!clusters.is_empty());
+        }
         let local = ClusterSecret {
             name: IN_CLUSTER_NAME.to_owned(),
             server: IN_CLUSTER_SERVER.to_owned(),

@@ -207,11 +207,11 @@ impl<'a> Evaluation<'a> {
             Error::Generator { place: field, cause, limit }
         };
         let selector = shape(element).map_err(failed)?;
-        Scope::top(self, place).declare(element, "").map_err(failed)?;
+        Scope::top(self, place, "").declare(element, "").map_err(failed)?;
         let mut outputs = Vec::new();
         for generator in of(element) {
             let key = generator.key();
-            let mut scope = Scope::top(self, place);
+            let mut scope = Scope::top(self, place, key);
             let sets = scope.generate(generator, &element[key]).map_err(failed)?;
             let place = format!("{place}.{key}");
             let sets = sets.into_iter().filter(|set| selector.matches(&set.values));

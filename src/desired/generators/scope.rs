@@ -18,7 +18,7 @@ pub struct Scope<'s, 'e> {
     evaluation: &'s mut Evaluation<'e>,
     /// The path of its element of `spec.generators`.
     element: &'s str,
-    /// The path of the generator around it below that; empty without one.
+    /// The path of the generator below that, such as `matrix.generators[0].git`.
     around: String,
     /// The number of matrix and merge generators around it.
     depth: usize,
@@ -27,9 +27,9 @@ pub struct Scope<'s, 'e> {
 }
 
 impl<'s, 'e> Scope<'s, 'e> {
-    /// The scope of a generator in `spec.generators`; `element` is its path.
-    pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str) -> Self {
-        Self { evaluation, element, around: String::new(), depth: 0, is_interpolated: false }
+    /// The scope of a generator in `spec.generators`; `element` is the path of its element.
+    pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str, key: &str) -> Self {
+        Self { evaluation, element, around: key.to_owned(), depth: 0, is_interpolated: false }
     }
 
     /// The scope of a generator inside of this one.
@@ -145,9 +145,19 @@ impl<'s, 'e> Scope<'s, 'e> {
         let sets = sets.into_iter().filter(|set| selector.matches(&set.values));
         let sets = sets.map(|set| Element { field: join(place, &set.field), ..set });
         let sets: Vec<Element> = sets.collect();
-        let path = join(self.element, &path);
+        let mut path = join(self.element, &path);
+        if self.is_interpolated && is_observed(generator) {
+            path = self.evaluation.reads.evaluation(path, fields);
+        }
         self.evaluation.reads.found(path, !sets.is_empty());
         Ok(sets)
+    }
+
+    /// Records whether the cluster Secrets of this generator are there: it also yields
+    /// something without any.
+    pub fn found_secrets(&mut self, found: bool) {
+        let path = format!("{} (cluster Secrets)", join(self.element, &self.around));
+        self.evaluation.reads.found(path, found);
     }
 
     /// As [`Self::child`], of the result of [`Self::interpolate`].
@@ -346,6 +356,11 @@ impl<'s, 'e> Scope<'s, 'e> {
     fn check_time(&mut self, place: &str) -> Result<(), Failure> {
         self.evaluation.engine.check_time(place, self.evaluation.env).map_err(of_engine)
     }
+}
+
+/// Whether a generator reads what is not in the spec.
+fn is_observed(generator: &dyn Generator) -> bool {
+    matches!(generator.key(), "clusters" | "git")
 }
 
 fn combines(generator: &dyn Generator) -> bool {

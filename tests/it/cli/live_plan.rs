@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 
 use super::embedded::Cluster;
 use super::*;
@@ -252,4 +252,44 @@ async fn a_plan_needs_no_permission_to_list_sets_as_142() {
     let run = cluster.run(&["plan", "--live", "-n", "argocd", "set", "-o", "json"]).await;
     assert_eq!(run.json()["live"][2]["change"], "delete", "{}{}", run.out, run.err);
     assert!(run.err.contains("another ApplicationSet takes Applications over"), "{}", run.err);
+}
+
+/// A generator that finds nothing where it found something deletes nothing: the plan and the
+/// prediction of `diff` say so, with the command that approves.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_that_are_held_are_not_shown_as_deletions() {
+    let cluster = cluster().await;
+    let sets = api(&cluster, "applicationsets");
+    let generators = json!([{"clusters": {"selector": {"matchLabels": {"env": "gone"}}}}]);
+    let patch = json!({"spec": {"generators": generators}});
+    sets.patch("set", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let rows = changes(&cluster, None, &[]).await.1;
+    let want = [("a", "wait"), ("b", "wait"), ("z", "wait")];
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+    let approval = "annotate applicationset set --overwrite wavegate.dev/approved-deletions=";
+    assert!(rows.iter().all(|[_, _, message]| message.contains(approval)), "{rows:?}");
+    let diff = cluster.run(&["diff", "appset/set"]).await;
+    assert!(!diff.out.contains("would be deleted"), "{}{}", diff.out, diff.err);
+    // Switched off in the ConfigMap of the controllers.
+    let keys = json!({
+        "metadata": {"name": "argocd-cmd-params-cm"},
+        "data": {"applicationsetcontroller.hold.deletions": "false"},
+    });
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
+    let keys = serde_json::from_value(keys).unwrap();
+    maps.create(&PostParams::default(), &keys).await.unwrap();
+    let rows = changes(&cluster, None, &[]).await.1;
+    let want = [("a", "delete"), ("b", "delete"), ("z", "delete")];
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+}
+
+fn api(cluster: &Cluster, plural: &str) -> Api<kube::api::DynamicObject> {
+    let resource = kube::api::ApiResource {
+        group: "argoproj.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        api_version: "argoproj.io/v1alpha1".to_owned(),
+        kind: String::new(),
+        plural: plural.to_owned(),
+    };
+    Api::namespaced_with(cluster.client.clone(), "argocd", &resource)
 }

@@ -47,7 +47,10 @@ async fn a_failed_generation_changes_nothing_but_its_conditions_as_140_as_141() 
         world.compare(name, "OutOfSync", "Missing", "r1").await;
     }
     let started = |set: &Value| entry_of(set, "dev")["status"] == "Pending";
-    let before = world.until("ApplicationSet", "set", started).await;
+    // The last of what the two comparisons lead to.
+    let compared = |set: &Value| entry_of(set, "prod")["targetRevisions"] == json!(["r1"]);
+    let is_whole = |set: &Value| started(set) && compared(set);
+    let before = world.until("ApplicationSet", "set", is_whole).await;
     // Compared by tools.
     let generated = "Successfully generated parameters for all Applications";
     let done = "All applications have been generated successfully";

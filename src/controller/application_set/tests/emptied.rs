@@ -22,7 +22,11 @@ impl ClusterState {
     }
 
     async fn add_cluster(&self, name: &str) {
-        let labels = json!({"argocd.argoproj.io/secret-type": "cluster", "env": "prod"});
+        self.add_cluster_of(name, "prod").await;
+    }
+
+    async fn add_cluster_of(&self, name: &str, env: &str) {
+        let labels = json!({"argocd.argoproj.io/secret-type": "cluster", "env": env});
         let server = format!("https://{name}.example.com");
         let secret = serde_json::from_value(json!({
             "metadata": {"name": name, "labels": labels},
@@ -71,7 +75,7 @@ async fn a_generator_that_finds_nothing_any_more_deletes_nothing_without_approva
     for name in ["a-one", "b-one", "a-two", "b-two"] {
         world.until("Application", name, |_| true).await;
     }
-    let place = "spec.generators[0].generators[0].clusters";
+    let place = "spec.generators[0].matrix.generators[0].clusters";
     world.until_found(place).await;
     world.remove_cluster("two").await;
     for name in ["a-two", "b-two"] {
@@ -90,7 +94,8 @@ async fn a_generator_that_finds_nothing_any_more_deletes_nothing_without_approva
             .until("Application", name, |live| live["metadata"]["deletionTimestamp"].is_null())
             .await;
     }
-    assert_eq!(world.until_deletions_are_held("a-one, b-one").await, message);
+    let told = world.until_deletions_are_held("0123456789abcdef is no approval of these").await;
+    assert!(told.contains("a-one, b-one"), "{told}");
 
     let (_, hash) = message.rsplit_once(&format!("{APPROVED_DELETIONS}=")).unwrap();
     let command = "kubectl -n argocd annotate applicationset set --overwrite ";
@@ -176,4 +181,176 @@ async fn a_directory_that_is_renamed_deletes_nothing() {
     std::fs::rename(folder.path().join("services"), folder.path().join("apps")).unwrap();
     world.reconcile().await;
     world.until("ApplicationSet", "set", |set| condition(set, "DeletionsHeld").is_null()).await;
+}
+
+impl ClusterState {
+    /// Removes the only cluster, and waits until the deletion of its Application is held.
+    async fn lose(&self, name: &str) -> String {
+        self.remove_cluster(name).await;
+        self.until_deletions_are_held(name).await
+    }
+
+    async fn approve(&self, message: &str) {
+        let (_, hash) = message.rsplit_once(&format!("{APPROVED_DELETIONS}=")).unwrap();
+        let approval = json!({"metadata": {"annotations": {APPROVED_DELETIONS: hash}}});
+        self.patch("ApplicationSet", "set", approval).await;
+    }
+
+    async fn until_nothing_is_held(&self) {
+        let is_over = |set: &Value| {
+            condition(set, "DeletionsHeld").is_null()
+                && set["metadata"]["annotations"][APPROVED_DELETIONS].is_null()
+        };
+        self.until("ApplicationSet", "set", is_over).await;
+    }
+
+    async fn stays(&self, name: &str) {
+        self.reconcile().await;
+        let is_left = |live: &Value| live["metadata"]["deletionTimestamp"].is_null();
+        self.until("Application", name, is_left).await;
+        assert_eq!(self.sent("delete", "applications"), []);
+    }
+}
+
+/// Without a selector, the local cluster is yielded also without any Secret; `flatList` yields
+/// one parameter set whatever there is.
+#[tokio::test]
+async fn the_plain_clusters_generator_is_emptied_with_its_secrets() {
+    let each = json!({"clusters": {}});
+    let flat =
+        json!({"clusters": {"flatList": true, "selector": {"matchLabels": {"env": "prod"}}}});
+    let name = "{{range .clusters}}{{.name}}{{else}}none{{end}}";
+    for (generator, name) in [(each, "{{.name}}"), (flat, name)] {
+        let mut spec = of_clusters(json!([]));
+        spec["generators"] = json!([generator]);
+        spec["template"]["metadata"]["name"] = name.into();
+        let world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.add_cluster("one").await;
+        world.create("ApplicationSet", "set", spec).await;
+        world.until("Application", "one", |_| true).await;
+        let message = world.lose("one").await;
+        assert!(message.starts_with("spec.generators[0].clusters (cluster Secrets)"), "{message}");
+        world.stays("one").await;
+        world.approve(&message).await;
+        world.until_gone("Application", "one").await;
+    }
+}
+
+/// `envs/prod` is renamed while `envs/dev` is as it was: one evaluation of the generator.
+#[tokio::test]
+async fn one_evaluation_of_a_generator_is_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["envs/dev/a", "envs/prod/a"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("kustomization.yaml"), "").unwrap();
+    }
+    let mut spec = of_clusters(json!([]));
+    let envs = json!({"list": {"elements": [{"env": "dev"}, {"env": "prod"}]}});
+    let directories = json!({"git": {
+        "repoURL": folder.path().display().to_string(), "revision": "HEAD",
+        "directories": [{"path": "envs/{{.env}}/*"}],
+    }});
+    spec["generators"] = json!([{"matrix": {"generators": [envs, directories]}}]);
+    spec["template"]["metadata"]["name"] = "{{.path.basename}}-{{.env}}".into();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("ApplicationSet", "set", spec).await;
+    for name in ["a-dev", "a-prod"] {
+        world.until("Application", name, |_| true).await;
+    }
+    let envs = folder.path().join("envs");
+    std::fs::rename(envs.join("prod"), envs.join("production")).unwrap();
+    world.reconcile().await;
+    let message = world.until_deletions_are_held("a-prod").await;
+    assert!(message.starts_with("spec.generators[0].matrix.generators[1].git["), "{message}");
+    world.stays("a-prod").await;
+}
+
+/// What a generator found is known before its Applications are created, also while another
+/// one is emptied.
+#[tokio::test]
+async fn a_generator_that_found_something_while_another_one_is_emptied_is_known() {
+    let stage = json!({"clusters": {"selector": {"matchLabels": {"env": "stage"}}}});
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.add_cluster("a").await;
+    world.create("ApplicationSet", "set", of_clusters(json!([stage]))).await;
+    world.until("Application", "a", |_| true).await;
+    world.lose("a").await;
+    world.add_cluster_of("b", "stage").await;
+    world.until("Application", "b", |_| true).await;
+    world.until_found("spec.generators[1].clusters").await;
+    world.add_cluster("a").await;
+    world.until_nothing_is_held().await;
+    world.remove_cluster("a").await;
+    world.until_deletions_are_held("a").await;
+    world.remove_cluster("b").await;
+    world.until_deletions_are_held("a, b").await;
+    world.stays("b").await;
+}
+
+/// A policy that forbids deletions is no approval.
+#[tokio::test]
+async fn what_a_policy_kept_is_held_when_the_policy_changes() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.add_cluster("a").await;
+    let mut spec = of_clusters(json!([]));
+    spec["syncPolicy"]["applicationsSync"] = "create-update".into();
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "a", |_| true).await;
+    world.remove_cluster("a").await;
+    world.stays("a").await;
+    let policy = json!({"spec": {"syncPolicy": {"applicationsSync": "sync"}}});
+    world.patch("ApplicationSet", "set", policy).await;
+    world.until_deletions_are_held("a").await;
+    world.stays("a").await;
+}
+
+/// An approval that was not needed any more, or that Git applies again, approves no later
+/// deletion of the same names.
+#[tokio::test]
+async fn an_approval_is_not_used_twice() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.add_cluster("a").await;
+    world.create("ApplicationSet", "set", of_clusters(json!([]))).await;
+    world.until("Application", "a", |_| true).await;
+    let message = world.lose("a").await;
+    // It is found again when the person approves.
+    world.add_cluster("a").await;
+    world.until_nothing_is_held().await;
+    world.approve(&message).await;
+    world.until_nothing_is_held().await;
+    let message = world.lose("a").await;
+    world.stays("a").await;
+
+    world.approve(&message).await;
+    world.until_gone("Application", "a").await;
+    world.add_cluster("a").await;
+    world.until("Application", "a", |_| true).await;
+    world.until_found("spec.generators[0].clusters").await;
+    world.remove_cluster("a").await;
+    world.until_deletions_are_held("a").await;
+    world.approve(&message).await;
+    let tells = |set: &Value| {
+        let message = condition(set, "DeletionsHeld")["message"].to_string();
+        message.contains(" is no approval of these")
+    };
+    world.until("ApplicationSet", "set", tells).await;
+    world.until("Application", "a", |live| live["metadata"]["deletionTimestamp"].is_null()).await;
+}
+
+/// The state says what is: an error that is over is not left because deletions are held.
+#[tokio::test]
+async fn an_error_that_is_over_does_not_stay_while_deletions_are_held() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.add_cluster("a").await;
+    world.create("ApplicationSet", "set", of_clusters(json!([]))).await;
+    world.until("Application", "a", |_| true).await;
+    let named = |name: &str| json!({"spec": {"template": {"metadata": {"name": name}}}});
+    world.patch("ApplicationSet", "set", named("{{.name")).await;
+    let has_failed = |set: &Value| condition(set, "ErrorOccurred")["status"] == "True";
+    world.until("ApplicationSet", "set", has_failed).await;
+    world.remove_cluster("a").await;
+    world.patch("ApplicationSet", "set", named("{{.name}}")).await;
+    world.until_deletions_are_held("a").await;
+    let is_mended = |set: &Value| condition(set, "ErrorOccurred")["status"] == "False";
+    world.until("ApplicationSet", "set", is_mended).await;
 }

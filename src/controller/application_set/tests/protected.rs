@@ -229,3 +229,27 @@ async fn without_the_namespace_the_finalizer_protects_as_167() {
     world.delete_with(&DeleteParams::background()).await;
     world.stays_when_gone("forbidden").await;
 }
+
+/// Applications that are not written, because they or the strategy are invalid, are protected
+/// like the others.
+#[tokio::test]
+async fn applications_that_may_not_be_written_stay_when_their_set_is_deleted_as_167() {
+    for more in [
+        json!({"template": {"spec": {"project": "missing"}}}),
+        json!({"strategy": {"type": "Typo"}}),
+    ] {
+        let world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.create("ApplicationSet", "set", with_policy(None)).await;
+        for name in NAMES {
+            world.until("Application", name, |_| true).await;
+        }
+        let mut spec = json!({"syncPolicy": {"applicationsSync": "create-update"}});
+        for (key, value) in more.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        world.patch("ApplicationSet", "set", json!({"spec": spec})).await;
+        world.until_protected().await;
+        world.delete_with(&DeleteParams::foreground()).await;
+        world.stays_when_gone(&more.to_string()).await;
+    }
+}

@@ -1,5 +1,6 @@
 //! The conditions of a set: table A.14.
 
+use super::super::others::Releases;
 use super::super::preserve::Preserve;
 use super::super::status::{self, Failure};
 use super::super::stored::{Set, Status};
@@ -196,7 +197,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             generate_at: None,
             refresh_failure: None,
             others: &[],
-            deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
+            releases: &Releases::default(),
             now: at(0),
         };
         reconcile::reconcile(&snapshot).next

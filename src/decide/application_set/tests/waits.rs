@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::super::deletion::Leaving;
 use super::super::failing::Failing;
+use super::super::others::Releases;
 use super::super::reconcile::{self, Next, Snapshot};
 use super::super::stored::Set;
 use super::super::windows::Facts;
@@ -49,7 +50,7 @@ fn next(case: &Case) -> Next {
         generate_at: *generate_at,
         refresh_failure: None,
         others: &[],
-        deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
+        releases: &Releases::default(),
         now: at(0),
     };
     reconcile::reconcile(&snapshot).next

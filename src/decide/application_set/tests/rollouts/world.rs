@@ -11,6 +11,7 @@ use super::super::super::deletion::Leaving;
 use super::super::super::failed;
 use super::super::super::generated::{Generated, Wanted};
 use super::super::super::observe::{Existing, Rules};
+use super::super::super::others::Releases;
 use super::super::super::outcome::{Act, Cause, Ended, Outcome};
 use super::super::super::reconcile::{self, Decision, Next, Snapshot};
 use super::super::super::report::{self, Carried, Reported};
@@ -59,6 +60,7 @@ pub struct Memory {
     written: BTreeMap<String, Value>,
     /// The digests of the cached Applications.
     pub existing: Vec<Existing>,
+    releases: Releases,
     pub leaving: Vec<Leaving>,
     pub invalid: BTreeMap<String, String>,
     reported: Reported,
@@ -268,6 +270,10 @@ impl World {
                 (Err(_), None) => {}
             }
         }
+        let left =
+            crate::decide::application_set::others::left(&memory.existing, &generated.applications);
+        // No other set may take one over.
+        memory.releases.update(1, left, Timestamp::UNIX_EPOCH);
     }
 
     fn snapshot(&self) -> Snapshot<'_> {
@@ -285,7 +291,7 @@ impl World {
             generate_at: None,
             refresh_failure: None,
             others: &[],
-            deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
+            releases: &self.memory.releases,
             now: self.cluster.now,
         }
     }
