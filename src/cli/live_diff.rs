@@ -207,7 +207,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
     let has_left = others::left(&observed, &generated.applications).next().is_some();
     let held = seen.stored.filter(|_| matches!(gate, Gate::Open)).and_then(|stored| {
-        let doubts = Doubts { has_left, failed: &[] };
+        let doubts = Doubts { has_left, failed: &[], is_waiting: false };
         emptied::hold(&Set::read(stored), &generated, &rules, doubts, &mut plan).held
     });
     let after = after(&plan, seen.existing);

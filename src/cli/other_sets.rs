@@ -66,7 +66,8 @@ impl<'a> OtherSets<'a> {
             let uid = uids.remove(&other).unwrap_or_default();
             let generated = self.generated(namespace, &other, &set, facts).await;
             let (name, uid) = (other.into(), uid.into());
-            others.push(Other { name, uid, generated, failing_since: None });
+            let is_current = generated.is_some();
+            others.push(Other { name, uid, generated, is_current, failing_since: None });
         }
         Ok(others)
     }

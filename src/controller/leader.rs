@@ -86,7 +86,8 @@ impl Candidate {
         let mut said: Option<(String, Instant)> = None;
         loop {
             let requested = Instant::now();
-            match self.attempt(seen.as_ref()).await {
+            let attempt = shutdown.run_until_cancelled(self.attempt(seen.as_ref())).await?;
+            match attempt {
                 // After a slow response, the remaining time of the Lease is unknown:
                 // renew once more, so that `keep` starts with the full duration.
                 Ok(Attempt::Held) if requested.elapsed() < RETRY => return Some(()),
@@ -124,7 +125,10 @@ impl Candidate {
             tokio::select! {
                 () = tokio::time::sleep(RETRY) => {}
                 () = shutdown.cancelled() => {
-                    self.release().await;
+                    // A busy server must not hold up the end.
+                    if tokio::time::timeout(RETRY, self.release()).await.is_err() {
+                        tracing::warn!(lease = LEASE, "cannot release the lease in time");
+                    }
                     return;
                 }
             }

@@ -161,7 +161,7 @@ impl Reads {
     }
 
     /// The path of one evaluation of a generator with these interpolated fields:
-    /// `envs/prod/*` may be empty while `envs/dev/*` is not. Beyond [`MAX_EVALUATIONS`], all
+    /// `envs/prod/*` may be empty while `envs/dev/*` is not. Beyond 64 of one generator, all
     /// others count as one.
     pub fn evaluation(&self, path: String, fields: &Value) -> String {
         let hash = Sha256::digest(fields.to_string());

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::log::Logged;
 use super::namespaces::Namespaces;
+use super::repositories::ReadRepositories;
 use super::{Memory, Request};
 use crate::act::events::Events;
 use crate::api::ObjectKey;
@@ -40,8 +40,8 @@ pub struct Claim {
 pub struct Read {
     /// The cluster Secrets; `None` when they were not used.
     pub clusters: Option<Arc<[ClusterSecret]>>,
-    /// The repositories, and when they were read; `None` when none was.
-    pub repositories: Option<(BTreeSet<String>, Timestamp)>,
+    /// The repositories; `None` when none was read.
+    pub repositories: Option<ReadRepositories>,
 }
 
 impl Read {
@@ -50,13 +50,12 @@ impl Read {
         self.clusters.is_none() || self.clusters == current.clusters
     }
 
-    /// Whether no repository was read before another set read it.
+    /// Whether no repository of another set was read before what that one read last changed.
     fn has_repositories_of(&self, current: &Self) -> bool {
-        let (Some((own, at)), Some((others, needed))) = (&self.repositories, &current.repositories)
-        else {
+        let (Some(own), Some(other)) = (&self.repositories, &current.repositories) else {
             return true;
         };
-        at >= needed || own.is_disjoint(others)
+        own.read_at >= other.changed_at || own.places.is_disjoint(&other.places)
     }
 }
 
@@ -176,11 +175,10 @@ impl Context {
                 return None;
             }
             let other = ObjectKey::new(&key.namespace, &name);
-            let is_current = |claim: &&Claim| {
-                claim.uid == object.uid()
-                    && set["metadata"]["generation"].as_i64() == Some(claim.generated.generation)
+            let claim = claims.get(&other).filter(|claim| claim.uid == object.uid());
+            let is_of_spec = |claim: &&Claim| {
+                set["metadata"]["generation"].as_i64() == Some(claim.generated.generation)
             };
-            let claim = claims.get(&other).filter(is_current);
             let is_read = |claim: &&Claim| {
                 let Some(current) = current else { return true };
                 let has_repositories = claim.read.has_repositories_of(current);
@@ -189,9 +187,13 @@ impl Context {
                 }
                 has_repositories && claim.read.has_clusters_of(current)
             };
-            let generated = claim.filter(is_read).map(|claim| Arc::clone(&claim.generated));
-            let failing_since = stored::failing_since(&set);
-            Some(Other { name: name.into(), uid: object.uid().into(), generated, failing_since })
+            Some(Other {
+                name: name.into(),
+                uid: object.uid().into(),
+                generated: claim.map(|claim| Arc::clone(&claim.generated)),
+                is_current: claim.filter(is_of_spec).filter(is_read).is_some(),
+                failing_since: stored::failing_since(&set),
+            })
         };
         sets.into_iter().filter_map(other).collect()
     }
@@ -218,4 +220,29 @@ fn in_namespace<'a>(
     let is_near = move |(other, _): &(&ObjectKey, &Claim)| other.namespace == key.namespace;
     let all = claims.range(from..).take_while(is_near);
     all.filter(move |(other, _)| *other != key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(read_at: i64, changed_at: i64, place: &str) -> Read {
+        let at = |second| jiff::Timestamp::from_second(second).unwrap();
+        let places = BTreeSet::from([place.to_owned()]);
+        let repositories =
+            ReadRepositories { places, read_at: at(read_at), changed_at: at(changed_at) };
+        Read { clusters: None, repositories: Some(repositories) }
+    }
+
+    /// What was read again without a change makes nothing outdated: two sets would ask each
+    /// other for ever.
+    #[test]
+    fn a_set_is_outdated_by_a_change_only() {
+        let (one, other) = (read(20, 10, "a"), read(10, 5, "a"));
+        assert!(other.has_repositories_of(&one));
+        assert!(one.has_repositories_of(&other));
+        assert!(!read(9, 5, "a").has_repositories_of(&one));
+        assert!(read(9, 5, "b").has_repositories_of(&one), "another repository");
+        assert!(Read::default().has_repositories_of(&one), "none");
+    }
 }

@@ -198,19 +198,27 @@ impl Memory {
         context: &Context,
         now: Timestamp,
     ) {
-        let moves = Moves::of(&self.existing, &generated.applications);
-        let left = others::left(&self.existing, &generated.applications);
-        self.releases.update(generated.generation, left, now);
+        // A failed generation releases nothing, although it generates nothing.
+        let moves = match &generated.error {
+            Some(_) => Moves::default(),
+            None => Moves::of(&self.existing, &generated.applications),
+        };
+        if generated.error.is_none() {
+            let left = others::left(&self.existing, &generated.applications);
+            self.releases.update(generated.generation, left, now);
+        }
         let (key, waits) = (object.key(), moves.any());
         let read = Read {
             clusters: self.generated_from.clusters.clone(),
             repositories: self.answers.repositories(),
         };
         // First, so that no change of the others is missed.
+        let policy = generated.policy;
         let (uid, generated) = (object.uid().to_owned(), Arc::clone(generated));
         context.claim(&key, Claim { uid, generated, waits, read: read.clone() });
         let current = Read { clusters: Some(Arc::clone(&self.surroundings.clusters)), ..read };
-        let current = moves.leaves.then_some(&current);
+        let may_delete = moves.leaves && policy.deletes();
+        let current = may_delete.then_some(&current);
         self.others = if waits { context.others(&key, current) } else { Vec::new() };
     }
 

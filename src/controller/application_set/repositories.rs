@@ -26,14 +26,29 @@ pub type Answered = Result<Arc<GitAnswer>, String>;
 pub struct Answers {
     known: BTreeMap<GitRequest, Known>,
     read_at: Option<Timestamp>,
+    /// When an answer changed last.
+    changed_at: Option<Timestamp>,
     /// The credentials that they were read with.
     read_with: Version,
     /// Increased when an answer changes.
     pub version: u64,
 }
 
+/// Which repositories were read, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRepositories {
+    /// Their normal forms.
+    pub places: BTreeSet<String>,
+    /// When the oldest answer was read.
+    pub read_at: Timestamp,
+    /// When an answer changed last.
+    pub changed_at: Timestamp,
+}
+
 #[derive(Debug)]
 struct Known {
+    /// When it was asked last.
+    read_at: Timestamp,
     /// The commit; empty after a failure.
     commit: String,
     answer: Answered,
@@ -52,10 +67,14 @@ impl Answers {
         self.known.keys().cloned().collect()
     }
 
-    /// The repositories that were read, and when.
-    pub fn repositories(&self) -> Option<(BTreeSet<String>, Timestamp)> {
+    /// The repositories that were read; `None` when there are none.
+    pub fn repositories(&self) -> Option<ReadRepositories> {
         let places = self.known.keys().map(|request| RepositoryUrl::of(&request.repo_url).place());
-        Some((places.collect(), self.read_at?))
+        Some(ReadRepositories {
+            places: places.collect(),
+            read_at: self.known.values().map(|known| known.read_at).min()?,
+            changed_at: self.changed_at?,
+        })
     }
 
     /// When to read again, after an interval.
@@ -102,7 +121,10 @@ impl Answers {
             futures::stream::iter(reads).buffer_unordered(PARALLEL).collect().await;
         for (request, read) in answered {
             let (commit, answer) = match read {
-                Ok(None) => continue,
+                Ok(None) => {
+                    self.known.entry(request).and_modify(|known| known.read_at = now);
+                    continue;
+                }
                 Ok(Some((_, answer))) if self.size() + answer.size() > MAX_BYTES => {
                     let error = format!(
                         "limit exceeded: the generators of the ApplicationSet read more than \
@@ -113,9 +135,10 @@ impl Answers {
                 Ok(Some((commit, answer))) => (commit, Ok(Arc::new(answer))),
                 Err(error) => (String::new(), Err(error)),
             };
-            let known = Known { commit, answer };
+            let known = Known { read_at: now, commit, answer };
             if self.known.get(&request).is_none_or(|before| before.answer != known.answer) {
                 self.version += 1;
+                self.changed_at = Some(now);
             }
             self.known.insert(request, known);
         }

@@ -36,6 +36,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::generated::Generated;
+use super::status::MESSAGE_LIMIT;
 use super::stored::Set;
 use super::write_plan::{Delete, Held};
 use super::{Settings, WritePlan};
@@ -102,6 +103,8 @@ pub struct Doubts<'a> {
     pub has_left: bool,
     /// The other sets that may be meant to take them over, and cannot be generated.
     pub failed: &'a [&'a str],
+    /// Whether other sets are not known yet: an approval may still be needed.
+    pub is_waiting: bool,
 }
 
 /// Removes the deletions from a plan that emptied generators ask for, or that another set may
@@ -125,7 +128,8 @@ pub fn hold(
         (stored, Some(_)) => emptied(stored.as_ref(), &reads.found),
     };
     if !doubts.has_left || (emptied.is_empty() && doubts.failed.is_empty()) {
-        let approved = set.approved_deletions.is_some();
+        let is_needed = doubts.has_left && doubts.is_waiting;
+        let approved = set.approved_deletions.is_some() && !is_needed;
         return Outcome { annotations: annotations(set, now.as_ref(), approved), held: None };
     }
     // What was found is kept until its Applications are gone, or their deletion is approved.
@@ -162,8 +166,6 @@ pub fn hold(
 
 /// The most generators or sets in a message, and the most characters of each.
 const NAMED: (usize, usize) = (2, 160);
-/// The most characters of the Applications in a message.
-const HELD_LIMIT: usize = 300;
 
 fn of_emptied(emptied: &[String]) -> String {
     let named = named(emptied.iter().map(String::as_str), "generators");
@@ -187,20 +189,19 @@ fn named<'a>(all: impl ExactSizeIterator<Item = &'a str>, what: &str) -> String 
     format!("{}{more}", shown.join(", "))
 }
 
-/// The message of the condition. The command is at its end, and never cut off.
+/// The message of the condition. The command is at its end; what is before it is shortened.
 fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
     let held = held.map(Held::to_string).unwrap_or_default();
     let other = match &set.approved_deletions {
         Some(other) => format!("; {APPROVED_DELETIONS}={} is no approval of these", cut(other, 16)),
         None => String::new(),
     };
-    format!(
-        "{why}; {}{other}; to delete them: \
-         kubectl -n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
-        cut(&held, HELD_LIMIT),
-        set.id.namespace,
-        set.id.name,
-    )
+    let command = format!(
+        "; to delete them: kubectl -n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
+        set.id.namespace, set.id.name,
+    );
+    let text = format!("{why}; {held}{other}");
+    format!("{}{command}", cut(&text, MESSAGE_LIMIT.saturating_sub(command.len())))
 }
 
 /// The annotations of the set to write: what was found, and that an approval is used or not

@@ -263,6 +263,9 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
 
 /// The Applications that are no longer generated and that another set has still to take over.
 fn taken(snapshot: &Snapshot<'_>) -> Option<Held> {
+    if !snapshot.policy.deletes() {
+        return None;
+    }
     let left = others::left(snapshot.existing, snapshot.generated);
     let mut taken = left
         .filter_map(|existing| Some((&existing.name, others::taker(snapshot.others, existing)?)));

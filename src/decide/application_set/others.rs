@@ -9,9 +9,10 @@
 //!   `kubectl apply`. So a deletion waits for [`PAUSE`] since the set released the
 //!   Application, and until what the other sets of the namespace generate is
 //!   known, at most for [`LONGEST_PAUSE`].
-//! - What another set generates is known if its current spec was read, with the
-//!   clusters of now, and with repositories that were not read before those of
-//!   this set: one commit may move a directory from the one to the other.
+//! - What another set generates is current if its spec of now was read, with the
+//!   clusters of now, and with repositories that were not read before the last
+//!   change of those of this set: one commit may move a directory from the one to
+//!   the other. Until then, what it generated last counts as well.
 //! - A set that cannot be generated may be the one that takes it over, if its
 //!   error is not much older than the release. Then the deletion waits for a
 //!   person: to mend that set, or to approve ([`emptied`](super::emptied)).
@@ -48,8 +49,11 @@ pub struct Other {
     pub name: Box<str>,
     /// Its UID.
     pub uid: Box<str>,
-    /// What it generates; `None` while that is unknown.
+    /// What it generated last; `None` before it is read.
     pub generated: Option<Arc<Generated>>,
+    /// Whether that is what it generates now: from its current spec, with the clusters of now,
+    /// and with repositories that were not read before the change that is decided on.
+    pub is_current: bool,
     /// Since when it has an error, as far as its status tells.
     pub failing_since: Option<Timestamp>,
 }
@@ -67,7 +71,7 @@ impl Other {
         let is_released = |made: &Generated| {
             made.policy.deletes() && made.misspelt.is_empty() && made.get(name).is_none()
         };
-        *self.uid == *uid && self.readable().is_some_and(is_released)
+        *self.uid == *uid && self.is_current && self.readable().is_some_and(is_released)
     }
 
     fn has_failed(&self) -> bool {
@@ -216,7 +220,7 @@ pub(super) fn wait(
     if deletes.is_empty() {
         return None;
     }
-    let unknown = others.iter().find(|other| other.generated.is_none());
+    let unknown = others.iter().find(|other| !other.is_current);
     let pause = if unknown.is_some() { LONGEST_PAUSE } else { PAUSE };
     let at = releases.latest(deletes, now).checked_add(pause).ok().filter(|at| *at > now)?;
     let until = match unknown {

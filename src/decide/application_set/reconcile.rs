@@ -103,6 +103,8 @@ pub struct Decision {
     pub next: Next,
     /// The deletions that wait for an approval.
     pub emptied: Option<HeldDeletions>,
+    /// Whether it is not known yet whether deletions are held.
+    pub(super) keeps_hold: bool,
     pub(super) listed: Listed,
     pub(super) failure: Option<Failure>,
 }
@@ -167,17 +169,19 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
     let mut writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
-    let others_wait = others::wait(snapshot.others, snapshot.releases, &writes.deletes, now);
+    let deletes = &writes.deletes;
+    let others_wait = others::wait(snapshot.others, snapshot.releases, deletes, now);
+    let held_since = set.status.since(condition::DELETIONS_HELD);
+    let failed = others::failed(snapshot.others, snapshot.releases, deletes, held_since, now);
+    let has_left = others::left(snapshot.existing, &generated.applications).next().is_some();
+    let doubts = Doubts { has_left, failed: &failed, is_waiting: others_wait.is_some() };
+    let emptied = emptied::hold(set, generated, settings, doubts, &mut writes);
+    let others_wait = others_wait.filter(|_| !writes.deletes.is_empty());
     if let Some(wait) = &others_wait {
         writes = writes.without_deletes(&wait.until);
     }
-    let held_since = set.status.since(condition::DELETIONS_HELD);
-    let failed =
-        others::failed(snapshot.others, snapshot.releases, &writes.deletes, held_since, now);
-    let has_left = others::left(snapshot.existing, &generated.applications).next().is_some();
-    let doubts = Doubts { has_left, failed: &failed };
-    let emptied = emptied::hold(set, generated, settings, doubts, &mut writes);
-    let others_at = others_wait.map(|wait| wait.at);
+    let others_at = others_wait.as_ref().map(|wait| wait.at);
+    let keeps_hold = others_at.is_some();
     // Otherwise the reconcile did not get as far as to end a refresh (AS-420).
     let is_complete = generated.error.is_none()
         && generated.misspelt.is_empty()
@@ -195,6 +199,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         settings,
         existing: snapshot.existing,
         up_to_date: failure.is_none() && writes.is_settled(),
+        is_written: failure.is_none() && writes.is_written(),
+        keeps_hold,
         failure: failure.clone(),
         rollout: plan.as_ref().map(|plan| Rollout { plan, listed: &listed, stalled: &reported }),
         held: writes.held.as_ref(),
@@ -255,6 +261,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         stuck: Vec::new(),
         next: first.map_or(Next::default(), |(reason, after)| Next::After(reason, after)),
         writes,
+        keeps_hold,
         listed,
         failure,
     }

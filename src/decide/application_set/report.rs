@@ -109,6 +109,8 @@ pub fn record(
             && decision.failure.is_none()
             && !tells_held
             && decision.writes.is_settled(),
+        is_written: failure.is_none() && decision.failure.is_none() && decision.writes.is_written(),
+        keeps_hold: decision.keeps_hold,
         rollout: rollout.as_ref().map(|plan| Rollout {
             plan,
             listed: &decision.listed,

@@ -21,7 +21,7 @@ use crate::decide::rollout::{self, RolloutPlan};
 /// The most problems in one message.
 const PROBLEMS_LIMIT: usize = 20;
 /// The most characters of the message of a condition.
-const MESSAGE_LIMIT: usize = 1024;
+pub(super) const MESSAGE_LIMIT: usize = 1024;
 /// The most bytes of the reason of a wait, and of the summary of the rollout.
 const REASON_LIMIT: usize = 1024;
 /// The most bytes of the reason of the first wait in the summary of the rollout.
@@ -63,6 +63,11 @@ pub struct Findings<'a> {
     pub failure: Option<Failure>,
     /// Every Application is as generated: nothing is to be written.
     pub up_to_date: bool,
+    /// Whether everything but deletions is as generated.
+    pub is_written: bool,
+    /// Whether deletions wait for other sets, so that it is not known yet whether they are
+    /// held.
+    pub keeps_hold: bool,
     /// The rollout, if there is one.
     pub rollout: Option<Rollout<'a>>,
     /// Deletions that wait.
@@ -293,8 +298,10 @@ fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) 
             }
         }
         (None, Some(held)) => {
-            let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
-            wanted.push((condition::ERROR_OCCURRED, false, up_to_date, GENERATED.to_owned()));
+            if findings.is_written {
+                let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
+                wanted.push((condition::ERROR_OCCURRED, false, up_to_date, GENERATED.to_owned()));
+            }
             let reason = reason::DELETIONS_WAIT;
             wanted.push((condition::RESOURCES_UP_TO_DATE, false, reason, held.to_string()));
         }
@@ -333,7 +340,7 @@ fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) 
     if let Some(emptied) = findings.emptied {
         let message = emptied.message.clone();
         wanted.push((condition::DELETIONS_HELD, true, emptied.reason, message));
-    } else if is_generated {
+    } else if is_generated && !findings.keeps_hold {
         conditions.retain(|condition| condition["type"] != condition::DELETIONS_HELD);
     }
     let held = !generated.misspelt.is_empty();

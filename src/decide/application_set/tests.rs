@@ -3,6 +3,7 @@
 mod conditions;
 mod ignored;
 mod mutations;
+mod others;
 mod rollouts;
 mod waits;
 

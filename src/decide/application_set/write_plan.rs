@@ -26,10 +26,13 @@ pub struct WritePlan {
 impl WritePlan {
     /// Whether everything is as generated.
     pub fn is_settled(&self) -> bool {
+        self.is_written() && self.deletes.is_empty() && self.held.is_none()
+    }
+
+    /// Whether everything but deletions is as generated.
+    pub fn is_written(&self) -> bool {
         self.creates.is_empty()
             && self.patches.iter().all(|patch| patch.only_records)
-            && self.deletes.is_empty()
-            && self.held.is_none()
             && self.refused.is_empty()
             && self.postponed == 0
     }

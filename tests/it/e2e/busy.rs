@@ -15,7 +15,7 @@ use crate::support::{Kind, Setup, World};
 use super::external::is_complete;
 
 /// Requests that are refused before the server has time again.
-const REFUSALS: u64 = 12;
+const REFUSALS: u64 = 4;
 const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
 /// Nothing is done twice, and no operation fails: a refused request was not executed, and is

@@ -32,6 +32,8 @@ fn compute(set: &Value, findings: &Findings, now: jiff::Timestamp) -> Value {
         existing: &findings.existing,
         failure: findings.failure.clone(),
         up_to_date: findings.up_to_date,
+        is_written: findings.up_to_date,
+        keeps_hold: false,
         rollout: None,
         held: None,
         emptied: None,
