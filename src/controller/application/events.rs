@@ -89,16 +89,15 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
     let record = |warning, reason, action, text| EventRecord { warning, reason, action, text };
     let state = |object: &Value| object["status"]["operationState"].clone();
     let (old, new) = (state(before), state(after));
-    let automated = &after["operation"]["initiatedBy"]["automated"];
-    if before["operation"].is_null() && *automated == true {
-        let sync = &after["operation"]["sync"];
-        let revision = given(sync).join(", ");
+    let starts = new["startedAt"].is_string() && new["startedAt"] != old["startedAt"];
+    let automated = &new["operation"]["initiatedBy"]["automated"];
+    // What a rollout starts is automated, too, but was requested by an earlier write.
+    if starts && before["operation"].is_null() && *automated == true {
+        let revision = given(&new["operation"]["sync"]).join(", ");
         let action = "Sync";
         let text = format!("Initiated automated sync to '{revision}'");
         records.push(record(false, "OperationStarted", action, text));
-    } else if new["startedAt"] != old["startedAt"]
-        && new["operation"]["initiatedBy"]["automated"] != true
-    {
+    } else if starts {
         let who = text(&new["operation"]["initiatedBy"]["username"]);
         let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
         records.push(record(
@@ -201,6 +200,43 @@ mod tests {
                 format!("{}: {}", record.reason, record.text)
             })
             .collect()
+    }
+
+    /// Those of a rollout, which are automated as well, had none (SE-540).
+    #[test]
+    fn each_start_of_an_operation_is_reported_once_as_se_540() {
+        let operation = |who: Value| json!({"initiatedBy": who, "sync": {"revision": "abc"}});
+        let started = |operation: &Value, at: &str| {
+            json!({"operation": operation, "status": {"operationState": {
+                "phase": "Running", "startedAt": at, "operation": operation}}})
+        };
+        let rollout = json!({"username": "applicationset-controller", "automated": true});
+        let before =
+            json!({"status": {"operationState": {"phase": "Succeeded", "startedAt": "1"}}});
+        let own = "Initiated automated sync to 'abc'";
+        let cases = [
+            (json!({"automated": true}), false, own),
+            (json!({"automated": true}), true, "Sync operation started"),
+            (rollout, true, "Sync operation started by applicationset-controller"),
+            (json!({"username": "alice"}), true, "Sync operation started by alice"),
+            (json!({"username": "alice"}), false, "Sync operation started by alice"),
+            (Value::Null, true, "Sync operation started"),
+        ];
+        for (who, is_requested, want) in cases {
+            let operation = operation(who);
+            let mut stored = before.clone();
+            if is_requested {
+                stored["operation"] = operation.clone();
+            }
+            let after = started(&operation, "2");
+            let of = |before: &Value, after: &Value| -> Vec<(&str, String)> {
+                let all = records(before, after).into_iter();
+                all.map(|record| (record.reason, record.text)).collect()
+            };
+            let want = vec![("OperationStarted", want.to_owned())];
+            assert_eq!(of(&stored, &after), want, "{operation}");
+            assert_eq!(of(&after, &after), [], "{operation}");
+        }
     }
 
     #[test]
