@@ -31,9 +31,14 @@ const OTHERS: [&str; 9] = [
     "syncWindows",
 ];
 
+/// Fields that guard nothing: without the last two, a window of syncs denies more.
+const NO_GUARDS: [&str; 3] = ["description", "manualSync", "syncOverrun"];
+
 /// A guard that was written and is not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
+    /// The namespace of the project; empty if unknown.
+    namespace: String,
     /// Its field, such as `spec.namespaceResourceWhitelist[0].name`.
     pub field: String,
     /// What was written there.
@@ -51,7 +56,9 @@ impl Lost {
         let fresh = project["metadata"]["generation"] == 1;
         let integrity = || lost_field("sourceIntegrity", applied, stored);
         let others = || OTHERS.into_iter().find_map(|field| lost_field(field, applied, stored));
-        name.or_else(integrity).or_else(|| others().filter(|_| fresh))
+        let found = name.or_else(integrity).or_else(|| others().filter(|_| fresh))?;
+        let namespace = project["metadata"]["namespace"].as_str().unwrap_or_default();
+        Some(Self { namespace: namespace.to_owned(), ..found })
     }
 
     /// Whether it demands verified commits.
@@ -62,13 +69,22 @@ impl Lost {
     }
 
     /// For the Applications of the project.
+    ///
+    /// The last-applied configuration is out of date when a person has removed the field in an
+    /// editor, or has since applied the project in another way: the last command ends that.
     pub fn message(&self, project_name: &str) -> String {
+        let Self { namespace, field, value } = self;
+        let namespace = match namespace.as_str() {
+            "" => String::new(),
+            namespace => format!("-n {namespace} "),
+        };
         format!(
-            "{} of AppProject {project_name}: the API server has dropped this field ({}), since \
-             the installed definition of AppProjects does not have it, and without it the project \
-             permits more; nothing is deployed; install a definition that has the field, or remove \
-             it from the manifest of the project, and apply that again",
-            self.field, self.value
+            "{field} of AppProject {project_name}: the API server has dropped this field ({value}), \
+             since the installed definition of AppProjects does not have it, and without it the \
+             project permits more; nothing is deployed; install a definition that has the field, \
+             or remove it from the manifest of the project, and apply that again; or, if it was \
+             removed on purpose, run: kubectl {namespace}annotate appproject {project_name} \
+             {LAST_APPLIED}-"
         )
     }
 }
@@ -93,7 +109,8 @@ fn lost_name(list: &str, applied: &Value, stored: &Value) -> Option<Lost> {
         }
         let is_lost =
             has(stored, entry, "") && !has(stored, entry, &value) && !has(applied, entry, "");
-        is_lost.then(|| Lost { field: format!("spec.{list}[{index}].name"), value })
+        let namespace = String::new();
+        is_lost.then(|| Lost { namespace, field: format!("spec.{list}[{index}].name"), value })
     })
 }
 
@@ -110,12 +127,12 @@ fn missing(applied: &Value, stored: Option<&Value>, path: &str) -> Option<Lost> 
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        Some(Lost { field: path.to_owned(), value })
+        Some(Lost { namespace: String::new(), field: path.to_owned(), value })
     };
     match (applied, stored) {
         (_, None) if demands => lost(),
         (Value::Object(applied), Some(Value::Object(stored))) => {
-            let mut told = applied.iter().filter(|(name, _)| *name != "description");
+            let mut told = applied.iter().filter(|(name, _)| !NO_GUARDS.contains(&name.as_str()));
             told.find_map(|(name, value)| {
                 missing(value, stored.get(name), &format!("{path}.{name}"))
             })
@@ -193,6 +210,12 @@ mod tests {
                 "destinations[0].name",
             ),
             (json!({"description": "x", "roles": [{}]}), json!({}), ""),
+            // These permit something.
+            (
+                json!({"syncWindows": [{"kind": "deny", "syncOverrun": true, "manualSync": true}]}),
+                json!({"syncWindows": [{"kind": "deny"}]}),
+                "",
+            ),
         ];
         for (applied, stored, want) in cases {
             let want = Some(format!("spec.{want}")).filter(|_| !want.is_empty());
@@ -201,5 +224,25 @@ mod tests {
         }
         let integrity = json!({"sourceIntegrity": {"git": {"policies": [{}]}}});
         assert_eq!(lost(2, &integrity, &json!({})).as_deref(), Some("spec.sourceIntegrity"));
+    }
+
+    /// The configuration is out of date after `kubectl edit`: applying again needs the field.
+    #[test]
+    fn the_message_has_a_command_for_a_field_that_was_removed_on_purpose() {
+        let applied = json!({"spec": {"permitOnlyProjectScopedClusters": true}}).to_string();
+        let mut project = json!({
+            "metadata": {
+                "namespace": "argocd", "generation": 1, "annotations": {LAST_APPLIED: applied},
+            },
+            "spec": {},
+        });
+        let message = Lost::of(&project).unwrap().message("narrow");
+        let (_, command) = message.split_once("on purpose, run: ").unwrap();
+        let want = "kubectl -n argocd annotate appproject narrow \
+                    kubectl.kubernetes.io/last-applied-configuration-";
+        assert_eq!(command, want);
+        // What the command does.
+        project["metadata"]["annotations"] = json!({});
+        assert_eq!(Lost::of(&project), None);
     }
 }
