@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::targets::Target;
-use crate::api::annotations::{deletion_approved, is_kept_by_helm, sync_wave};
+use crate::api::annotations::{self as names, deletion_approved, is_kept_by_helm, sync_wave};
 use crate::api::hooks::{HookType, Role, role};
 use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::SyncOptions;
@@ -18,8 +18,19 @@ use crate::api::time::from_rfc3339;
 pub const WAITS_FOR_APPROVAL: &str = "waiting for approval of the deletion of ";
 
 /// Finalizers that Kubernetes itself removes.
-const OF_KUBERNETES: [&str; 4] =
-    ["foregroundDeletion", "orphan", "kubernetes", "kubernetes.io/pvc-protection"];
+const OF_KUBERNETES: [&str; 7] = [
+    "foregroundDeletion",
+    "orphan",
+    "kubernetes",
+    "kubernetes.io/pvc-protection",
+    "kubernetes.io/pv-protection",
+    "batch.kubernetes.io/job-tracking",
+    "service.kubernetes.io/load-balancer-cleanup",
+];
+
+/// Finalizers that this program or Argo CD removes, up to a `/` and what follows.
+const OF_ARGO_CD: [&str; 3] =
+    [names::RESOURCES_FINALIZER, names::PRE_DELETE_FINALIZER, names::POST_DELETE_FINALIZER];
 
 /// The next step of the cascade.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +53,8 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
         SyncOptions::from_list(spec.as_array().into_iter().flatten().filter_map(Value::as_str));
     let going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
     let held_by = |live: &Value| -> Vec<String> {
-        let own = crate::api::annotations::finalizers(live);
-        own.filter(|own| !OF_KUBERNETES.contains(own)).map(str::to_owned).collect()
+        let own = names::finalizers(live);
+        own.filter(|own| is_of_somebody_else(own)).map(str::to_owned).collect()
     };
     let going =
         managed.iter().filter(|(_, live)| going(live)).map(|(key, live)| (key, held_by(live)));
@@ -85,6 +96,14 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     Cascade::Delete(keys.map(|(key, _)| key.clone()).collect())
 }
 
+/// Whether somebody else has to remove this finalizer: nothing here goes on by itself then.
+fn is_of_somebody_else(finalizer: &str) -> bool {
+    let start = finalizer.split('/').next().unwrap_or_default();
+    !OF_KUBERNETES.contains(&finalizer)
+        && finalizer != names::HOOK_FINALIZER
+        && !OF_ARGO_CD.contains(&start)
+}
+
 /// Whether an object is a hook of this type.
 pub fn is_of(kind: HookType, object: &Value) -> bool {
     matches!(role(object), Role::Hook(types) if types.contains(&kind))
@@ -93,7 +112,6 @@ pub fn is_of(kind: HookType, object: &Value) -> bool {
 /// The finalizers that an Application needs for the delete hooks of its source
 /// (SE-511); `None` when they are unchanged.
 pub fn hook_finalizers(application: &Value, targets: &[Target]) -> Option<Vec<String>> {
-    use crate::api::annotations as names;
     let old: Vec<String> = names::finalizers(application).map(str::to_owned).collect();
     let mut new = old.clone();
     let pairs = [

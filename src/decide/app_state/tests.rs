@@ -613,3 +613,31 @@ fn deletion_starts_with_the_highest_wave() {
     Arc::make_mut(first)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     assert!(matches!(deletion::cascade(&app, &going), Cascade::Wait(_)), "SE-514");
 }
+
+#[test]
+fn only_finalizers_of_others_hold_a_deletion_as_se_518() {
+    let app = application();
+    let cases = [
+        ("foregroundDeletion", false),
+        ("kubernetes.io/pvc-protection", false),
+        ("kubernetes.io/pv-protection", false),
+        ("batch.kubernetes.io/job-tracking", false),
+        ("service.kubernetes.io/load-balancer-cleanup", false),
+        ("argocd.argoproj.io/hook-finalizer", false),
+        ("resources-finalizer.argocd.argoproj.io", false),
+        ("resources-finalizer.argocd.argoproj.io/background", false),
+        ("post-delete-finalizer.argocd.argoproj.io/cleanup", false),
+        ("example.com/hold", true),
+        ("kubernetes.io/other", true),
+        ("argocd.argoproj.io/other", true),
+    ];
+    for (finalizer, holds) in cases {
+        let mut target = map("a");
+        target["metadata"]["finalizers"] = json!([finalizer]);
+        target["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        let going = placed(&[target]).targets.iter().map(live).collect();
+        let found = deletion::cascade(&app, &going);
+        assert_eq!(matches!(found, deletion::Cascade::Held(_)), holds, "{finalizer}: {found:?}");
+        assert_eq!(matches!(found, deletion::Cascade::Wait(_)), !holds, "{finalizer}: {found:?}");
+    }
+}
