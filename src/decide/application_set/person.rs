@@ -25,13 +25,16 @@ pub(super) fn sync(live: &Value, target: &[String]) -> Option<PersonSync> {
     let is_full = is_full(operation);
     if operation["sync"]["dryRun"] != true && is_by_person(operation) {
         let found = of_state(live, phase, target);
-        if found.as_ref().is_some_and(|found| found.end == End::Nothing) {
+        let is_other = found.is_other(target);
+        if found.end == End::Nothing && is_other && (found.is_explicit || !is_full) {
             // What was synced before is still there.
-            return of_history(live, target).filter(|found| found.is_after_target).or(found);
+            let before = of_history(live, target).filter(|before| before.is_after_target);
+            return before.or(Some(found));
         }
-        // Of some resources to the target: what was synced before is still there.
-        if is_full || found.as_ref().is_some_and(|found| found.is_other(target)) {
-            return found;
+        // Of some resources to the target: what was synced before is still there. All of it to
+        // the target takes the Application back, even if nothing was applied yet.
+        if is_full || is_other {
+            return Some(found);
         }
     }
     if is_full {
@@ -49,7 +52,7 @@ fn is_by_person(operation: &Value) -> bool {
         && promotion_of(operation).is_none()
 }
 
-fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> Option<PersonSync> {
+fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> PersonSync {
     let state = &live["status"]["operationState"];
     let (sync, result) = (&state["operation"]["sync"], &state["syncResult"]);
     let end = match phase {
@@ -62,7 +65,7 @@ fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> Option<Pe
     let (resolved, named) = (revisions(result), revisions(sync));
     let is_local = sync["manifests"].as_array().is_some_and(|list| !list.is_empty());
     let started_at = time(&state["startedAt"]).unwrap_or(Timestamp::UNIX_EPOCH);
-    Some(PersonSync {
+    PersonSync {
         is_explicit: !named.is_empty() || is_local,
         revisions: if resolved.is_empty() { named } else { resolved },
         is_local,
@@ -70,7 +73,7 @@ fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> Option<Pe
         started_at,
         end,
         is_after_target: was_deployed_before(live, target, started_at),
-    })
+    }
 }
 
 fn of_history(live: &Value, target: &[String]) -> Option<PersonSync> {

@@ -237,6 +237,13 @@ async fn a_request_that_applies_nothing_does_not_end_a_hold_as_st_065() {
             }]);
             state
         };
+        let mut gone_back =
+            json!({"id": 1, "revision": "r1", "deployStartedAt": at(0), "deployedAt": at(0)});
+        if let Some(user) = user {
+            gone_back["initiatedBy"] = json!({"username": user});
+        }
+        let history = json!([{"id": 0, "revision": "r2", "deployedAt": at(-1)}, gone_back]);
+        world.patch("Application", "app", json!({"status": {"history": history}})).await;
         world
             .ended("app", &of(by_alice(json!({"revision": "r1"}), "r1", 0)), "OutOfSync", "r2")
             .await;
@@ -255,6 +262,17 @@ async fn a_request_that_applies_nothing_does_not_end_a_hold_as_st_065() {
         world.compare("app", "OutOfSync", "Healthy", "r2").await;
         world.is_left_alone("app").await;
         world.until_held("app").await;
+        // Neither does one for some resources of the target.
+        let mut partial = typo.clone();
+        partial["operation"]["sync"] =
+            json!({"revision": "r2", "resources": [{"kind": "ConfigMap", "name": "a"}]});
+        for phase in ["Running", "Error"] {
+            partial["phase"] = phase.into();
+            world.reports("app", &partial).await;
+            world.is_left_alone("app").await;
+            let set = world.until_held("app").await;
+            assert_eq!(entry_of(&set, "app")["message"], message, "of some, {phase}");
+        }
         // One for the target that fails so takes it back nevertheless: the rollout syncs it.
         let mut back = typo.clone();
         back["operation"]["sync"] = json!({"revision": "r2"});
