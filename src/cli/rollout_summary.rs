@@ -20,7 +20,7 @@ use crate::decide::application_set::rollout_storage::with_rollout;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
 use crate::decide::rollout::gate::INVALID;
-use crate::decide::rollout::held::HELD;
+use crate::decide::rollout::held::{HELD, RUNNING};
 use crate::decide::rollout::phase::{Entry, Mark, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
@@ -200,7 +200,8 @@ impl RolloutSummary {
     }
 
     /// Whether the rollout does not continue by itself: an Application of its step has failed,
-    /// is held by a person (ST-065), or a controller has reported that it waits for too long.
+    /// or a controller has reported that it waits for too long, or nothing of the step goes on
+    /// but one that a person holds (ST-065).
     fn is_stuck(&self, set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> bool {
         if self.state != State::Rolling {
             return false;
@@ -210,11 +211,18 @@ impl RolloutSummary {
         let in_step = |member: &&MemberSummary| {
             member.step == self.step && member.phase != Phase::Healthy.name() && !member.is_going
         };
+        let goes_on = |member: &MemberSummary| {
+            [Phase::Pending.name(), Phase::Progressing.name()].contains(&member.phase.as_str())
+        };
+        let is_busy = self.applications.iter().filter(in_step).any(goes_on);
+        let is_held = |member: &MemberSummary| {
+            member.message.starts_with(HELD) && !member.message.contains(RUNNING)
+        };
         self.applications.iter().filter(in_step).any(|member| {
             let live = applications.get(&member.application);
             stalled.contains(member.application.as_str())
                 || member.message.starts_with(INVALID)
-                || member.message.starts_with(HELD)
+                || (is_held(member) && !is_busy)
                 || live.is_some_and(|live| has_failed(member, live))
         })
     }

@@ -347,6 +347,32 @@ fn rows_that_are_cut_are_counted_with_the_flag_that_shows_them() {
     assert!(some.summary.ends_with("(and 13 more)"), "{}", some.summary);
 }
 
+/// A watch ended with an error while others of the step went on, or while it was not clear yet
+/// what the person's sync does.
+#[test]
+fn a_held_application_ends_a_watch_when_nothing_else_of_its_step_goes_on_as_st_065() {
+    let held = "HeldByPerson: alice synced it to r1; the rollout wants r2";
+    let running = "HeldByPerson: alice is syncing it to r1; the rollout wants r2";
+    let cases = [
+        (held, "Healthy", "Degraded"),
+        (held, "Waiting", "Degraded"),
+        (held, "Pending", "Progressing"),
+        (held, "Progressing", "Progressing"),
+        (running, "Healthy", "Progressing"),
+        (running, "Progressing", "Progressing"),
+    ];
+    for (message, other, want) in cases {
+        let mut status = waits_for_dev(message);
+        let mut first = entry("dev", "1", "Waiting");
+        first["message"] = message.into();
+        status["applicationStatus"] = json!([first, entry("other", "1", other)]);
+        status["health"] = json!({"status": "Progressing"});
+        let applications = [application("dev", json!({})), application("other", json!({}))];
+        let summary = RolloutSummary::read(&set(status), &applications.into());
+        assert_eq!(summary.health, want, "{message} {other}");
+    }
+}
+
 /// `HEALTH` of a rollout that a failed Application holds was `Progressing`.
 #[test]
 fn the_health_of_a_rollout_that_is_stuck_is_degraded() {

@@ -30,7 +30,7 @@ use crate::api::SyncStatusCode;
 pub const HELD: &str = "HeldByPerson";
 
 /// The words of a message about a sync that has not ended.
-const RUNNING: &str = " is syncing it to ";
+pub const RUNNING: &str = " is syncing it to ";
 
 /// The most characters of a user name in a message.
 const NAME: usize = 48;
