@@ -60,7 +60,7 @@ pub struct CachedState {
     pub progress: Option<StoredProgress>,
     /// Digest of the Events of a write that has not succeeded yet.
     pub announced: Option<u64>,
-    /// Digest of the last patch, and the resulting resource version.
+    /// Digest of the last patch without the time of the comparison, and the resulting resource version.
     pub last_patch: Option<(u64, Value)>,
 }
 

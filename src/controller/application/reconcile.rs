@@ -175,6 +175,7 @@ impl Reconciliation<'_> {
         });
         self.cached.failing_since = None;
         self.cached.owed = Request::default();
+        self.checked = done.checked.or(self.checked);
         done.wait
     }
 
@@ -203,6 +204,7 @@ impl Reconciliation<'_> {
             let error = failure.error.message();
             tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
         }
+        self.checked = done.checked.or(self.checked);
         done.wait
     }
 

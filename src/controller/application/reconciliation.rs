@@ -15,6 +15,7 @@ use crate::api::ObjectKey;
 use crate::api::tracking::Tracking;
 use crate::controller::error::Error;
 use crate::decide::app_state::operation::StoredProgress;
+use crate::decide::app_state::reconcile::Checked;
 use crate::decide::app_state::refresh::{Request, digest};
 
 /// The data of one reconcile.
@@ -35,6 +36,8 @@ pub struct Reconciliation<'a> {
     pub tracking: Tracking,
     /// Manifests and live objects that this reconcile has already read.
     pub parsed: Parsed,
+    /// The comparison whose time the next write may contain.
+    pub checked: Option<Checked>,
 }
 
 impl<'a> Reconciliation<'a> {
@@ -51,7 +54,7 @@ impl<'a> Reconciliation<'a> {
         }
         let application = base.clone();
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
-        Self { ctx, key, trigger, cached, base, application, tracking, parsed }
+        Self { ctx, key, trigger, cached, base, application, tracking, parsed, checked: None }
     }
 
     /// The current time.
@@ -70,6 +73,18 @@ impl<'a> Reconciliation<'a> {
             self.application = stored.clone();
             self.base = stored;
         }
+        self.checked = None;
+    }
+
+    /// The patch of the changes; `None` when there are none, or when the server has dropped them
+    /// from the last patch.
+    fn patch(&self) -> Option<Value> {
+        let patch = application_status::patch(&self.base, &self.application)?;
+        let version = &self.base["metadata"]["resourceVersion"];
+        let last = self.cached.last_patch.as_ref();
+        let is_repeated = patch["status"]["reconciledAt"].is_null()
+            && last.is_some_and(|(last, to)| *last == untimed(&patch) && to == version);
+        (!is_repeated).then_some(patch)
     }
 
     /// Writes the changes, if any.
@@ -79,16 +94,14 @@ impl<'a> Reconciliation<'a> {
     /// [`Error::Status`]; when another client has changed the Application, its stored
     /// version is loaded as well.
     pub async fn save(&mut self) -> Result<(), Error> {
-        let Some(patch) = application_status::patch(&self.base, &self.application) else {
-            return Ok(());
-        };
-        // Not again when the server drops a field of it.
-        let version = &self.base["metadata"]["resourceVersion"];
-        let sent = digest(&patch);
-        if self.cached.last_patch.as_ref().is_some_and(|(last, to)| *last == sent && to == version)
+        let mut patch = self.patch();
+        if let Some(checked) = self.checked.take()
+            && checked.stamp(&mut self.application, patch.is_some())
         {
-            return Ok(());
+            patch = self.patch();
         }
+        let Some(patch) = patch else { return Ok(()) };
+        let sent = untimed(&patch);
         let announced = &mut self.cached.announced;
         let is_announced =
             events::announce(self.ctx, &self.base, &self.application, announced).await;
@@ -125,4 +138,17 @@ impl<'a> Reconciliation<'a> {
         self.base = written;
         Ok(())
     }
+}
+
+/// The digest of a patch without the time of the comparison: what the server drops is the same
+/// at each time.
+fn untimed(patch: &Value) -> u64 {
+    let mut patch = patch.clone();
+    if let Some(status) = patch.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("reconciledAt");
+        if status.is_empty() {
+            patch.as_object_mut().map(|patch| patch.remove("status"));
+        }
+    }
+    digest(&patch)
 }

@@ -69,6 +69,8 @@ pub struct Reconciled {
     pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
     pub tolerated: bool,
+    /// For the write that follows; `None` if the time of the comparison stays.
+    pub checked: Option<Checked>,
 }
 
 /// Writes a comparison, or the error that prevented it, to the Application.
@@ -86,8 +88,10 @@ pub fn reconcile(
     let now = finished.map_or(now, |at| at.max(now));
     match seen {
         Ok(seen) => {
+            let at = reconciled_at(application, now);
+            let checked = Checked::of(application, reason, settings, now, at);
             let wait = compared(application, seen, reason, forced, diffs, settings, now);
-            Reconciled { wait, tolerated: false }
+            Reconciled { wait, tolerated: false, checked }
         }
         Err(failure) => failed(application, failure, reason, forced, diffs, settings, now),
     }
@@ -108,34 +112,41 @@ fn reconciled_at(application: &Value, now: Timestamp) -> Timestamp {
     [operation::finished_at(application), stored].into_iter().flatten().fold(now, Timestamp::max)
 }
 
-/// Whether a comparison that nobody has asked for moves `reconciledAt` (SE-061): one that reads
-/// the revision does, when it changes something else, too, or when the last time is long ago.
-/// Otherwise each Application was written at each check of its revision, although nothing
-/// changes.
-struct Seldom {
-    /// The status before; `None` if it may not move.
-    before: Option<Value>,
-    is_old: bool,
+/// A comparison that has read the revision. It moves `reconciledAt` (SE-061) when something else
+/// is written as well, or when the last time is long ago. Otherwise each Application was written
+/// at each check of its revision, although nothing changes.
+///
+/// Only the write knows whether there is something else: the status that a comparison intends
+/// may differ from the stored one in credentials, or in a field that the server drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checked {
+    at: Timestamp,
+    is_due: bool,
 }
 
-impl Seldom {
-    fn before(application: &Value, reason: &Reason, settings: &Settings, now: Timestamp) -> Self {
-        let reads = reason.request.level >= Level::Revision;
+impl Checked {
+    fn of(
+        application: &Value,
+        reason: &Reason,
+        settings: &Settings,
+        now: Timestamp,
+        at: Timestamp,
+    ) -> Option<Self> {
         let age = operation::reconciled_at(application).map(|at| now.duration_since(at));
         let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
         let every = settings.reconciled_every;
-        Self {
-            before: reads.then(|| application["status"].clone()),
-            is_old: reason.is_expired && !every.is_zero() && age >= every,
-        }
+        let is_due = reason.is_expired && !every.is_zero() && age >= every;
+        (reason.request.level >= Level::Revision).then_some(Self { at, is_due })
     }
 
-    fn stamp(self, application: &mut Value, at: Timestamp) {
-        if let Some(before) = self.before
-            && (self.is_old || application["status"] != before)
-        {
-            application["status"]["reconciledAt"] = to_rfc3339(at).into();
+    /// Writes the time to an Application; `is_written` is whether it is written anyway. Returns
+    /// whether it has.
+    pub fn stamp(self, application: &mut Value, is_written: bool) -> bool {
+        let moves = is_written || self.is_due;
+        if moves {
+            application["status"]["reconciledAt"] = to_rfc3339(self.at).into();
         }
+        moves
     }
 }
 
@@ -164,9 +175,7 @@ fn compared(
         now: reconciled_at(application, now),
     };
     let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
-    let seldom = Seldom::before(application, reason, settings, now);
     status::write(application, comparison, &conditions, &about);
-    seldom.stamp(application, about.now);
     answer(application, reason.request);
     if let Some(finalizers) = finalizers
         && application["metadata"]["deletionTimestamp"].is_null()
@@ -234,17 +243,16 @@ fn failed(
     let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
     if passing && !forced && elapsed < settings.repo_error_grace {
         let wait = Wait::for_time(WaitFor::Repository, TOLERATED_PAUSE.unsigned_abs(), now);
-        return Reconciled { wait, tolerated: true };
+        return Reconciled { wait, tolerated: true, checked: None };
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
     let known_health = known_health.or_else(|| kept_health(application, error));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
-    let seldom = Seldom::before(application, reason, settings, now);
+    let checked = Checked::of(application, reason, settings, now, at);
     status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
-    seldom.stamp(application, at);
     answer(application, reason.request);
-    Reconciled { wait: error.wait(now), tolerated: false }
+    Reconciled { wait: error.wait(now), tolerated: false, checked }
 }
 
 fn health(application: &Value, observation: &Observation<'_>, diffs: &mut DiffCache) -> Health {

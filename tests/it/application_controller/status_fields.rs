@@ -87,15 +87,59 @@ async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
 /// It stayed where it was for as long as nobody asked, while the revision was checked (SE-061).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checks_of_the_revision_move_the_time_of_the_comparison_now_and_then_se_061() {
-    let mut world = World::start().await;
+    is_compared_now_and_then(World::start().await, &[], |_| true).await;
+}
+
+/// Its message differs from the stored one at each check, which wrote it each time (SE-061).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_condition_with_credentials_causes_no_write_per_check_se_061() {
+    let option = "Unknown=https://user:password@example.com/x";
+    is_compared_now_and_then(World::start().await, &[option], |app| {
+        let conditions = app["status"]["conditions"].to_string();
+        assert!(!conditions.contains("password"), "{conditions}");
+        conditions.contains("unknown sync option") && conditions.contains("***")
+    })
+    .await;
+}
+
+/// Such as one of an older Argo CD: the field was written at each check (SE-061).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_that_lacks_a_field_causes_no_write_per_check_se_061() {
+    let world = World::start().await;
+    let definitions: Api<crds::CustomResourceDefinition> = Api::all(world.client.clone());
+    let name = "applications.argoproj.io";
+    let definition = serde_json::to_value(definitions.get(name).await.unwrap()).unwrap();
+    let mut versions = definition["spec"]["versions"].clone();
+    let schema = &mut versions[0]["schema"]["openAPIV3Schema"];
+    let fields = schema["properties"]["status"]["properties"].as_object_mut().unwrap();
+    assert!(fields.remove("controllerNamespace").is_some());
+    let patch = Patch::Merge(json!({"spec": {"versions": versions}}));
+    definitions.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    is_compared_now_and_then(world, &[], |app| {
+        assert_eq!(app["status"]["controllerNamespace"], Value::Null);
+        true
+    })
+    .await;
+}
+
+/// Checks of the revision that change nothing write the time of the comparison after some time,
+/// not each time. `is_as_meant` holds for the compared Application.
+async fn is_compared_now_and_then(
+    mut world: World,
+    options: &[&str],
+    is_as_meant: impl Fn(&Value) -> bool,
+) {
     world.crash().await;
     world.settings.reconciliation_timeout = Duration::from_millis(500);
     world.settings.reconciliation_jitter = Duration::ZERO;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     world.run();
-    world.create_app(&world.application("app", "app")).await;
-    let first = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"syncOptions": options});
+    world.create_app(&app).await;
+    let is_compared = |app: &Value| is(app, "OutOfSync", "Missing") && is_as_meant(app);
+    let first = world.until("app", "compared", is_compared).await;
     let at = |app: &Value| app["status"]["reconciledAt"].as_str().unwrap_or_default().to_owned();
     let version = |app: &Value| app["metadata"]["resourceVersion"].clone();
     let later = world.until("app", "compared again", |app| at(app) > at(&first)).await;
