@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use crate::template::go::{Env, Random};
+use gotemplate::go::{Env, Random};
 
 /// Environment of templates: the given time, the system's random bytes, and the CPU time
 /// of this thread.

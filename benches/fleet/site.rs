@@ -7,9 +7,9 @@ use std::process::Command;
 
 use http::{Method, Request};
 use kube::Client;
+use kube_sim::Server;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wavegate::embedded::Server;
 
 use crate::process::{Cpu, Process, cpu_of, cpu_of_self};
 use crate::support::repository::Repository;

@@ -14,8 +14,8 @@ use crate::api::ResourceKey;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
-use crate::embedded::{Effect, Fault, RequestRecord, Server};
 use crate::watch::cluster_cache::{ClusterCache, Reach};
+use kube_sim::{Effect, Fault, RequestRecord, Server};
 
 const US: &str = "controller";
 

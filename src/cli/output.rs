@@ -11,7 +11,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::error::Error;
 pub(super) use crate::terminal::{printable, printable_lines};
-use crate::{age, terminal, yaml};
+use gotime::age;
+
+use crate::{terminal, yaml};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

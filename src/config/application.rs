@@ -8,9 +8,9 @@ use jiff::SignedDuration;
 use super::{Error, Reader};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
-use crate::duration;
 use crate::settings::{ApplicationSettings, Namespaces};
 use crate::source::confine::Confinement;
+use gotime::duration;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::template::float_text;
+use gotemplate::float_text;
 
 /// One entry per leaf; the keys of nested objects are joined with dots, those of lists are
 /// indexes. Empty objects and lists have no entry.

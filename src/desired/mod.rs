@@ -37,7 +37,7 @@ use crate::api::unknown;
 use crate::api::{
     API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
 };
-use crate::template::go::{self, Env};
+use gotemplate::go::{self, Env};
 
 /// Limits for generating one ApplicationSet (AS-135).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

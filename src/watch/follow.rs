@@ -175,7 +175,7 @@ mod tests {
     use kube::api::PostParams;
 
     use super::*;
-    use crate::embedded::{Effect, Fault, Server};
+    use kube_sim::{Effect, Fault, Server};
 
     /// Names of the events within a time, and the times of errors.
     async fn within(events: &mut Events<ConfigMap>, limit: Duration) -> (Vec<String>, Vec<u64>) {
@@ -199,7 +199,7 @@ mod tests {
             ..Default::default()
         };
         api.create(&PostParams::default(), &map).await.unwrap();
-        let refuse = |request: &crate::embedded::RequestRecord| request.verb == "list";
+        let refuse = |request: &kube_sim::RequestRecord| request.verb == "list";
         server.inject(Fault::new(Effect::Status(403), refuse).times(usize::MAX));
         let mut events = follow(api, watcher::Config::default());
         let (names, errors) = within(&mut events, Duration::from_secs(600)).await;
@@ -219,7 +219,7 @@ mod tests {
     async fn an_expired_revision_is_listed_anew_at_once() {
         let server = Server::new();
         let api: Api<ConfigMap> = Api::namespaced(server.client_as("test"), "default");
-        let watching = |request: &crate::embedded::RequestRecord| request.verb == "watch";
+        let watching = |request: &kube_sim::RequestRecord| request.verb == "watch";
         server.inject(Fault::new(Effect::Status(410), watching).times(1));
         let mut events = follow(api.clone(), watcher::Config::default());
         let (names, errors) = within(&mut events, Duration::from_millis(700)).await;

@@ -50,7 +50,7 @@ mod tests {
     use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
     use serde_json::json;
 
-    use crate::embedded::Server;
+    use kube_sim::Server;
 
     #[tokio::test]
     async fn only_reads_are_sent() {

@@ -148,7 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::embedded::Server;
+    use kube_sim::Server;
 
     async fn until(trust: &Trust, holds: impl Fn(&Trust) -> bool) {
         let mut changes = trust.subscribe();

@@ -39,7 +39,7 @@ async fn hold(client: Client) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn embedded_server_fulfills_the_contract() {
-    hold(wavegate::embedded::Server::new().client()).await;
+    hold(kube_sim::Server::new().client()).await;
 }
 
 mod cluster {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client};
+use kube_sim::{Server, workloads};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use wavegate::embedded::{Server, workloads};
 
 use crate::support::kubectl::{COMMANDS, Line, Shell, is_installed, matches};
 use crate::support::world::random;

@@ -1,7 +1,7 @@
 //! Messages of rejected requests: the server's message, once, and the client's name.
 
+use kube_sim::{Effect, Fault, RequestRecord};
 use serde_json::json;
-use wavegate::embedded::{Effect, Fault, RequestRecord};
 
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, plain, rolling, set};

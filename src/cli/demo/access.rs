@@ -11,9 +11,9 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use crate::embedded::Guard;
 use crate::entropy::{SystemRandom, environment};
-use crate::template::go::{Limits, Options, Random, Template};
+use gotemplate::go::{Limits, Options, Random, Template};
+use kube_sim::Guard;
 
 /// Bytes of the token.
 const TOKEN: usize = 32;

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use super::super::output::{self, or_dash};
 use super::Report;
-use crate::age;
 use crate::api::HealthStatus;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::kind::KindRef;
 use crate::decide::resource_tree::Node;
+use gotime::age;
 
 /// Objects of one kind below one other that are shown; the rest is one line.
 const SHOWN: usize = 10;

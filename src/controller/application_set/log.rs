@@ -11,8 +11,8 @@ use crate::decide::application_set::outcome::{Act, Ended, Outcome};
 use crate::decide::application_set::reconcile::{Decision, Next, Snapshot};
 use crate::decide::application_set::stored::{self, Status};
 use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::counts::WaitKind;
 use crate::decide::rollout::status::step_text;
+use crate::decide::rollout::wait::WaitKind;
 use crate::decide::rollout::{RolloutPlan, Transition};
 
 /// The most names of Applications in one line.

@@ -45,11 +45,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Context, Controller, Reconciler, Request};
 use crate::clock::Clock;
 use crate::controller::context::Core;
-use crate::embedded::{RequestRecord, Server};
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::Scope;
 use crate::watch::object::{Object, resource};
+use kube_sim::{RequestRecord, Server};
 
 const NAMESPACE: &str = "argocd";
 /// Time limit of every wait, also on a busy machine.

@@ -238,8 +238,8 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::embedded::Server;
     use crate::watch::control_plane::Scope;
+    use kube_sim::Server;
 
     #[tokio::test]
     async fn a_full_queue_is_unavailable_as_421() {

@@ -86,8 +86,8 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use announce::{take_announced, with_announced};
 pub use hooks::{
-    Class, DeletePolicies, OPERATION_ANNOTATION, StampedOperation, classify, generated_name,
-    is_stamp_of, operation_id, stamp, wave,
+    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of,
+    operation_id, stamp, wave,
 };
 pub use messages::TASKS_RUNNING;
 pub use options::{How, Method, Propagation, is_unknown_option, near_option};

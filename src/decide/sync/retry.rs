@@ -121,7 +121,7 @@ fn duration(text: &str) -> Result<i128, BadDuration> {
     if let Ok(seconds) = text.parse::<i64>() {
         return Ok(i128::from(seconds) * 1_000_000_000);
     }
-    match crate::duration::parse(text) {
+    match gotime::duration::parse(text) {
         Ok(duration) => Ok(duration.as_nanos()),
         Err(_) => Err(BadDuration(text.to_owned())),
     }

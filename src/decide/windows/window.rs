@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::SyncAttempt;
 use super::cron::Schedule;
-use crate::duration;
 use crate::glob::Glob;
+use gotime::duration;
 
 /// Longest description, in characters (SE-400).
 const LONGEST_DESCRIPTION: usize = 255;

@@ -9,7 +9,7 @@ use super::{Element, Failure, Generator, kind};
 use crate::api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::desired::selector::Selector;
 use crate::desired::texts::Texts;
-use crate::template::normalize;
+use gotemplate::normalize;
 
 /// The clusters generator.
 pub struct Clusters;

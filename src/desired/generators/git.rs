@@ -12,8 +12,8 @@ use super::{Element, Failure, Generator, kind, list_of, text};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::desired::texts::Texts;
-use crate::template::normalize;
 use crate::yaml;
+use gotemplate::normalize;
 
 /// Most patterns of one generator.
 const MAX_PATTERNS: usize = 1_000;

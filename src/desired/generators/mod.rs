@@ -24,7 +24,7 @@ use super::selector::Selector;
 use super::template::Engine;
 use super::texts::{Given, Texts};
 use crate::api::annotations::LAST_APPLIED;
-use crate::template::go::Env;
+use gotemplate::go::Env;
 use scope::Scope;
 
 /// A source of parameter sets.

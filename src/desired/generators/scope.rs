@@ -381,7 +381,7 @@ fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Resul
     }
 }
 
-fn of_template(error: &crate::template::Error, field: String) -> Failure {
+fn of_template(error: &gotemplate::Error, field: String) -> Failure {
     Failure { field, cause: error.to_string(), limit: error.is_limit() }
 }
 

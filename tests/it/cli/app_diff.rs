@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use wavegate::embedded::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, Fault, RequestRecord};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;

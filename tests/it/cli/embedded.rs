@@ -3,10 +3,10 @@
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
+use kube_sim::Server;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use wavegate::api::crds;
-use wavegate::embedded::Server;
 use wavegate::watch::object::resource;
 
 use super::*;
@@ -148,7 +148,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
     sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
 
     let explained = cluster.run(&["explain", "set"]).await;
-    let age = wavegate::age::since("2026-01-02T03:04:05Z", jiff::Timestamp::now());
+    let age = gotime::age::since("2026-01-02T03:04:05Z", jiff::Timestamp::now());
     let want = [
         "set waits in step 1 of 2: a: Deployment shop/web is Degraded: image pull failed (and 1 more)",
         "",

@@ -7,8 +7,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::core::discovery::ApiResource;
+use kube_sim::{Effect, Fault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
-use wavegate::embedded::{Effect, Fault, RequestRecord, workloads};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use kube::Api;
 use kube::core::DynamicObject;
-use wavegate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;

@@ -243,7 +243,7 @@ async fn guards_that_hold_everything_are_told_with_the_plan_se_072() {
 /// Who may not list ApplicationSets still gets the plan, with a note.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_needs_no_permission_to_list_sets_as_142() {
-    use wavegate::embedded::{Effect, Fault, RequestRecord};
+    use kube_sim::{Effect, Fault, RequestRecord};
     let cluster = cluster().await;
     let lists = |request: &RequestRecord| {
         request.resource == "applicationsets" && request.verb == "list" && request.client != "test"

@@ -7,8 +7,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
+use kube_sim::Server;
 use tokio_util::sync::CancellationToken;
-use wavegate::embedded::Server;
 use wavegate::watch::object::resource;
 
 use super::arguments::Running;

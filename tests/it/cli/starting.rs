@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::api::PostParams;
-use wavegate::embedded::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, Fault, RequestRecord};
 use wavegate::watch::object::resource;
 
 use super::arguments::Running;

@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube::core::discovery::ApiResource;
-use wavegate::embedded::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, Fault, RequestRecord};
 
 use super::embedded::Cluster;
 use super::*;

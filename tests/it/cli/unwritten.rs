@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
-use wavegate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 use wavegate::watch::object::resource;
 
 use super::arguments::Running;
@@ -64,7 +64,7 @@ fn wait_for<'a>(set: &'a Value, application: &str) -> Option<&'a str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_that_cannot_be_created_says_so_everywhere() {
     let cluster = cluster().await;
-    let refused = |request: &wavegate::embedded::RequestRecord| {
+    let refused = |request: &kube_sim::RequestRecord| {
         request.resource == "applications"
             && request.verb == "create"
             && request.client.starts_with("wavegate")
@@ -144,7 +144,7 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
     let b = explained["waits"].as_array().unwrap().iter().find(|wait| wait["application"] == "b");
     assert_eq!(b.unwrap()["reason"], "it cannot be created: it is owned by ConfigMap other");
 
-    let patched = |request: &wavegate::embedded::RequestRecord| {
+    let patched = |request: &kube_sim::RequestRecord| {
         request.resource == "applications"
             && request.verb == "patch"
             && request.name == "a"

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use http::{Method, Request};
+use kube_sim::{Effect, Fault, RequestRecord};
 use serde_json::{Value, json};
-use wavegate::embedded::{Effect, Fault, RequestRecord};
 
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, rolling, set, with_waves};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use kube_sim::{Effect, Fault, RequestRecord, Server};
 use serde_json::json;
-use wavegate::embedded::{Effect, Fault, RequestRecord, Server};
 
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{VERSION, members, rolling, set, with_waves};

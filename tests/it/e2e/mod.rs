@@ -132,7 +132,7 @@ cases! {
     by_hand::an_operation_is_followed_interrupted_and_terminated,
     by_hand::a_request_without_a_controller_is_withdrawn,
     without_application::manifests_are_applied_in_waves_and_pruned,
-    without_application::a_killed_run_is_continued,
+    without_application::a_run_after_a_kill_begins_anew,
     without_application::an_interrupted_run_is_terminated,
     without_application::a_run_touches_only_its_own,
     without_application::a_dry_run_needs_the_namespaces,

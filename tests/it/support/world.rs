@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::{Method, Request, header};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube_sim::{RequestRecord, Server, workloads};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use wavegate::embedded::{RequestRecord, Server, workloads};
 
 use super::controller::{Process, Setup, Task};
 use super::held::Watches;

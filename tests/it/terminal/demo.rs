@@ -266,7 +266,7 @@ fn a_reader_that_is_gone_is_no_success() {
 fn lines_name_what_is_waited_for() {
     let slow = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: NAME, annotations: {DELAY: 9s}}\n\
                 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}\n";
-    let folder = small(&slow.replace("DELAY", wavegate::embedded::workloads::DELAY_ANNOTATION));
+    let folder = small(&slow.replace("DELAY", kube_sim::workloads::DELAY_ANNOTATION));
     let temporary = tempfile::tempdir().unwrap();
     let mut command = demo(&["--plain", "-f", "set.yaml"], temporary.path());
     let output = command.current_dir(folder.path()).env_remove("RUST_LOG").output().unwrap();

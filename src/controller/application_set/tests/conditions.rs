@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 const ERROR: &str = "ErrorOccurred";
 const UP_TO_DATE: &str = "ResourcesUpToDate";

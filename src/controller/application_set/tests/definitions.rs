@@ -10,8 +10,8 @@ use crate::api::conditions::application_set::ROLLOUT_STATUS;
 use crate::api::crds::{self, CustomResourceDefinition};
 use crate::api::tests::argo_cd;
 use crate::decide::application_set::rollout_storage::with_rollout;
-use crate::embedded::RequestRecord;
 use crate::settings::ApplicationSetSettings;
+use kube_sim::RequestRecord;
 
 /// Our definitions, or Argo CD's.
 pub(super) fn installed(theirs: bool) -> Vec<CustomResourceDefinition> {

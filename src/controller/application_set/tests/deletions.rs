@@ -1,7 +1,7 @@
 //! Deletions come last and wait for all other writes (AS-148).
 
 use super::*;
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 fn generators(names: &[&str]) -> Value {
     let elements: Vec<Value> = names.iter().map(|name| json!({ "n": name })).collect();

@@ -1,7 +1,7 @@
 //! Insignificant differences are not written, and ignored fields stay (AS-153, AS-163).
 
 use super::*;
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 fn is_patch(request: &RequestRecord) -> bool {
     request.client == "sets" && request.verb == "patch" && request.resource == "applications"

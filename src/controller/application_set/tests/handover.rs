@@ -136,8 +136,8 @@ async fn an_application_that_has_another_owner_by_now_is_not_deleted() {
     let is_deletion = |request: &RequestRecord| {
         request.client == "sets" && request.verb == "delete" && request.resource == "applications"
     };
-    let slow = crate::embedded::Effect::Latency(Duration::from_secs(8));
-    world.server.inject(crate::embedded::Fault::new(slow, is_deletion));
+    let slow = kube_sim::Effect::Latency(Duration::from_secs(8));
+    world.server.inject(kube_sim::Fault::new(slow, is_deletion));
     world.patch("ApplicationSet", "old", of(&[])).await;
     let is_sent = async {
         while world.sent("delete", "applications").is_empty() {

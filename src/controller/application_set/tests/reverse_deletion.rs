@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 const HOLD: &str = "example.com/hold";
 

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::steps::{dev_and_prod, entry_of};
 use super::*;
-use crate::embedded::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, Fault, RequestRecord};
 
 /// Shorter than the poll of a rollout, so that an event triggered what is waited for.
 const BEFORE_POLL: Duration = Duration::from_secs(20);

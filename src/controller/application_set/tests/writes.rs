@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::api::annotations::RESOURCES_FINALIZER;
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 fn all_at_once(names: &[&str]) -> Value {
     let members: Vec<(&str, &str)> = names.iter().map(|name| (*name, "x")).collect();

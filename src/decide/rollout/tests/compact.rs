@@ -104,6 +104,7 @@ impl Fleet {
                 invalid: None,
                 unwritten: None,
                 excluded: None,
+                resource: None,
                 denied: None,
                 observed: Some(&app.observed),
                 entry: self.stored.get(name).or(implied.as_ref()),

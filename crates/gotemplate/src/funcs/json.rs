@@ -1,0 +1,175 @@
+//! JSON, written as Go's `encoding/json` does.
+
+use super::f;
+use crate::go::function::{Fail, Function, Outcome};
+use crate::go::value::{IntKind, Value};
+use crate::go::{Args, Run, format_float};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    f("fromJson", "s", |run, a| match from_json(run, a) {
+        Err(Fail::Message(_)) => Ok(Value::Nil),
+        other => other,
+    }),
+    f("mustFromJson", "s", from_json),
+    f("toJson", "a", |run, a| or_empty(to_json(run, &a[0], true, None))),
+    f("mustToJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, None)?))),
+    f("toPrettyJson", "a", |run, a| or_empty(to_json(run, &a[0], true, Some(0)))),
+    f("mustToPrettyJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, Some(0))?))),
+    f("toRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, None)?))),
+    f("mustToRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, None)?))),
+];
+
+fn from_json(run: &mut Run<'_>, a: &[Value]) -> Outcome {
+    // Each byte can be a value, and two forms exist at the same time.
+    run.build(a.bytes(0).len().saturating_mul(16))?;
+    let json: serde_json::Value =
+        serde_json::from_slice(a.bytes(0)).map_err(|error| error.to_string())?;
+    Ok(Value::from_json(&json))
+}
+
+fn or_empty(text: Outcome<String>) -> Outcome {
+    match text {
+        Ok(text) => Ok(Value::str(text)),
+        Err(Fail::Message(_)) => Ok(Value::str("")),
+        Err(limit) => Err(limit),
+    }
+}
+
+/// Writes JSON; with `indent` over several lines.
+pub(super) fn to_json(
+    run: &mut Run<'_>,
+    value: &Value,
+    html: bool,
+    indent: Option<usize>,
+) -> Outcome<String> {
+    let mut out = String::new();
+    Writer { run, html, pretty: indent.is_some() }.write(&mut out, value, 0)?;
+    Ok(out)
+}
+
+struct Writer<'w, 'e> {
+    run: &'w mut Run<'e>,
+    html: bool,
+    pretty: bool,
+}
+
+impl Writer<'_, '_> {
+    fn line(&self, out: &mut String, depth: usize) {
+        if self.pretty {
+            out.push('\n');
+            out.extend(std::iter::repeat_n("  ", depth));
+        }
+    }
+
+    fn write(&mut self, out: &mut String, value: &Value, depth: usize) -> Outcome<()> {
+        Run::check_depth(depth)?;
+        self.run.charge(1)?;
+        self.run.check_len(out.len())?;
+        match value {
+            Value::Absent | Value::Nil => out.push_str("null"),
+            Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+            Value::Int(
+                IntKind::Int
+                | IntKind::Int64
+                | IntKind::Duration
+                | IntKind::Month
+                | IntKind::Weekday,
+                n,
+            ) => {
+                out.push_str(&n.to_string());
+            }
+            Value::Uint(_, n) => out.push_str(&n.to_string()),
+            Value::Float(x) => out.push_str(&float(*x)?),
+            Value::Complex(..) => return Err("json: unsupported type: complex128".into()),
+            Value::Str(text) => self.text(out, &text.text())?,
+            Value::List(list) if list.nil => out.push_str("null"),
+            Value::Dict(dict) if dict.nil => out.push_str("null"),
+            Value::List(list) => {
+                out.push('[');
+                for (i, item) in list.items().iter().enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    self.line(out, depth + 1);
+                    self.write(out, item, depth + 1)?;
+                }
+                if !list.items().is_empty() {
+                    self.line(out, depth);
+                }
+                out.push(']');
+            }
+            Value::Dict(dict) => {
+                let entries = self.run.entries(dict)?;
+                self.object(out, &entries, depth)?;
+            }
+            Value::Time(time) => {
+                self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?
+            }
+            Value::Version(version) => self.text(out, &version.to_string())?,
+            Value::Certificate(certificate) => {
+                let fields = certificate.fields().map(|(name, value)| (name.to_owned(), value));
+                self.object(out, &fields, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        out: &mut String,
+        entries: &[(String, Value)],
+        depth: usize,
+    ) -> Outcome<()> {
+        out.push('{');
+        for (i, (key, item)) in entries.iter().enumerate() {
+            if i > 0 {
+                out.push(',');
+            }
+            self.line(out, depth + 1);
+            self.text(out, key)?;
+            out.push_str(if self.pretty { ": " } else { ":" });
+            self.write(out, item, depth + 1)?;
+        }
+        if !entries.is_empty() {
+            self.line(out, depth);
+        }
+        out.push('}');
+        Ok(())
+    }
+
+    fn text(&mut self, out: &mut String, text: &str) -> Outcome<()> {
+        self.run.charge(text.len() / 64)?;
+        out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\x08' => out.push_str("\\b"),
+                '\x0c' => out.push_str("\\f"),
+                '<' | '>' | '&' if self.html => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                '\0'..='\x1f' | '\u{2028}' | '\u{2029}' => {
+                    out.push_str(&format!("\\u{:04x}", u32::from(c)))
+                }
+                _ => out.push(c),
+            }
+        }
+        out.push('"');
+        Ok(())
+    }
+}
+
+/// A number as JSON: an exponent only for the very small and the very large.
+pub(super) fn float(x: f64) -> Outcome<String> {
+    if !x.is_finite() {
+        return Err("json: unsupported value".into());
+    }
+    let size = x.abs();
+    if size != 0.0 && !(1e-6..1e21).contains(&size) {
+        // Go writes 1e-7 here, not 1e-07.
+        return Ok(format_float(x, 'e', None).replace("e-0", "e-"));
+    }
+    Ok(format_float(x, 'f', None))
+}

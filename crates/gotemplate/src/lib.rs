@@ -1,0 +1,27 @@
+//! The template languages: text with placeholders in, text out.
+//!
+//! Two engines, as an ApplicationSet has them: [`simple`] replaces `{{name}}`, [`go`] is the Go `text/template` language
+//! with its library of functions. Also the sanitisers [`normalize`] and [`slugify`].
+//! Nothing here knows of Kubernetes, reads a clock, a file or the environment, or fails otherwise than by an [`Error`].
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod error;
+mod funcs;
+pub mod go;
+mod sanitize;
+pub mod simple;
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, Fault};
+pub use sanitize::{normalize, slugify};
+
+/// Prints a number as Go's `fmt.Sprint` prints a float64 (AS-111): `3`, `1.5`, `1e+06`.
+pub fn float_text(value: f64) -> String {
+    go::shortest(value)
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,260 @@
+//! An in-memory Kubernetes API server, for the demo, for tests and for simulations.
+//!
+//! [`Server::client`] gives a `kube::Client` that talks to it inside the
+//! process; [`Server::serve`] gives the same server to `kubectl` over HTTP. It
+//! behaves as the real one where a controller can tell: resource versions,
+//! conflicts, generations, field ownership, all patch types, status and scale,
+//! finalizers, garbage collection, selectors, pages, watches, definitions of
+//! custom kinds, discovery, OpenAPI, dry runs, namespaces. It reads JSON, YAML and, of
+//! built-in kinds, protobuf; it answers in JSON.
+//!
+//! It differs in this: garbage collection and the emptying of namespaces happen
+//! inside the request that causes them; pods go at once, since no kubelet waits;
+//! CEL rules and admission webhooks are not run; there are no users and no
+//! roles: each client with the token of a [`Guard`] may do everything, and without a
+//! guard ([`Server::serve`], for tests) each client.
+//!
+//! ```text
+//! http ──> handler ──> read, write, patching, deletion ──> store ──> log ──> watch
+//!           │    │                  │                        │
+//!       faults  answer   checks, schema, typed, defaults,  stored
+//!                        managed_fields, field_set, gc
+//! ```
+//!
+//! One lock guards everything stored. Objects are immutable JSON and shared: reads
+//! and watches hand out the stored bytes. What is kept of the past is bounded. Time follows tokio's clock, so that
+//! under paused time nothing here waits for real.
+
+mod answer;
+mod builtin;
+mod builtin_rules;
+mod checks;
+mod clock;
+mod columns;
+mod convert;
+mod crd;
+mod defaults;
+mod deletion;
+mod discovery;
+mod errors;
+mod event_expiry;
+mod faults;
+mod field_set;
+mod gc;
+mod guard;
+mod handler;
+mod http;
+mod jsonpath;
+mod kinds;
+mod log;
+mod managed_fields;
+mod openapi;
+mod patch;
+mod patching;
+mod pod_log;
+mod protobuf;
+mod read;
+mod request;
+mod scale;
+mod schema;
+mod selectors;
+mod state;
+mod store;
+mod stored;
+mod table;
+mod typed;
+mod types;
+mod validate;
+mod watch;
+pub mod workloads;
+mod write;
+mod write_timeout;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use self::answer::ResponseBody;
+pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
+pub use self::guard::{Guard, Unusable};
+pub use self::handler::Dropped;
+pub use self::http::ApiService;
+pub use self::store::Memory;
+
+/// What all handles of one server share.
+struct Inner {
+    state: Mutex<state::State>,
+    clock: clock::Clock,
+    ledger: Mutex<faults::Ledger>,
+    /// Each change closes the watches that are open.
+    drops: tokio::sync::watch::Sender<u64>,
+    /// Room for answers over the network that wait to be read.
+    unread: Arc<tokio::sync::Semaphore>,
+}
+
+/// A Kubernetes API server in memory. Clones are handles of the same server.
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Server {
+    /// An empty server: namespaces `default`, `kube-system`, `kube-public` and
+    /// `kube-node-lease`, built-in kinds, no custom ones.
+    pub fn new() -> Self {
+        Self::with(faults::Ledger::new(true))
+    }
+
+    /// The same without a log of requests, for servers that run long or under
+    /// load: [`Self::requests`] and [`Self::counts`] stay empty.
+    pub fn without_request_log() -> Self {
+        Self::with(faults::Ledger::new(false))
+    }
+
+    fn with(ledger: faults::Ledger) -> Self {
+        let clock = clock::Clock::new();
+        let state = Mutex::new(state::State::new(clock.now()));
+        let drops = tokio::sync::watch::Sender::new(0);
+        let unread = Arc::new(tokio::sync::Semaphore::new(answer::UNREAD_LIMIT));
+        let ledger = Mutex::new(ledger);
+        Self { inner: Arc::new(Inner { state, clock, ledger, drops, unread }) }
+    }
+
+    /// A client inside the process, attributed to `in-process`.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime: `kube::Client` starts a task.
+    pub fn client(&self) -> kube::Client {
+        self.client_as("in-process")
+    }
+
+    /// A client whose requests are attributed to a name, in the record of
+    /// requests and as field manager where the request names none.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime: `kube::Client` starts a task.
+    pub fn client_as(&self, name: &str) -> kube::Client {
+        kube::Client::new(self.service(name), "default")
+    }
+
+    /// The `tower` service beneath such a client, to put layers around.
+    pub fn service(&self, name: &str) -> ApiService {
+        ApiService { server: self.inner.clone(), client: Some(name.into()), guard: None }
+    }
+
+    /// Serves HTTP on a listener until cancelled. Without authentication: loopback only.
+    ///
+    /// # Errors
+    ///
+    /// None at present; connections that fail are logged at debug level.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        stop: CancellationToken,
+    ) -> std::io::Result<()> {
+        http::serve(self.inner.clone(), listener, None, stop).await
+    }
+
+    /// The same for those who have the token of a guard, with and without TLS.
+    ///
+    /// # Errors
+    ///
+    /// None at present; connections that fail are logged at debug level.
+    pub async fn serve_guarded(
+        &self,
+        listener: TcpListener,
+        guard: Guard,
+        stop: CancellationToken,
+    ) -> std::io::Result<()> {
+        http::serve(self.inner.clone(), listener, Some(Arc::new(guard)), stop).await
+    }
+
+    /// A kubeconfig for a server that listens on an address.
+    pub fn kubeconfig(&self, address: SocketAddr) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: wavegate\n  cluster:\n    server: http://{address}\n\
+             users:\n- name: wavegate\n  user: {{}}\ncontexts:\n- name: wavegate\n  context:\n    cluster: wavegate\n    \
+             user: wavegate\n    namespace: default\ncurrent-context: wavegate\n"
+        )
+    }
+
+    /// Sets the UID of the next object that is created, for an object that is restored.
+    pub fn reserve_uid(&self, uid: &str) {
+        self.inner.state.lock().ids.reserve(uid);
+    }
+
+    /// The current resource version.
+    pub fn revision(&self) -> u64 {
+        self.inner.state.lock().store.revision()
+    }
+
+    /// What is kept: objects and past changes.
+    pub fn memory(&self) -> Memory {
+        self.inner.state.lock().store.memory()
+    }
+
+    /// The requests so far, oldest first; of many only the last 20,000.
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        self.inner.ledger.lock().records()
+    }
+
+    /// How often each client used each verb on each resource (`deployments/status` for a subresource).
+    pub fn counts(&self) -> Counts {
+        self.inner.ledger.lock().counts()
+    }
+
+    /// The number of successful write requests of a client: create, update,
+    /// patch, apply and delete, without dry runs.
+    pub fn writes(&self, client: &str) -> u64 {
+        self.inner.ledger.lock().writes(client)
+    }
+
+    /// Forgets recorded requests and counts.
+    pub fn forget_requests(&self) {
+        self.inner.ledger.lock().forget();
+    }
+
+    /// Forgets past changes: resuming a watch or a list from before now gives 410.
+    pub fn compact(&self) {
+        self.inner.state.lock().store.compact();
+    }
+
+    /// Ends all open watches, as a restart of the real server would.
+    pub fn drop_watches(&self) {
+        self.inner.drops.send_modify(|n| *n += 1);
+    }
+
+    /// Injects a fault into requests to come.
+    pub fn inject(&self, fault: Fault) {
+        self.inner.ledger.lock().inject(fault);
+    }
+
+    /// Takes back all faults that have not happened yet.
+    pub fn clear_faults(&self) {
+        self.inner.ledger.lock().clear_faults();
+    }
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
