@@ -22,13 +22,13 @@ use jiff::SignedDuration;
 pub use accepted::{AcceptedFlags, accepted};
 pub use application::ApplicationFlags;
 
-use crate::decide::application_set::Room;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
 use crate::desired::generators::path_pattern::Globbing;
-use crate::desired::inputs::REQUEUE_AFTER;
-use crate::settings::{ApplicationSetSettings, ApplicationSettings, Namespaces, Settings};
+use crate::settings::{
+    ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE, Namespaces, Settings,
+};
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
 pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
@@ -353,7 +353,7 @@ impl Config {
             flags.sync_engine,
             ("SYNC_ENGINE", "sync.engine"),
             |text| clap::ValueEnum::from_str(text, true).ok(),
-            SyncEngine::Embedded,
+            SyncEngine::default(),
         );
         let application_sets = application_sets(&mut read, &flags, sync_engine)?;
         let allow_local_sources = read.flag(
@@ -433,7 +433,7 @@ pub fn control_plane_namespace(
     (flag.map(str::to_owned))
         .or_else(|| environment("POD_NAMESPACE"))
         .filter(|namespace| !namespace.is_empty())
-        .unwrap_or_else(|| "argocd".to_owned())
+        .unwrap_or_else(|| CONTROL_PLANE_NAMESPACE.to_owned())
 }
 
 /// The settings of the ApplicationSet controller.
@@ -447,6 +447,7 @@ fn application_sets(
         Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
     let namespaces =
         read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
+    let default = ApplicationSetSettings::default();
     Ok(ApplicationSetSettings {
         control_plane_namespace: control_plane_namespace(
             flags.namespace.as_deref(),
@@ -456,20 +457,20 @@ fn application_sets(
         progressive_syncs: read.flag(
             flags.enable_progressive_syncs,
             ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
-            false,
+            default.progressive_syncs,
         ),
-        rollout: rollout(read, flags),
+        rollout: rollout(read, flags, default.rollout),
         policy,
         policy_override: read.flag(
             flags.enable_policy_override,
             ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
             policy_name.is_empty(),
         ),
-        dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), false),
+        dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), default.dry_run),
         git_file_globbing: match read.flag(
             flags.enable_new_git_file_globbing,
             ("ENABLE_NEW_GIT_FILE_GLOBBING", "enable.new.git.file.globbing"),
-            false,
+            default.git_file_globbing == Globbing::BySegment,
         ) {
             true => Globbing::BySegment,
             false => Globbing::Greedy,
@@ -478,20 +479,20 @@ fn application_sets(
             None,
             ("REQUEUE_AFTER", "requeue.after"),
             |text| application::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
-            REQUEUE_AFTER,
+            default.requeue_after,
         ),
         concurrent_reconciliations: read.pick(
             flags.concurrent_reconciliations,
             ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
             |text| text.parse().ok().filter(|count| *count > 0),
-            10,
+            default.concurrent_reconciliations,
         ),
-        concurrent_application_updates: usize::from(read.pick(
-            flags.concurrent_application_updates,
+        concurrent_application_updates: read.pick(
+            flags.concurrent_application_updates.map(usize::from),
             ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
             |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
-            1,
-        )),
+            default.concurrent_application_updates,
+        ),
         preserved_annotations: read.list(
             flags.preserved_annotations.clone(),
             ("GLOBAL_PRESERVED_ANNOTATIONS", "global.preserved.annotations"),
@@ -501,37 +502,43 @@ fn application_sets(
             ("GLOBAL_PRESERVED_LABELS", "global.preserved.labels"),
         ),
         max_resources: read.pick(
-            flags.max_resources_status_count,
+            flags.max_resources_status_count.map(|count| count as usize),
             ("MAX_RESOURCES_STATUS_COUNT", "status.max.resources.count"),
-            |text| text.parse().ok(),
-            5000,
-        ) as usize,
-        hold_deletions: read.flag(flags.hold_deletions, ("HOLD_DELETIONS", "hold.deletions"), true),
+            |text| text.parse::<u32>().ok().map(|count| count as usize),
+            default.max_resources,
+        ),
+        hold_deletions: read.flag(
+            flags.hold_deletions,
+            ("HOLD_DELETIONS", "hold.deletions"),
+            default.hold_deletions,
+        ),
         metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
-        webhook_parallelism: usize::from(read.pick(
-            flags.webhook_parallelism_limit,
+        webhook_parallelism: read.pick(
+            flags.webhook_parallelism_limit.map(usize::from),
             ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
-            50,
-        )),
+            default.webhook_parallelism,
+        ),
         windows_by_hand: sync_engine == SyncEngine::Embedded,
-        room: Room::default(),
+        room: default.room,
     })
 }
 
 /// How it rolls out.
-fn rollout(read: &mut Reader<'_>, flags: &Flags) -> rollout::Settings {
+fn rollout(read: &mut Reader<'_>, flags: &Flags, default: rollout::Settings) -> rollout::Settings {
+    let Rules { progressing_timeout, capture_drift } = default.rules;
+    let seconds = progressing_timeout.map_or(0, |timeout| timeout.as_secs());
     let timeout = read.pick(
         flags.default_application_progressing_timeout,
         ("DEFAULT_APPLICATION_PROGRESSING_TIMEOUT", "default.application.progressing.timeout"),
         |text| text.parse().ok(),
-        300,
+        u32::try_from(seconds).unwrap_or(u32::MAX),
     );
     let drift = read.pick(
         flags.progressive_sync_drift,
         ("PROGRESSIVE_SYNC_DRIFT", "progressive.sync.drift"),
         |text| clap::ValueEnum::from_str(text, true).ok(),
-        Drift::Capture,
+        if capture_drift { Drift::Capture } else { Drift::Ignore },
     );
     rollout::Settings {
         rules: Rules {
@@ -541,12 +548,12 @@ fn rollout(read: &mut Reader<'_>, flags: &Flags) -> rollout::Settings {
         require_live_health: read.flag(
             flags.progressive_sync_require_live_health,
             ("PROGRESSIVE_SYNC_REQUIRE_LIVE_HEALTH", "progressive.sync.require.live.health"),
-            false,
+            default.require_live_health,
         ),
         pin_revisions: read.flag(
             flags.progressive_sync_pin_revisions,
             ("PROGRESSIVE_SYNC_PIN_REVISIONS", "progressive.sync.pin.revisions"),
-            true,
+            default.pin_revisions,
         ),
     }
 }

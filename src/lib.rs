@@ -9,21 +9,17 @@
 //!    └────────────────── the cluster; status is part of it
 //! ```
 //!
-//! In reading order: [`api`] holds the words that users write; [`template`] and
-//! [`desired`] turn a set into Applications; [`decide`] decides what to do next;
-//! [`watch`] and [`source`] bring the facts; [`act`] writes; [`controller`]
-//! reconciles. [`embedded`] is a Kubernetes API server in memory, for the
-//! demo and for tests, and [`cli`] the command line. ARCHITECTURE.md has
-//! the rest.
+//! In reading order: [`api`] holds the words that users write; [`desired`], with the
+//! library [`gotemplate`], turns a set into Applications; [`decide`] decides what to
+//! do next; [`watch`] and [`source`] bring the facts; [`act`] writes; [`controller`]
+//! reconciles; [`cli`] is the command line. The library [`kube_sim`] is a Kubernetes
+//! API server in memory, for the demo and for tests. ARCHITECTURE.md has the rest.
 
-pub mod age;
 pub mod api;
-pub mod duration;
 pub mod glob;
 pub mod openapi;
 pub mod redact;
 pub mod repository;
-pub mod template;
 pub mod yaml;
 
 pub mod decide;
@@ -42,6 +38,5 @@ pub mod serve;
 pub mod settings;
 
 pub mod cli;
-pub mod embedded;
 pub mod telemetry;
 pub mod terminal;

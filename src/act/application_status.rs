@@ -7,13 +7,11 @@
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::outcome::words;
-use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::{Application, GROUP, VERSION};
-use crate::decide::app_state::Condition;
-use crate::decide::app_state::status::conditions;
+use crate::decide::app_state::status;
 use crate::decide::merge_patch::merge_patch;
 use crate::redact;
 use crate::watch::cluster_cache::raw;
@@ -203,16 +201,9 @@ async fn too_large(
     reason: &str,
     now: Timestamp,
 ) -> Error {
-    let mut wanted = base.clone();
     let message =
         format!("the status is too large to be stored, its old values are kept: {reason}");
-    let condition = Condition::new(UNKNOWN_ERROR, message);
-    if !wanted["status"].is_object() {
-        wanted["status"] = json!({});
-    }
-    if let Some(status) = wanted["status"].as_object_mut() {
-        conditions(status, &[UNKNOWN_ERROR], &[condition], now);
-    }
+    let wanted = status::failed(base, message, now);
     let (name_of, reason) = (name.to_owned(), reason.to_owned());
     let too_large = |newest| Error::TooLarge { name: name_of, reason, newest: Box::new(newest) };
     let Some(mut patch) = merge_patch(base, &wanted) else { return too_large(base.clone()) };

@@ -1,19 +1,22 @@
 //! All writes of Wavegate: each returns its outcome.
 
+pub mod application_events;
+pub mod application_set_metadata;
 pub mod application_set_status;
 pub mod application_status;
 pub mod applications;
 pub mod apply;
 pub mod delete;
 pub mod events;
-pub mod hook_stamps;
+pub mod execute;
+pub mod lease;
+pub mod manifests;
 pub mod operation;
 pub mod outcome;
 pub mod project;
 mod redacted_status;
 pub mod refresh;
 pub mod retry;
-pub mod run_lease;
 mod secrets;
 
 #[cfg(test)]

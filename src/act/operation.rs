@@ -10,10 +10,8 @@ use serde_json::{Value, json};
 
 use super::application_status::{applications, read, resource};
 use super::outcome::words;
-use crate::api::time::to_rfc3339;
 use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
 use crate::decide::app_state::operation::{Stage, stage};
-use crate::decide::sync::StampedOperation;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::has_code;
 
@@ -71,33 +69,6 @@ pub async fn request(
         }
     }
     Err(Error::Failed("it keeps changing".to_owned()))
-}
-
-/// Continues an operation whose controller was killed and whose state is lost: hooks with
-/// its stamp are not run again. For control planes in memory.
-///
-/// # Errors
-///
-/// As [`request`].
-pub async fn resume(
-    client: &Client,
-    application: &Value,
-    request: &SyncRequest,
-    interrupted: &StampedOperation,
-) -> Result<Value, Error> {
-    let operation = manual::operation(application, request)?;
-    let state = json!({
-        "operation": operation,
-        "phase": "Running",
-        "message": "",
-        "startedAt": to_rfc3339(interrupted.started_at),
-        "retryCount": interrupted.attempt,
-    });
-    let patch = json!({"operation": operation, "status": {"operationState": state}});
-    match write(client, application, patch).await? {
-        Written::Stored(stored) => Ok(stored),
-        Written::Changed(_) => Err(Error::Failed("it keeps changing".to_owned())),
-    }
 }
 
 /// Requests the termination of the operation of an Application as last read.

@@ -19,6 +19,7 @@ use crate::api::unknown::nearest;
 use crate::api::{Raw, path_segment};
 use crate::config;
 use crate::decide::application_set::set_of;
+use crate::settings::CONTROL_PLANE_NAMESPACE;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{Object, api, resource};
@@ -100,7 +101,11 @@ pub(super) struct ClusterConnection {
 pub(super) fn control_plane_namespace() -> String {
     let environment = |name: &str| std::env::var(name).ok();
     let namespace = config::control_plane_namespace(None, &environment);
-    if path_segment::problem(&namespace).is_some() { "argocd".to_owned() } else { namespace }
+    if path_segment::problem(&namespace).is_some() {
+        CONTROL_PLANE_NAMESPACE.to_owned()
+    } else {
+        namespace
+    }
 }
 
 /// Result of a search in one namespace.

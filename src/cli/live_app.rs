@@ -10,12 +10,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{ClusterConnection, control_plane_namespace};
 use super::error::Error;
-use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::application::ApplicationDestination;
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::{ApplicationSpec, Raw};
 use crate::watch::cluster_cache::{ClusterCache, Mark};
 use crate::watch::clusters::{self, Clusters};
+use crate::watch::secrets::is_cluster;
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +105,8 @@ impl Destinations {
         let (trigger, _) = mpsc::unbounded_channel();
         let clusters =
             Clusters::new(connection.client().clone(), Mark::default(), trigger, stop.clone());
-        for secret in secrets {
-            let labels = secret.metadata.labels.as_ref();
-            let kind = labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL));
-            if kind.is_some_and(|kind| kind == SECRET_TYPE_CLUSTER) {
-                clusters.put(secret);
-            }
+        for secret in secrets.iter().filter(|secret| is_cluster(secret)) {
+            clusters.put(secret);
         }
         Self { clusters: clusters.read_only(), unread, _stop: stop.drop_guard() }
     }

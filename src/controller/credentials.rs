@@ -6,10 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use parking_lot::RwLock;
 
-use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::redact;
 use crate::repository::RepositoryUrl;
 use crate::source::Credentials;
+use crate::watch::secrets;
 use crate::watch::trust::{KNOWN_HOSTS, Trust};
 
 /// Values of the label of repository Secrets, and whether they are credential templates.
@@ -128,17 +128,10 @@ impl RepositorySecrets {
 
     /// Adds or updates a repository Secret. Returns whether it is one, by its label.
     pub fn put(&self, secret: &Secret) -> bool {
-        let labels = secret.metadata.labels.as_ref();
-        let label = labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL));
-        let kind = REPOSITORIES.into_iter().find(|(name, _)| label.is_some_and(|l| l == name));
+        let of = secrets::type_of(secret);
+        let kind = REPOSITORIES.into_iter().find(|(name, _)| of == Some(name));
         let Some((_, prefix)) = kind else { return false };
-        let text = |field: &str| {
-            let data = secret.data.as_ref().and_then(|data| data.get(field));
-            let read = data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
-            // A Secret of a file: the API server stores this as `data`.
-            let written = secret.string_data.as_ref().and_then(|data| data.get(field)).cloned();
-            written.or(read).unwrap_or_default()
-        };
+        let text = |field: &str| secrets::text(secret, field);
         let line = |field: &str| text(field).trim().to_owned();
         let asked = |(field, _): &(&str, &str)| !matches!(line(field).as_str(), "" | "false" | "0");
         let refused = UNSUPPORTED.into_iter().find(asked);
@@ -195,6 +188,7 @@ fn is_below(url: &str, prefix: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::annotations::SECRET_TYPE_LABEL;
 
     #[test]
     fn credentials_of_a_prefix_stay_on_their_host() {

@@ -1,27 +1,18 @@
-//! Leader election with a Lease: of several replicas, one is active.
-//!
-//! Every write has the observed resource version as a precondition, so only one replica
-//! can win. Expiry is measured with the local clock since the last observed change of the
-//! Lease, as clocks of different machines may differ.
+//! Leader election with a [`Lease`]: of several replicas, one is active.
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ObjectMeta, PostParams};
-use kube::{Api, Client};
+use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
 use crate::api::time::to_rfc3339;
 use crate::clock::Clock;
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::reason;
 
 /// Name of the Lease, as in Argo CD (AS-501).
 pub const LEASE: &str = "58ac56fa.applicationsets.argoproj.io";
-/// How long a Lease is valid without a renewal.
-const DURATION: Duration = Duration::from_secs(15);
 /// The leader steps down when it could not renew for this time.
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between attempts.
@@ -30,79 +21,50 @@ const RETRY: Duration = Duration::from_secs(2);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// A candidate for the Lease.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Candidate {
-    api: Api<Lease>,
-    identity: String,
-    clock: Clock,
+    lease: Lease,
 }
 
-impl std::fmt::Debug for Candidate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Candidate").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
-/// The result of one attempt.
-enum Attempt {
-    Held,
-    /// Held by another replica.
-    Taken(Taken),
-}
-
-/// The Lease of another replica.
-#[derive(Clone, Debug, Default)]
-struct Taken {
-    /// The version of the Lease.
-    version: String,
-    /// Who holds it; empty when that is not known.
-    holder: String,
-    /// Since when.
-    since: Option<Timestamp>,
-}
-
-impl Taken {
-    /// Who holds the Lease since when, and what follows from it, for the log.
-    fn describe(&self) -> String {
-        let since = self.since.map(|since| format!(" since {}", to_rfc3339(since)));
-        let holder = if self.holder.is_empty() { "another replica" } else { &self.holder };
-        format!(
-            "the lease is held by {holder}{}; waiting until it is released, or not renewed for {} s",
-            since.unwrap_or_default(),
-            DURATION.as_secs()
-        )
-    }
+/// Who holds the Lease since when, and what follows from it, for the log.
+fn describe(holder: &Holder) -> String {
+    let since = holder.since.map(|since| format!(" since {}", to_rfc3339(since)));
+    let by = if holder.identity.is_empty() { "another replica" } else { &holder.identity };
+    format!(
+        "the lease is held by {by}{}; waiting until it is released, or not renewed for {} s",
+        since.unwrap_or_default(),
+        DURATION.as_secs()
+    )
 }
 
 impl Candidate {
     /// A candidate in a namespace. The identity must be unique among the replicas.
     pub fn new(client: Client, namespace: &str, identity: String, clock: Clock) -> Self {
-        Self { api: Api::namespaced(client, namespace), identity, clock }
+        Self { lease: Lease::new(client, namespace, LEASE.to_owned(), identity, clock) }
     }
 
     /// Waits until the Lease is acquired. `None` on `shutdown`.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
-        let mut seen: Option<(String, Instant)> = None;
+        let mut seen = Observed::default();
         let mut said: Option<(String, Instant)> = None;
         loop {
             let requested = Instant::now();
-            let attempt = shutdown.run_until_cancelled(self.attempt(seen.as_ref())).await?;
+            let attempt = self.lease.attempt(|holder| seen.has_expired(holder));
+            let attempt = shutdown.run_until_cancelled(attempt).await?;
             match attempt {
                 // After a slow response, the remaining time of the Lease is unknown:
                 // renew once more, so that `keep` starts with the full duration.
                 Ok(Attempt::Held) if requested.elapsed() < RETRY => return Some(()),
-                Ok(Attempt::Held) => {}
-                Ok(Attempt::Taken(taken)) => {
-                    let is_news = said.as_ref().is_none_or(|(holder, at)| {
-                        *holder != taken.holder || at.elapsed() >= SAY_AGAIN
+                Ok(Attempt::Held | Attempt::Conflict) => {}
+                Ok(Attempt::By(holder)) => {
+                    // The duration counts from when we observed the renewal.
+                    seen.record(&holder);
+                    let is_news = said.as_ref().is_none_or(|(said, at)| {
+                        *said != holder.identity || at.elapsed() >= SAY_AGAIN
                     });
                     if is_news {
-                        tracing::info!(lease = LEASE, "{}", taken.describe());
-                        said = Some((taken.holder.clone(), Instant::now()));
-                    }
-                    // The duration counts from when we observed the renewal.
-                    if seen.as_ref().is_none_or(|(known, _)| *known != taken.version) {
-                        seen = Some((taken.version, Instant::now()));
+                        tracing::info!(lease = LEASE, "{}", describe(&holder));
+                        said = Some((holder.identity, Instant::now()));
                     }
                 }
                 Err(error) => {
@@ -126,8 +88,13 @@ impl Candidate {
                 () = tokio::time::sleep(RETRY) => {}
                 () = shutdown.cancelled() => {
                     // A busy server must not hold up the end.
-                    if tokio::time::timeout(RETRY, self.release()).await.is_err() {
-                        tracing::warn!(lease = LEASE, "cannot release the lease in time");
+                    match tokio::time::timeout(RETRY, self.lease.release()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => {
+                            let error = reason(&error);
+                            tracing::debug!(error, lease = LEASE, "the lease was not released");
+                        }
+                        Err(_) => tracing::warn!(lease = LEASE, "cannot release the lease in time"),
                     }
                     return;
                 }
@@ -136,10 +103,15 @@ impl Candidate {
             // request. So the timeout counts from the request, too.
             let requested = Instant::now();
             let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
-            match tokio::time::timeout(left, self.attempt(None)).await {
+            match tokio::time::timeout(left, self.lease.attempt(|_| false)).await {
                 Ok(Ok(Attempt::Held)) => renewed = requested,
-                Ok(Ok(Attempt::Taken(taken))) => {
-                    tracing::warn!(lease = LEASE, "{}", taken.describe());
+                Ok(Ok(Attempt::By(holder))) => {
+                    tracing::warn!(lease = LEASE, "{}", describe(&holder));
+                    return;
+                }
+                // Another replica has written it, perhaps as its holder.
+                Ok(Ok(Attempt::Conflict)) => {
+                    tracing::warn!(lease = LEASE, "{}", describe(&Holder::default()));
                     return;
                 }
                 Ok(Err(error)) => {
@@ -153,84 +125,12 @@ impl Candidate {
             }
         }
     }
-
-    /// Acquires or renews the Lease if that is allowed now. `seen` is the version of
-    /// another holder and when it was first observed.
-    async fn attempt(&self, seen: Option<&(String, Instant)>) -> Result<Attempt, kube::Error> {
-        let Some(mut lease) = self.api.get_opt(LEASE).await? else {
-            let lease = Lease {
-                metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
-                spec: Some(self.spec(None)),
-            };
-            return settle(self.api.create(&PostParams::default(), &lease).await);
-        };
-        let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        let holder =
-            lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
-        let expired =
-            seen.is_some_and(|(known, since)| *known == version && since.elapsed() >= DURATION);
-        if holder != self.identity && !holder.is_empty() && !expired {
-            let spec = lease.spec.as_ref();
-            let since = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|MicroTime(at)| *at);
-            return Ok(Attempt::Taken(Taken { version, holder, since }));
-        }
-        lease.spec = Some(self.spec(lease.spec.as_ref()));
-        // The resource version makes this a compare-and-swap.
-        settle(self.api.replace(LEASE, &PostParams::default(), &lease).await)
-    }
-
-    fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
-        let now = MicroTime(self.clock.now());
-        let same = old.is_some_and(|old| old.holder_identity.as_deref() == Some(&self.identity));
-        let transitions = old.and_then(|old| old.lease_transitions).unwrap_or_default();
-        LeaseSpec {
-            holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
-            acquire_time: old
-                .and_then(|old| old.acquire_time.clone())
-                .filter(|_| same)
-                .or(Some(now.clone())),
-            renew_time: Some(now),
-            lease_transitions: Some(if same || old.is_none() {
-                transitions
-            } else {
-                transitions + 1
-            }),
-            ..LeaseSpec::default()
-        }
-    }
-
-    /// Releases the Lease, so that another replica can acquire it at once.
-    async fn release(&self) {
-        let released = async {
-            let Some(mut lease) = self.api.get_opt(LEASE).await? else { return Ok(()) };
-            let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
-            if spec.holder_identity.as_deref() == Some(&self.identity) {
-                spec.holder_identity = None;
-                self.api.replace(LEASE, &PostParams::default(), &lease).await?;
-            }
-            Ok::<(), kube::Error>(())
-        };
-        if let Err(error) = released.await {
-            let error = reason(&error);
-            tracing::debug!(error, lease = LEASE, "the lease was not released");
-        }
-    }
-}
-
-fn settle(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
-    match result {
-        Ok(_) => Ok(Attempt::Held),
-        // Another replica was faster.
-        Err(error) if has_code(&error, 409) => Ok(Attempt::Taken(Taken::default())),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::{Effect, Fault, Server};
+    use kube_sim::{Effect, Fault, Server};
 
     fn candidate(server: &Server) -> Candidate {
         let clock = Clock::system();
@@ -245,7 +145,7 @@ mod tests {
         candidate.acquire(&shutdown).await.unwrap();
         let written = Instant::now();
         // It cannot be renewed for a while, and then a request hangs.
-        let lease = |request: &crate::embedded::RequestRecord| request.resource == "leases";
+        let lease = |request: &kube_sim::RequestRecord| request.resource == "leases";
         server.inject(Fault::new(Effect::Status(500), lease).times(3));
         server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), move |request| {
             lease(request) && written.elapsed() > Duration::from_secs(7)
@@ -262,11 +162,11 @@ mod tests {
         candidate.acquire(&shutdown).await.unwrap();
         // One renewal is executed, with a response after eight seconds; all later ones fail.
         let begun = Instant::now();
-        let write = |request: &crate::embedded::RequestRecord| {
+        let write = |request: &kube_sim::RequestRecord| {
             request.resource == "leases" && request.verb == "get"
         };
         server.inject(Fault::new(Effect::Latency(Duration::from_secs(8)), write));
-        let late = move |request: &crate::embedded::RequestRecord| {
+        let late = move |request: &kube_sim::RequestRecord| {
             write(request) && begun.elapsed() > Duration::from_secs(9)
         };
         server.inject(Fault::new(Effect::Status(500), late).times(100));

@@ -19,11 +19,13 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use self::application::OwnCluster;
 use self::context::Core;
 use self::metrics::Metrics;
 use crate::clock::Clock;
-use crate::settings::{ApplicationSettings, Settings};
+use crate::settings::{ApplicationSetSettings, ApplicationSettings, Settings};
 use crate::source::Repositories;
+use crate::watch::cluster_cache::Reach;
 use crate::watch::control_plane::{Forbidden, Scope};
 use crate::watch::read_only;
 
@@ -81,7 +83,9 @@ impl Controllers {
     /// When a controller cannot continue; the other one is stopped then.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Stopped> {
         let Self { core, settings, sources } = self;
-        run_with(core, settings, sources, shutdown).await
+        let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
+        let applications = settings.applications.map(|settings| (settings, own));
+        run_with(core, Some(settings.application_sets), applications, sources, shutdown).await
     }
 }
 
@@ -102,7 +106,8 @@ pub async fn run(
 
 async fn run_with(
     core: Core,
-    settings: Settings,
+    sets: Option<ApplicationSetSettings>,
+    applications: Option<(ApplicationSettings, OwnCluster)>,
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) -> Result<(), Stopped> {
@@ -113,13 +118,12 @@ async fn run_with(
         let watched = core.control_plane.run(&core.client, &stop).await;
         watched.map_err(Stopped::Application).and(until(&shutdown))
     };
-    let dry_run = settings.application_sets.dry_run;
-    let audience = unread::Audience {
-        namespace: settings.application_sets.control_plane_namespace.clone(),
-        others: settings.application_sets.namespaces.clone(),
-    };
+    let audience = sets.as_ref().filter(|sets| !sets.dry_run).map(|sets| unread::Audience {
+        namespace: sets.control_plane_namespace.clone(),
+        others: sets.namespaces.clone(),
+    });
     let unread = async {
-        if !dry_run {
+        if let Some(audience) = audience {
             let kinds = core.control_plane.unread();
             stop.run_until_cancelled(unread::follow(&core, &audience, kinds)).await;
         }
@@ -127,20 +131,20 @@ async fn run_with(
         until(&shutdown)
     };
     let sets = async {
-        application_set::run(
-            core.clone(),
-            settings.application_sets,
-            sources.clone(),
-            stop.clone(),
-        )
-        .await;
+        match sets {
+            None => shutdown.cancelled().await,
+            Some(sets) => {
+                application_set::run(core.clone(), sets, sources.clone(), stop.clone()).await;
+            }
+        }
         until(&shutdown)
     };
     let applications = async {
-        match settings.applications {
+        match applications {
             None => shutdown.cancelled().await,
-            Some(settings) => {
-                application::run(core.clone(), settings, sources.clone(), stop.clone()).await;
+            Some((settings, own)) => {
+                let (core, sources) = (core.clone(), sources.clone());
+                application::run_with(core, own, settings, sources, stop.clone()).await;
             }
         }
         until(&shutdown)
@@ -163,7 +167,7 @@ async fn run_with(
 /// As [`run`].
 pub async fn run_elsewhere(
     control_plane: Client,
-    own: application::OwnCluster,
+    own: OwnCluster,
     settings: ApplicationSettings,
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
@@ -175,17 +179,7 @@ pub async fn run_elsewhere(
         syncs: true,
     };
     let core = Core::new(control_plane, scope, Clock::system());
-    let stop = shutdown.child_token();
-    let _guard = stop.clone().drop_guard();
-    let watches = async {
-        let watched = core.control_plane.run(&core.client, &stop).await;
-        watched.map_err(Stopped::Application).and(until(&shutdown))
-    };
-    let applications = async {
-        application::run_with(core.clone(), own, settings, sources, stop.clone()).await;
-        until(&shutdown)
-    };
-    tokio::try_join!(watches, applications).map(|_| ())
+    run_with(core, None, Some((settings, own)), sources, shutdown).await
 }
 
 /// A controller may end only on shutdown.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::Namespaces;
+use super::{CONTROL_PLANE_NAMESPACE, Namespaces};
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;
@@ -90,7 +90,7 @@ impl Default for ApplicationSettings {
     fn default() -> Self {
         Self {
             namespaces: Namespaces::default(),
-            control_plane_namespace: "argocd".to_owned(),
+            control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             wave_delay: Duration::from_secs(2),
             reconciliation_timeout: Duration::from_secs(120),
             reconciliation_jitter: Duration::from_secs(60),

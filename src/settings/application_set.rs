@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Namespaces;
+use super::{CONTROL_PLANE_NAMESPACE, Namespaces};
 use crate::decide::application_set::policy::Policy;
 use crate::decide::application_set::{self, Room};
 use crate::decide::rollout;
@@ -89,7 +89,7 @@ impl ApplicationSetSettings {
 impl Default for ApplicationSetSettings {
     fn default() -> Self {
         Self {
-            control_plane_namespace: "argocd".to_owned(),
+            control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             namespaces: Namespaces::default(),
             progressive_syncs: false,
             rollout: rollout::Settings::default(),

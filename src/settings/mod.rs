@@ -8,6 +8,9 @@ pub use application::ApplicationSettings;
 pub use application_set::ApplicationSetSettings;
 pub use namespaces::Namespaces;
 
+/// The default namespace of the control plane.
+pub const CONTROL_PLANE_NAMESPACE: &str = "argocd";
+
 /// Which controllers run, and their settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {

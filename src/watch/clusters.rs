@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster_cache::{ClusterCache, Mark, Reach};
 use super::connection::{self, Unusable};
-use super::read_only;
+use super::{read_only, secrets};
 use crate::api::annotations::is_skipped_by;
 use crate::api::application::ApplicationDestination;
 use crate::api::cluster::{ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
@@ -169,11 +169,8 @@ impl Clusters {
 
     /// Adds or updates a Secret. Returns whether the change is relevant for Applications.
     pub fn put(&self, secret: &Secret) -> bool {
-        let raw = |field: &str| {
-            let data = secret.data.as_ref().and_then(|data| data.get(field));
-            data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
-        };
-        let text = |field: &str| raw(field).trim().to_owned();
+        let raw = |key: &str| secrets::text(secret, key);
+        let text = |key: &str| raw(key).trim().to_owned();
         let metadata = &secret.metadata;
         let id = id(secret);
         let server = text("server").trim_end_matches('/').to_owned();

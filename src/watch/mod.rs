@@ -12,4 +12,5 @@ pub mod follow;
 pub mod mutation_cache;
 pub mod object;
 pub mod read_only;
+pub mod secrets;
 pub mod trust;

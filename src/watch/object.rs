@@ -41,6 +41,20 @@ impl Object {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
+    /// Parses its metadata and its status, without the spec, which has megabytes in a set
+    /// that lists thousands of elements.
+    pub fn parse_status(&self) -> Value {
+        let Ok(Fields(fields)) = serde_json::from_slice::<Fields<'_>>(&self.json) else {
+            return Value::Null;
+        };
+        let wanted =
+            fields.into_iter().filter(|(name, _)| matches!(&**name, "metadata" | "status"));
+        let parsed = |(name, text): (Cow<'_, str>, &RawValue)| {
+            Some((name.into_owned(), serde_json::from_str(text.get()).ok()?))
+        };
+        Value::Object(wanted.filter_map(parsed).collect())
+    }
+
     /// The object with its tree.
     pub fn parsed(&self) -> Parsed {
         Parsed { value: Arc::new(self.parse()), object: self.clone() }
@@ -287,6 +301,7 @@ mod tests {
         value["metadata"].as_object_mut().unwrap().remove("managedFields");
         for object in [serde_json::from_str::<Object>(&text).unwrap(), value.clone().into()] {
             assert_eq!(object.parse(), value);
+            assert_eq!(object.parse_status(), json!({"metadata": value["metadata"]}));
             assert_eq!(object.key().to_string(), "ns/a");
             assert_eq!((object.uid(), object.resource_version()), ("u", "7"));
             assert_eq!(serde_json::to_value(&object).unwrap(), value);

@@ -5,6 +5,7 @@
 //! Event with the last text and a count. When the API server is slower than the
 //! controllers, routine Events are dropped first.
 
+mod once;
 mod pending;
 #[cfg(test)]
 mod tests;
@@ -17,17 +18,19 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{ApiResource, ObjectMeta, PostParams};
+use kube::api::{ApiResource, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+pub use crate::decide::app_state::events::Subject;
 use crate::redact;
 use crate::watch::failure::has_code;
 use crate::watch::object::Object;
+pub use once::Once;
 use pending::{Pending, Waiting};
 
 /// The API server accepts notes of up to 1,024 bytes.
@@ -40,9 +43,6 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// How long a shutdown waits for the Events in the queue.
 const GRACE: Duration = Duration::from_secs(3);
-/// The start of the text that tells of an automated sync: its start is an Event of its own,
-/// however short it is (SE-541).
-const AUTOMATED: &str = "Initiated automated sync";
 /// How often dropped Events are logged.
 const LOG_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -55,22 +55,30 @@ pub struct EventRecord {
     pub reason: &'static str,
     /// Action, in one word.
     pub action: &'static str,
+    /// What it is about.
+    pub subject: Subject,
     /// Message.
     pub text: String,
+    /// What identifies it among the Events of the object. Published again, after a conflict
+    /// or by another process, it is the same Event. `None`: each one is an Event.
+    pub once: Option<Once>,
 }
 
 impl EventRecord {
+    /// An Event about what its reason says, each time that it is published.
+    pub const fn new(
+        warning: bool,
+        reason: &'static str,
+        action: &'static str,
+        text: String,
+    ) -> Self {
+        Self { warning, reason, action, subject: Subject::Reason, text, once: None }
+    }
+
     /// Whether it is dropped first, and counted together with others of the same subject.
     /// The steps of a rollout are kept individually.
     fn is_routine(&self) -> bool {
         !self.warning && !matches!(self.reason, "StepOpened" | "RolloutComplete")
-    }
-
-    /// What it is about, among Events of the same reason: another field of the status, or
-    /// another start of an operation, is another Event.
-    fn subject(&self) -> &'static str {
-        let starts = ["Updated sync status", "Updated health status", AUTOMATED];
-        starts.into_iter().find(|start| self.text.starts_with(start)).unwrap_or_default()
     }
 }
 
@@ -121,7 +129,7 @@ impl Events {
             self.publish(about, record);
         }
         let waiting = recorder.shared.pending.lock().take_about(about.uid());
-        let all = waiting.into_iter().map(|waiting| recorder.write(waiting, None));
+        let all = waiting.into_iter().map(|waiting| recorder.write(waiting));
         if tokio::time::timeout(FLUSH_LIMIT, futures::future::join_all(all)).await.is_err() {
             tracing::warn!("Events are not written in time: the API server takes too long");
         }
@@ -131,12 +139,11 @@ impl Events {
     /// it among the Events of the object. Returns whether it exists.
     pub async fn publish_once(&self, about: &Object, record: EventRecord, once: &str) -> bool {
         let Some(recorder) = &self.recorder else { return false };
-        let hash = Sha256::digest(format!("{}/{once}", about.uid()));
-        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let record = EventRecord { once: Some(Once::ever(once)), ..record };
         let now = recorder.shared.clock.now();
         let (component, about) = (self.component.clone(), about.object_ref(&self.resource));
         let waiting = Waiting { component, about, record, count: 1, first: now, last: now };
-        recorder.write(waiting, Some(&hash)).await
+        recorder.write(waiting).await
     }
 }
 
@@ -166,7 +173,7 @@ impl Recorder {
         stop.run_until_cancelled(async {
             loop {
                 let waiting = self.next().await;
-                self.write(waiting, None).await;
+                self.write(waiting).await;
                 self.log_dropped(&mut logged);
             }
         })
@@ -174,7 +181,7 @@ impl Recorder {
         let rest = async {
             loop {
                 let Some(waiting) = self.shared.pending.lock().take_any() else { return };
-                self.write(waiting, None).await;
+                self.write(waiting).await;
             }
         };
         if tokio::time::timeout(GRACE, rest).await.is_err() {
@@ -207,21 +214,44 @@ impl Recorder {
         }
     }
 
-    /// Writes an Event and returns whether it exists. An Event with `once` has a stable name.
-    async fn write(&self, waiting: Waiting, once: Option<&str>) -> bool {
+    /// Writes an Event and returns whether it exists.
+    async fn write(&self, waiting: Waiting) -> bool {
         let reason = waiting.record.reason;
-        let event = self.event(waiting, once);
-        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
-        let api: Api<Event> = Api::namespaced(self.shared.client.clone(), namespace);
-        let params = PostParams::default();
-        let error = match tokio::time::timeout(WRITE_LIMIT, api.create(&params, &event)).await {
-            Ok(Ok(_)) => return true,
-            Ok(Err(error)) if once.is_some() && has_code(&error, 409) => return true,
+        let error = match tokio::time::timeout(WRITE_LIMIT, self.create(waiting)).await {
+            Ok(Ok(())) => return true,
             Ok(Err(error)) => crate::watch::failure::reason(&error),
             Err(_) => format!("no response within {} s", WRITE_LIMIT.as_secs()),
         };
         tracing::debug!(error, reason, "Event was not written");
         false
+    }
+
+    /// Creates an Event, unless the same one exists.
+    async fn create(&self, waiting: Waiting) -> Result<(), kube::Error> {
+        let (once, published) = (waiting.record.once, waiting.last);
+        let mut event = self.event(waiting);
+        let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
+        let api: Api<Event> = Api::namespaced(self.shared.client.clone(), namespace);
+        let params = PostParams::default();
+        let (once, error) = match (once, api.create(&params, &event).await) {
+            (Some(once), Err(error)) if has_code(&error, 409) => (once, error),
+            (_, done) => return done.map(drop),
+        };
+        let Some(name) = event.metadata.name.take() else { return Err(error) };
+        let is_same = match once {
+            Once::Ever(_) => true,
+            // The role need not permit to read Events (AS-506): a patch without changes
+            // returns the Event. When it fails, two Events are better than none.
+            Once::Change(_) => api
+                .patch(&name, &PatchParams::default(), &Patch::Merge(json!({})))
+                .await
+                .is_ok_and(|existing| once::is_repeated(&existing, published)),
+        };
+        if is_same {
+            return Ok(());
+        }
+        event.metadata.name = Some(self.unique_name(&name, published));
+        api.create(&params, &event).await.map(drop)
     }
 
     fn log_dropped(&self, logged: &mut Logged) {
@@ -238,15 +268,23 @@ impl Recorder {
         }
     }
 
-    fn event(&self, waiting: Waiting, once: Option<&str>) -> Event {
-        let Waiting { component, about, record, count, first, last } = waiting;
+    /// A name that no other Event has.
+    fn unique_name(&self, start: &str, at: Timestamp) -> String {
         let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
+        format!("{start}.{:x}.{number:x}", at.as_nanosecond())
+    }
+
+    fn event(&self, waiting: Waiting) -> Event {
+        let Waiting { component, about, record, count, first, last } = waiting;
         // Object names have up to 253 characters, as have the names of Events.
         let about_name: String =
             about.name.iter().flat_map(|name| name.chars()).take(200).collect();
-        let name = match once {
-            Some(hash) => format!("{about_name}.{hash}"),
-            None => format!("{about_name}.{:x}.{number:x}", first.as_nanosecond()),
+        let name = match &record.once {
+            Some(once) => {
+                let uid = about.uid.as_deref().unwrap_or_default();
+                format!("{about_name}.{}", once.suffix(uid))
+            }
+            None => self.unique_name(&about_name, first),
         };
         let series =
             (count > 1).then_some(EventSeries { count, last_observed_time: MicroTime(last) });

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::EventRecord;
+use super::{EventRecord, Subject};
 
 /// Events of an object with the same reason and subject within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) struct Waiting {
 struct Same {
     uid: String,
     reason: &'static str,
-    subject: &'static str,
+    subject: Subject,
     warning: bool,
     text: Option<String>,
 }
@@ -41,7 +41,7 @@ impl Same {
         Self {
             uid: about.uid.clone().unwrap_or_default(),
             reason: record.reason,
-            subject: record.subject(),
+            subject: record.subject,
             warning: record.warning,
             text: (!record.is_routine()).then(|| record.text.clone()),
         }
@@ -78,7 +78,8 @@ impl Pending {
         let same = Same::of(&about, &record);
         let queue = if record.is_routine() { &mut self.routine } else { &mut self.important };
         if let Some(waiting) = self.places.get(&same).and_then(|place| queue.get_mut(place)) {
-            waiting.count = waiting.count.saturating_add(1);
+            let is_known = record.once.is_some() && record.once == waiting.record.once;
+            waiting.count = waiting.count.saturating_add(i32::from(!is_known));
             (waiting.last, waiting.record) = (now, record);
             return;
         }
@@ -87,7 +88,7 @@ impl Pending {
         if record.reason == "OperationCompleted" {
             self.forget(&Same {
                 reason: "OperationStarted",
-                subject: "",
+                subject: Subject::Reason,
                 warning: false,
                 text: None,
                 ..same.clone()

@@ -3,11 +3,15 @@ use serde_json::json;
 
 use super::pending::{CAPACITY, WINDOW};
 use super::*;
-use crate::embedded::{Effect, Fault, RequestRecord, Server};
 use crate::watch::object::resource;
+use kube_sim::{Effect, Fault, RequestRecord, Server};
 
 fn record(warning: bool, reason: &'static str, text: &str) -> EventRecord {
-    EventRecord { warning, reason, action: "Sync", text: text.to_owned() }
+    EventRecord::new(warning, reason, "Sync", text.to_owned())
+}
+
+fn updated(subject: Subject, text: &str) -> EventRecord {
+    EventRecord { subject, ..record(false, "ResourceUpdated", text) }
 }
 
 fn about(name: &str) -> ObjectReference {
@@ -55,14 +59,14 @@ fn the_same_reason_of_one_object_within_the_window_is_one_event_with_the_last_te
 fn each_field_of_the_status_has_its_own_event() {
     let mut pending = Pending::default();
     let texts = [
-        "Updated sync status:  -> OutOfSync",
-        "Updated health status:  -> Missing",
-        "Updated sync status: OutOfSync -> Synced",
+        (Subject::SyncStatus, "Updated sync status:  -> OutOfSync"),
+        (Subject::Health, "Updated health status:  -> Missing"),
+        (Subject::SyncStatus, "Updated sync status: OutOfSync -> Synced"),
     ];
-    for text in texts {
-        pending.add("c", about("a"), record(false, "ResourceUpdated", text), at(0));
+    for (subject, text) in texts {
+        pending.add("c", about("a"), updated(subject, text), at(0));
     }
-    let want = [(texts[2].to_owned(), 2), (texts[1].to_owned(), 1)];
+    let want = [(texts[2].1.to_owned(), 2), (texts[1].1.to_owned(), 1)];
     assert_eq!(rest(&mut pending), want);
 }
 
@@ -86,7 +90,9 @@ fn a_short_operation_has_only_the_event_of_its_end() {
         pending.add("c", about(name), record(false, "OperationStarted", "begun"), at(0));
     }
     let automated = "Initiated automated sync to '1'";
-    pending.add("c", about("b"), record(false, "OperationStarted", automated), at(0));
+    let start = record(false, "OperationStarted", automated);
+    let start = EventRecord { subject: Subject::AutomatedSync, ..start };
+    pending.add("c", about("b"), start, at(0));
     pending.add("c", about("a"), record(true, "OperationCompleted", "failed"), at(1));
     pending.add("c", about("b"), record(false, "OperationCompleted", "succeeded"), at(1));
     let want = ["failed", automated, "succeeded"].map(|text| (text.to_owned(), 1));
@@ -155,6 +161,31 @@ async fn a_server_that_hangs_ends_no_shutdown_late() {
     let began = tokio::time::Instant::now();
     recorder.run(&stop).await;
     assert_eq!(began.elapsed(), GRACE);
+}
+
+/// The version that a change follows may be the same hours later: that change had no Event.
+#[tokio::test(start_paused = true)]
+async fn an_old_event_is_not_that_of_a_new_change() {
+    let server = Server::new();
+    let client = server.client_as("recorder");
+    let object: Object =
+        json!({"metadata": {"name": "a", "namespace": "default", "uid": "u"}}).into();
+    let (change, ever) = (Once::change("same"), Once::ever("same at all times"));
+    let api: Api<Event> = Api::namespaced(client.clone(), "default");
+    let cases = [(0, 2), (60, 2), (61, 3), (62, 4)];
+    for (seconds, want) in cases {
+        // The process after a start.
+        let clock = Clock::standing_at(at(5000 + seconds * 1000));
+        let recorder = Recorder::new(client.clone(), clock);
+        let events = recorder.events("component", resource("Application"), true);
+        let records = [change, ever].map(|once| EventRecord {
+            once: Some(once),
+            ..record(true, "ComparisonError", &format!("{once:?}"))
+        });
+        events.publish_now(&object, records.to_vec()).await;
+        let written = api.list(&Default::default()).await.unwrap().items;
+        assert_eq!(written.len(), want, "after {seconds} s: {written:#?}");
+    }
 }
 
 #[test]

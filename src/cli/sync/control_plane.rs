@@ -2,24 +2,20 @@
 //! memory, with one project and one Application.
 
 use anyhow::Context as _;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::discovery::ApiResource;
-use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::manifests::Manifests;
+use super::request_id;
+use crate::act;
 use crate::api::cluster::IN_CLUSTER_SERVER;
-use crate::api::crds;
 use crate::api::tracking::TrackingMethod;
 use crate::cli::run::open_sources;
 use crate::decide::sync::{self, wave_delay};
-use crate::embedded::Server;
 use crate::settings::ApplicationSettings;
 use crate::source::confine::Confinement;
 use crate::source::{RenderOptions, Repositories};
+use kube_sim::Server;
 
 /// Label of what a run has applied; its value names the run. Not a label of Argo CD, so
 /// that no Application and no run ever own an object together.
@@ -47,12 +43,14 @@ impl ControlPlane {
         std::fs::create_dir(&source).context("cannot write manifests")?;
         std::fs::write(source.join("manifests.yaml"), manifests.text())
             .context("cannot write manifests")?;
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in crds::all() {
-            definitions.create(&PostParams::default(), &definition).await?;
-        }
-        create(&client, "v1", "Namespace", json!({"metadata": {"name": NAMESPACE}})).await?;
+        act::manifests::define_all(&client, MANAGER).await?;
+        let instance = manifests.instance();
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE},
+        });
         let project = json!({
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "AppProject",
             "metadata": {"name": "default", "namespace": NAMESPACE},
             "spec": {
                 "sourceRepos": ["*"],
@@ -60,11 +58,9 @@ impl ControlPlane {
                 "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
             },
         });
-        create(&client, "argoproj.io/v1alpha1", "AppProject", project).await?;
-        let instance = manifests.instance();
-        // Hooks carry it: after a kill, the same command must recognise its own.
-        server.reserve_uid(&uid(&instance));
         let application = json!({
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
             "metadata": {"name": instance, "namespace": NAMESPACE},
             "spec": {
                 "project": "default",
@@ -72,8 +68,12 @@ impl ControlPlane {
                 "source": {"repoURL": source, "path": "."},
             },
         });
-        let application =
-            create(&client, "argoproj.io/v1alpha1", "Application", application).await?;
+        act::manifests::apply(&client, MANAGER, &namespace).await?;
+        act::manifests::apply(&client, MANAGER, &project).await?;
+        // Hooks carry it, and an earlier run may have started in the same second.
+        server.reserve_uid(&request_id());
+        let application = act::manifests::apply(&client, MANAGER, &application).await?;
+        let application = serde_json::to_value(application)?;
         Ok(Self { server, client, folder, application })
     }
 
@@ -122,31 +122,4 @@ impl ControlPlane {
             ..ApplicationSettings::default()
         }
     }
-}
-
-/// The UID of the Application in memory: the same in each run of one name.
-fn uid(instance: &str) -> String {
-    let digest = Sha256::digest(format!("wavegate sync {instance}").as_bytes());
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    parts.join("-")
-}
-
-async fn create(
-    client: &kube::Client,
-    api_version: &str,
-    kind: &str,
-    mut object: Value,
-) -> anyhow::Result<Value> {
-    object["apiVersion"] = api_version.into();
-    object["kind"] = kind.into();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    let object: DynamicObject = serde_json::from_value(object)?;
-    let api: Api<DynamicObject> = match object.metadata.namespace.clone() {
-        None => Api::all_with(client.clone(), &resource),
-        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-    };
-    let stored = api.create(&PostParams::default(), &object).await?;
-    Ok(serde_json::to_value(stored)?)
 }

@@ -19,7 +19,6 @@ use super::super::follow::until;
 use super::super::output::Format;
 use super::control_plane::{ControlPlane, LABEL};
 use super::follow::{self, End, Options, Versions};
-use super::hooks::Hooks;
 use super::manifests::Manifests;
 use super::progress::{Goal, Line, WIDTH};
 use super::result::OperationResult;
@@ -43,7 +42,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let ended = tokio::select! {
             ended = sync(&args, &first, &lease) => ended,
             () = second.cancelled() => {
-                note("interrupted again: the sync ends as it is; the same command continues it");
+                note("interrupted again: the sync ends as it is; the next one begins anew");
                 Ok((INTERRUPTED, None))
             }
         };
@@ -148,7 +147,7 @@ async fn engine(
         until: None,
         since,
     };
-    let work = work(args, manifests, &control_plane, &client, &reach, &options, interrupted);
+    let work = work(args, manifests, &control_plane, &options, interrupted);
     tokio::select! {
         ended = work => ended,
         stopped = running => {
@@ -162,8 +161,6 @@ async fn work(
     args: &Args,
     manifests: &Manifests,
     control_plane: &ControlPlane,
-    destination: &kube::Client,
-    reach: &crate::watch::cluster_cache::Reach,
     options: &Options,
     interrupted: &CancellationToken,
 ) -> anyhow::Result<(u8, Option<OperationResult>)> {
@@ -187,44 +184,12 @@ async fn work(
         id: request_id(),
         ..SyncRequest::default()
     };
-    // Only such runs have hooks.
-    let hooks = match what.dry_run || !what.resources.is_empty() {
-        true => Hooks::default(),
-        false => Hooks::of(manifests, destination, reach).await?,
-    };
-    let revision = compared.text("/status/sync/revision");
-    let earlier = hooks.interrupted(destination, &manifests.instance(), compared.uid()).await?;
-    for deleted in &earlier.deleting {
-        note(&format!(
-            "{deleted} of an earlier run is being deleted: this run waits until it is gone"
-        ));
-    }
     let place = manifests.title();
-    let (resumed, changed) = match earlier.operation {
-        Some(earlier) if earlier.is_of(compared.uid(), revision) => (Some(earlier), None),
-        other => (None, other),
-    };
-    if let Some(changed) = changed {
-        note(&format!(
-            "{place}: the run of {} was interrupted, and the manifests have changed since: hooks \
-             run again",
-            changed.started_at
-        ));
-    }
     let failed = |error: operation::Error| match error {
         operation::Error::Invalid(error) => Error::input("cannot use", error.place, error.why),
         error => Error::input("cannot sync", place.clone(), error),
     };
-    let requested = match &resumed {
-        Some(earlier) => {
-            note(&format!(
-                "{place}: continues the run of {}, which was interrupted: its hooks do not run again",
-                earlier.started_at
-            ));
-            operation::resume(client, &compared, &request, earlier).await.map_err(failed)?
-        }
-        None => operation::request(client, &compared, &request).await.map_err(failed)?,
-    };
+    let requested = operation::request(client, &compared, &request).await.map_err(failed)?;
     let deadline = args.timeout.map(|timeout| options.since + timeout);
     let goal = Goal::Request(request.id.clone());
     let follow = follow::operation(client, &requested, &goal, manifests.waves(), options);
@@ -242,8 +207,6 @@ async fn work(
             (follow.await?, Some(CHECK_FAILED))
         }
     };
-    // From now on, the same command is another run.
-    hooks.release(destination, &manifests.instance()).await;
     let (phase, mut result) = match end {
         End::Over(phase, result) => (phase, *result),
         End::Lost(why) | End::TimedOut(why) => {

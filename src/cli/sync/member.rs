@@ -1,28 +1,24 @@
 //! What a sync by hand means for the rollout that an Application is part of.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::note;
-use super::super::rollout_summary::{RolloutSummary, State};
 use crate::api::Raw;
-use crate::decide::application_set::set_of;
+use crate::decide::application_set::{set_of, shown};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::{Report, State};
 use crate::decide::rollout::steps::Strategy;
-
-/// An ApplicationSet and its summary.
-type Rollout = (Arc<Value>, RolloutSummary);
 
 /// The rollouts of the Applications that one command syncs, each read once.
 #[derive(Debug, Default)]
 pub(super) struct Rollouts {
     /// By namespace and name; `None` for a set without steps, and for one that cannot be
     /// read, which does not prevent a sync.
-    sets: BTreeMap<(String, String), Option<Rollout>>,
+    sets: BTreeMap<(String, String), Option<Report>>,
 }
 
 impl Rollouts {
@@ -41,32 +37,31 @@ impl Rollouts {
             let read = read(cluster, &key.0, &key.1).await;
             self.sets.insert(key.clone(), read);
         }
-        let Some(Some((set, summary))) = self.sets.get(&key) else { return };
-        if let Some(text) = text(set, summary, application.name(), partial) {
+        let Some(Some(report)) = self.sets.get(&key) else { return };
+        if let Some(text) = text(report, application.name(), partial) {
             note(&text);
         }
     }
 }
 
-async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Option<Rollout> {
+async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Option<Report> {
     let set = cluster.application_set(namespace, name).await.ok()??;
     if Strategy::read(set["spec"].get("strategy")).0.steps().is_empty() {
         return None;
     }
     let applications = cluster.applications_by_name(namespace).await.ok()?;
-    let summary = RolloutSummary::read(&set, &applications);
-    Some((set, summary))
+    Some(shown::read(&set, &applications))
 }
 
 /// What a sync of a member means.
-fn text(set: &Value, summary: &RolloutSummary, name: &str, partial: bool) -> Option<String> {
-    let member = summary.applications.iter().find(|member| member.application == name)?;
-    let place = format!("ApplicationSet {}/{}", summary.namespace, summary.application_set);
-    if summary.state != State::Rolling || member.phase != Phase::Waiting.name() {
+fn text(report: &Report, name: &str, partial: bool) -> Option<String> {
+    let member = report.members.get(name)?;
+    let place = format!("ApplicationSet {}/{}", report.set.namespace, report.set.name);
+    if report.state() != State::Rolling || member.phase() != Some(Phase::Waiting) {
         return None;
     }
-    let (open, steps) = (summary.step?, summary.steps);
-    let Some(step) = member.step else {
+    let (open, steps) = (report.open_step? + 1, report.steps.len());
+    let Some(step) = member.step.map(|step| step + 1) else {
         return Some(format!("{place}: no step selects {name}, so the rollout never syncs it"));
     };
     if step > open {
@@ -75,12 +70,8 @@ fn text(set: &Value, summary: &RolloutSummary, name: &str, partial: bool) -> Opt
              sync deploys ahead of its step, and takes a slot of the step's maxUpdate while it runs"
         ));
     }
-    let of_step = || summary.applications.iter().filter(|member| member.step == Some(step));
-    let size = of_step().count() as u64;
-    let in_flight = [Phase::Pending.name(), Phase::Progressing.name()];
-    let flying = of_step().filter(|member| in_flight.contains(&member.phase.as_str())).count();
-    let strategy = Strategy::read(set["spec"].get("strategy")).0;
-    let limit = strategy.steps().get(step.checked_sub(1)?)?.max_update.limit(size);
+    let of_step = report.step_of(member)?;
+    let (limit, flying) = (of_step.limit(), of_step.count.promoted);
     Some(match limit {
         Limit::AtMost(0) if partial => format!(
             "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for a sync of all \
@@ -90,7 +81,7 @@ fn text(set: &Value, summary: &RolloutSummary, name: &str, partial: bool) -> Opt
             "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for this sync of \
              {name}, and the rollout continues when all of the step are Healthy"
         ),
-        limit if !limit.has_room(flying as u64) => format!(
+        limit if !limit.has_room(flying) => format!(
             "{place}: {flying} of step {step} are in flight, as many as its maxUpdate allows: with \
              this sync of {name} it is one more, and the rollout starts none until there is room"
         ),
@@ -103,6 +94,8 @@ fn text(set: &Value, summary: &RolloutSummary, name: &str, partial: bool) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
@@ -120,7 +113,7 @@ mod tests {
                 "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
             });
             let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
-            text(&set, &RolloutSummary::read(&set, &applications), "x", partial)
+            text(&shown::read(&set, &applications), "x", partial)
         };
         let note = |max, entries, open| note_of(max, entries, open, false);
         let waiting =

@@ -5,7 +5,6 @@ mod application;
 mod control_plane;
 mod directory;
 pub(super) mod follow;
-mod hooks;
 mod manifests;
 mod member;
 mod ownership;

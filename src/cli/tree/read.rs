@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::ListParams;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
@@ -15,24 +13,15 @@ use crate::api::ResourceKey;
 use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
 use crate::decide::health;
 use crate::decide::resource_tree::{LiveObject, Node, below};
+use crate::watch::cluster_cache::once::{self, PARALLEL};
 use crate::watch::cluster_cache::{self, ClusterCache};
-use crate::watch::failure::{checked, has_code, reason};
 
-/// Requests that are sent in parallel.
-const PARALLEL: usize = 10;
 /// Up to this number, objects of a kind are requested one by one, not listed.
 const FEW: usize = 8;
-/// Objects per page of a listing.
-const PAGE: u32 = 500;
-/// Pages of one kind in one namespace.
-const MAX_PAGES: usize = 40;
 /// Namespaces that are listed one by one; more are listed at once.
 const MAX_NAMESPACES: usize = 10;
 /// Kinds that are listed for custom resources, which may own objects of any kind.
 const MAX_KINDS: usize = 300;
-/// Timeout of a request.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The live objects of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Live {
@@ -196,9 +185,10 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
     let work = requests.into_iter().map(|wanted| async move {
         let whole = health::has_check(&wanted.resource.group, &wanted.resource.kind);
         let mut found = Vec::new();
-        let done = match wanted.names.first() {
-            Some(name) if wanted.names.len() == 1 => {
-                get(cluster, &wanted, name, whole).await.map(|object| found.extend(object))
+        let done = match wanted.keys().next() {
+            Some(key) if wanted.names.len() == 1 => {
+                let read = cluster.get_once(&wanted.resource, &key, whole).await;
+                read.map(|object| found.extend(object.map(|one| LiveObject::read(&one, whole))))
             }
             _ => {
                 let keep = |object: LiveObject| {
@@ -224,33 +214,7 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
     fetched
 }
 
-async fn get(
-    cluster: &ClusterCache,
-    wanted: &Wanted,
-    name: &str,
-    whole: bool,
-) -> Result<Option<LiveObject>, String> {
-    let Wanted { resource, namespace, .. } = wanted;
-    let key = ResourceKey::new(&resource.group, &resource.kind, namespace, name);
-    checked(&key).map_err(|error| reason(&error))?;
-    let api = cluster.api(resource, namespace);
-    let read = async {
-        Ok::<_, kube::Error>(match whole {
-            true => api.get_opt(name).await?.map(|object| cluster_cache::raw(object, resource)),
-            false => {
-                let found = api.get_metadata_opt(name).await?;
-                found.map(|found| metadata(resource, &found.metadata))
-            }
-        })
-    };
-    match tokio::time::timeout(TIMEOUT, read).await {
-        Ok(Ok(found)) => Ok(found.map(|object| LiveObject::read(&object, whole))),
-        Ok(Err(error)) => Err(reason(&error)),
-        Err(_) => Err(no_response()),
-    }
-}
-
-/// Lists a kind page by page.
+/// Lists a kind in a namespace.
 async fn list(
     cluster: &ClusterCache,
     resource: &ApiResource,
@@ -258,50 +222,11 @@ async fn list(
     whole: bool,
     mut each: impl FnMut(LiveObject),
 ) -> Result<(), String> {
-    let api = cluster.api(resource, namespace);
-    let mut params = ListParams::default().limit(PAGE);
-    for _ in 0..MAX_PAGES {
-        let page = async {
-            Ok::<_, kube::Error>(match whole {
-                true => {
-                    let list = api.list(&params).await?;
-                    let raw = |object| cluster_cache::raw(object, resource);
-                    let read = |object| LiveObject::read(&raw(object), true);
-                    list.items.into_iter().map(read).for_each(&mut each);
-                    list.metadata.continue_
-                }
-                false => {
-                    let list = api.list_metadata(&params).await?;
-                    let raw = list.items.iter().map(|one| metadata(resource, &one.metadata));
-                    raw.map(|object| LiveObject::read(&object, false)).for_each(&mut each);
-                    list.metadata.continue_
-                }
-            })
-        };
-        let next = match tokio::time::timeout(TIMEOUT, page).await.map_err(|_| no_response())? {
-            Ok(next) => next,
-            // Its definition was removed, or it cannot be listed.
-            Err(error) if has_code(&error, 404) || has_code(&error, 405) => return Ok(()),
-            Err(error) => return Err(reason(&error)),
-        };
-        match next.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
-        }
+    let read = |object: Value| each(LiveObject::read(&object, whole));
+    match cluster.list_once(resource, namespace, None, whole, read).await? {
+        true => Ok(()),
+        false => Err(format!("only the first {} of each were read", once::MOST)),
     }
-    Err(format!("only the first {} of each were read", MAX_PAGES * PAGE as usize))
-}
-
-/// An object with nothing but its metadata.
-fn metadata(resource: &ApiResource, metadata: &kube::core::ObjectMeta) -> Value {
-    let metadata = serde_json::to_value(metadata).unwrap_or_default();
-    serde_json::json!({
-        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata,
-    })
-}
-
-fn no_response() -> String {
-    format!("no response within {} s", TIMEOUT.as_secs())
 }
 
 /// Lists of metadata, each object with its kind. Objects without owners are dropped, since

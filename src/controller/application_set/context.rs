@@ -170,7 +170,7 @@ impl Context {
         let sets = self.core.control_plane.sets.in_namespace(&key.namespace);
         let claims = self.claims.lock();
         let other = |(name, object): (String, crate::watch::object::Object)| {
-            let set = object.parse();
+            let set = object.parse_status();
             if name == key.name || !set["metadata"]["deletionTimestamp"].is_null() {
                 return None;
             }
@@ -228,7 +228,7 @@ mod tests {
 
     fn read(read_at: i64, changed_at: i64, place: &str) -> Read {
         let at = |second| jiff::Timestamp::from_second(second).unwrap();
-        let places = BTreeSet::from([place.to_owned()]);
+        let places = Arc::new(BTreeSet::from([place.to_owned()]));
         let repositories =
             ReadRepositories { places, read_at: at(read_at), changed_at: at(changed_at) };
         Read { clusters: None, repositories: Some(repositories) }

@@ -1,7 +1,7 @@
 //! The UIDs of the namespaces of ApplicationSets whose policy forbids deletion: their
 //! Applications get a reference to it (AS-167).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -20,29 +20,32 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// What is known of the namespaces.
 #[derive(Debug, Default)]
-pub struct Namespaces(Mutex<HashMap<String, Asked>>);
+pub struct Namespaces(Mutex<HashMap<String, Known>>);
 
-#[derive(Debug)]
-enum Asked {
-    Uid(String),
-    Failed(Instant),
+/// What is known of one namespace. No ApplicationSet outlives its namespace: while one that was
+/// there before the read exists, the namespace is the one that was read. A later set may be in
+/// another one of the same name.
+#[derive(Debug, Default)]
+struct Known {
+    uid: String,
+    /// The UIDs of the ApplicationSets that were there before it was read.
+    sets: HashSet<String>,
+    /// When it could not be read last, since the last success.
+    failed_at: Option<Instant>,
 }
 
 impl Namespaces {
-    /// The UID of a namespace; `None` while it is unknown.
-    pub fn uid(&self, namespace: &str) -> Option<String> {
-        match self.0.lock().get(namespace) {
-            Some(Asked::Uid(uid)) => Some(uid.clone()),
-            Some(Asked::Failed(_)) | None => None,
-        }
+    /// The UID of the namespace of an ApplicationSet; `None` while it is unknown.
+    pub fn uid(&self, set: &Object) -> Option<String> {
+        let all = self.0.lock();
+        let known = all.get(set.namespace()).filter(|known| known.sets.contains(set.uid()))?;
+        Some(known.uid.clone())
     }
 
-    fn is_due(&self, namespace: &str) -> bool {
-        match self.0.lock().get(namespace) {
-            Some(Asked::Uid(_)) => false,
-            Some(Asked::Failed(at)) => at.elapsed() >= AGAIN,
-            None => true,
-        }
+    fn is_due(&self, set: &Object) -> bool {
+        let all = self.0.lock();
+        let Some(known) = all.get(set.namespace()) else { return true };
+        !known.sets.contains(set.uid()) && known.failed_at.is_none_or(|at| at.elapsed() >= AGAIN)
     }
 }
 
@@ -72,12 +75,18 @@ struct SyncPolicy {
 pub async fn know(set: &Object, context: &Context) {
     let namespace = set.namespace();
     let known = &context.namespaces;
-    if !known.is_due(namespace) || !forbids_deletion(set, context) {
+    if !known.is_due(set) || !forbids_deletion(set, context) {
         return;
     }
+    let all = context.core.control_plane.sets.in_namespace(namespace);
+    let sets: HashSet<String> = all.values().map(|set| set.uid().to_owned()).collect();
     let api: Api<Namespace> = Api::all(context.core.client.clone());
-    let asked = match api.get_metadata(namespace).await {
-        Ok(found) => Asked::Uid(found.metadata.uid.unwrap_or_default()),
+    match api.get_metadata(namespace).await {
+        Ok(found) => {
+            let uid = found.metadata.uid.unwrap_or_default();
+            let read = Known { uid, sets, failed_at: None };
+            known.0.lock().insert(namespace.to_owned(), read);
+        }
         Err(error) => {
             tracing::warn!(
                 namespace,
@@ -86,10 +95,10 @@ pub async fn know(set: &Object, context: &Context) {
                  protected when their ApplicationSet is deleted in the foreground; allow `get` of \
                  namespaces"
             );
-            Asked::Failed(Instant::now())
+            let now = Instant::now();
+            known.0.lock().entry(namespace.to_owned()).or_default().failed_at = Some(now);
         }
-    };
-    known.0.lock().insert(namespace.to_owned(), asked);
+    }
 }
 
 fn forbids_deletion(set: &Object, context: &Context) -> bool {

@@ -25,6 +25,8 @@ pub type Answered = Result<Arc<GitAnswer>, String>;
 #[derive(Debug, Default)]
 pub struct Answers {
     known: BTreeMap<GitRequest, Known>,
+    /// The normal forms of their repositories.
+    places: Arc<BTreeSet<String>>,
     read_at: Option<Timestamp>,
     /// When an answer changed last.
     changed_at: Option<Timestamp>,
@@ -38,7 +40,7 @@ pub struct Answers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRepositories {
     /// Their normal forms.
-    pub places: BTreeSet<String>,
+    pub places: Arc<BTreeSet<String>>,
     /// When the oldest answer was read.
     pub read_at: Timestamp,
     /// When an answer changed last.
@@ -69,9 +71,8 @@ impl Answers {
 
     /// The repositories that were read; `None` when there are none.
     pub fn repositories(&self) -> Option<ReadRepositories> {
-        let places = self.known.keys().map(|request| RepositoryUrl::of(&request.repo_url).place());
         Some(ReadRepositories {
-            places: places.collect(),
+            places: Arc::clone(&self.places),
             read_at: self.known.values().map(|known| known.read_at).min()?,
             changed_at: self.changed_at?,
         })
@@ -95,7 +96,16 @@ impl Answers {
 
     /// Drops the answers to requests that are no longer made.
     pub fn retain(&mut self, requests: &BTreeSet<GitRequest>) {
+        let before = self.known.len();
         self.known.retain(|request, _| requests.contains(request));
+        if self.known.len() != before {
+            self.find_places();
+        }
+    }
+
+    fn find_places(&mut self) {
+        let places = self.known.keys().map(|request| RepositoryUrl::of(&request.repo_url).place());
+        self.places = Arc::new(places.collect());
     }
 
     /// Reads repositories. What is known of a commit is not read again.
@@ -119,6 +129,7 @@ impl Answers {
         });
         let answered: Vec<_> =
             futures::stream::iter(reads).buffer_unordered(PARALLEL).collect().await;
+        let mut is_new = false;
         for (request, read) in answered {
             let (commit, answer) = match read {
                 Ok(None) => {
@@ -140,7 +151,10 @@ impl Answers {
                 self.version += 1;
                 self.changed_at = Some(now);
             }
-            self.known.insert(request, known);
+            is_new |= self.known.insert(request, known).is_none();
+        }
+        if is_new {
+            self.find_places();
         }
         self.read_at = Some(now);
     }

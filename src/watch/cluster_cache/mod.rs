@@ -20,6 +20,7 @@
 mod discovery;
 mod feed;
 mod index;
+pub mod once;
 mod reach;
 mod schemas;
 mod survey;

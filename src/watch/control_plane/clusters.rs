@@ -3,27 +3,18 @@
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 
-use crate::api::annotations::{
-    LAST_APPLIED, SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL, is_skipped_by,
-};
+use crate::api::annotations::{LAST_APPLIED, is_skipped_by};
 use crate::api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::{Cluster, ObjectKey};
+use crate::watch::secrets;
 
 /// The cluster that a Secret describes, without its credentials; `None` for other Secrets,
 /// and for one that is being deleted.
 pub fn cluster_secret(secret: &Secret) -> Option<ClusterSecret> {
-    let labels = secret.metadata.labels.clone().unwrap_or_default();
-    let is_cluster = labels.get(SECRET_TYPE_LABEL).is_some_and(|kind| kind == SECRET_TYPE_CLUSTER);
-    if !is_cluster || secret.meta().deletion_timestamp.is_some() {
+    if !secrets::is_cluster(secret) || secret.meta().deletion_timestamp.is_some() {
         return None;
     }
-    let text = |key: &str| {
-        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-        let read = bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
-        // As the API server does when it stores a Secret.
-        let written = || secret.string_data.as_ref().and_then(|data| data.get(key)).cloned();
-        written().or(read).unwrap_or_default()
-    };
+    let text = |key: &str| secrets::text(secret, key);
     let mut annotations = secret.metadata.annotations.clone().unwrap_or_default();
     annotations.remove(LAST_APPLIED);
     let text_of = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -33,7 +24,7 @@ pub fn cluster_secret(secret: &Secret) -> Option<ClusterSecret> {
         name: text("name"),
         server: text("server").trim_end_matches('/').to_owned(),
         project: text("project"),
-        labels,
+        labels: secret.metadata.labels.clone().unwrap_or_default(),
         annotations,
     })
 }
