@@ -240,9 +240,14 @@ lenient! {
     pub struct WaitingFor {
         /// Name of the Application.
         pub application: String,
-        /// Why the Application is not Healthy yet.
+        /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
+        /// `Invalid`, `Comparison`, `HeldByPerson`, `SyncWindow`, `Excluded`,
+        /// `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`, `Promotion`,
+        /// `OperationStart`, `Operation`, `FailedOperation` or `Health`.
+        pub kind: String,
+        /// Why the Application is not Healthy yet, in words that may change.
         pub reason: String,
-        /// The blocking resource, as `group/Kind:namespace/name`, if known.
+        /// The blocking resource, as `group/Kind namespace/name`, if known.
         pub resource: String,
         /// Time when the wait started.
         pub since: Option<Time>,

@@ -1,11 +1,11 @@
-//! The sources of an Application that are in effect.
+//! The sources of an Application that are in effect, and their revisions.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::ApplicationSource;
 use super::source::SourceHydrator;
+use super::{ApplicationSource, Raw};
 
 /// The sources that an Application is compared with and synced from: for hydrated
 /// manifests the branch that they are synced from, else `sources` when it has items, else
@@ -46,6 +46,21 @@ impl<'a> InEffect<'a> {
             false => self.list.first().cloned().unwrap_or_default(),
         }
     }
+}
+
+/// The revisions in a request, a result, an entry of the history or a sync status: those of
+/// `revisions` if one is set, else `revision`; empty for none (AS-351).
+pub fn revisions(of: &Value) -> Vec<String> {
+    let list = of.items("/revisions").iter().filter_map(Value::as_str);
+    let list: Vec<String> = list.map(str::to_owned).collect();
+    if list.iter().any(|revision| !revision.is_empty()) {
+        return list;
+    }
+    Some(of.field("revision"))
+        .filter(|one| !one.is_empty())
+        .map(str::to_owned)
+        .into_iter()
+        .collect()
 }
 
 /// Replaces `sourceHydrator` of a raw spec, if there is one, by the source in effect.

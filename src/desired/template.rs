@@ -7,8 +7,14 @@ use serde_json::{Map, Value};
 
 use super::texts::Given;
 use super::{Error, Limits};
-use crate::template::go::{Env, MissingKey, Options, Template};
-use crate::template::simple;
+use gotemplate::go::{Env, MissingKey, Options, Template};
+use gotemplate::simple;
+
+#[cfg(test)]
+thread_local! {
+    /// How many templates this thread has compiled.
+    pub(super) static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// The engine selected by `goTemplate`, and its remaining limits.
 #[derive(Debug)]
@@ -240,7 +246,7 @@ impl Engine {
         text: &str,
         parameters: Given<'_>,
         env: &mut Env,
-    ) -> Result<String, crate::template::Error> {
+    ) -> Result<String, gotemplate::Error> {
         match self.execute(text, parameters, env, true) {
             Err(error) if error.is_missing() => Ok(text.to_owned()),
             rendered => rendered,
@@ -257,7 +263,7 @@ impl Engine {
         text: &str,
         parameters: Given<'_>,
         env: &mut Env,
-    ) -> Result<String, crate::template::Error> {
+    ) -> Result<String, gotemplate::Error> {
         self.execute(text, parameters, env, false)
     }
 
@@ -316,7 +322,7 @@ impl Engine {
         parameters: Given<'_>,
         env: &mut Env,
         strict: bool,
-    ) -> Result<String, crate::template::Error> {
+    ) -> Result<String, gotemplate::Error> {
         if parameters.values.is_empty() || !text.contains("{{") {
             return Ok(text.to_owned());
         }
@@ -338,6 +344,8 @@ impl Engine {
                     Some(template) => template,
                     None => {
                         let template = Template::parse(text, &options)?;
+                        #[cfg(test)]
+                        COMPILED.with(|compiled| compiled.set(compiled.get() + 1));
                         *bytes += text.len() + VALUE;
                         compiled.entry(text.to_owned()).or_insert(template)
                     }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::template::go::Random;
+use gotemplate::go::Random;
 
 /// Returns the same bytes forever.
 struct NoChance;
@@ -397,9 +397,9 @@ fn each_text_is_compiled_once_as_134() {
         ]);
         set["spec"]["template"]["metadata"]["name"] = "app-{{.a}}-{{.b}}".into();
         set["spec"]["templatePatch"] = "{{/* nothing */}}".into();
-        go::COMPILED.with(|compiled| compiled.set(0));
+        template::COMPILED.with(|compiled| compiled.set(0));
         assert_eq!(generate(&set).unwrap().applications.len(), count * count + 1);
-        go::COMPILED.with(std::cell::Cell::get)
+        template::COMPILED.with(std::cell::Cell::get)
     };
     // Of the second list, of the values, and three of the template.
     assert_eq!((compiled(2), compiled(12)), (5, 5));

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::revisions::Wanted;
+use crate::act::application_events::Announced;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
 use crate::decide::app_state::operation::StoredProgress;
@@ -58,8 +59,8 @@ pub struct CachedState {
     /// The progress of the running operation as last written, for servers whose definition
     /// lacks the field.
     pub progress: Option<StoredProgress>,
-    /// Digest of the Events of a write that has not succeeded yet.
-    pub announced: Option<u64>,
+    /// The Events of writes that have not succeeded yet, and of the last ones that have.
+    pub announced: Announced,
     /// Digest of the last patch without the time of the comparison, and the resulting resource version.
     pub last_patch: Option<(u64, Value)>,
 }

@@ -12,8 +12,6 @@ use std::time::Duration;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::ListParams;
-use kube::core::ResourceExt;
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -27,7 +25,6 @@ use super::observe::{of_cluster, place, raw_sources};
 use super::queue::{Queue, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::revisions;
-use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey, sources};
@@ -41,20 +38,12 @@ use crate::decide::diff;
 use crate::decide::sync::NamespaceFact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
+use crate::watch::cluster_cache::once::{self, PARALLEL, in_time};
 use crate::watch::cluster_cache::{ClusterCache, Mark, kind_of};
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::{Origin, Scope};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::secrets::is_cluster;
 use crate::watch::trust::Trust;
-
-/// Requests that are sent in parallel.
-const PARALLEL: usize = 10;
-/// Objects per page of a listing.
-const PAGE: u32 = 500;
-/// Pages of one kind in one namespace.
-const MAX_PAGES: usize = 40;
-/// Timeout of a request.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a comparison needs.
 pub struct Inputs {
@@ -176,7 +165,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         namespace: NamespaceFact::Exists,
         namespace_object: None,
     };
-    let compared = observation.compare(&this.application, &mut DiffCache::default());
+    let compared = observation.compare(&this.application, &DiffCache::default());
     let mut conditions = compared.conditions;
     conditions.extend(placed.conditions.iter().cloned());
     let customizations = &ctx.settings.customizations;
@@ -249,10 +238,9 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     let queue = Arc::new(Queue::new(BACKOFF));
     let ctx = Context::new(core, settings, inputs.sources.clone(), clusters, queue);
     for secret in &inputs.secrets {
-        let labels = secret.metadata.labels.as_ref();
-        match labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL)) {
-            Some(kind) if kind == SECRET_TYPE_CLUSTER => drop(ctx.clusters.put(secret)),
-            _ => drop(ctx.credentials.put(secret)),
+        match is_cluster(secret) {
+            true => drop(ctx.clusters.put(secret)),
+            false => drop(ctx.credentials.put(secret)),
         }
     }
     ctx
@@ -350,11 +338,8 @@ impl Reader<'_> {
             }
         }
         let work = requests.into_iter().map(|(key, resource)| async move {
-            let answer = tokio::time::timeout(TIMEOUT, self.cluster.read(&resource, &key)).await;
-            let answer = match answer {
-                Ok(answer) => answer.map_err(|error| error.to_string()),
-                Err(_) => Err(no_response()),
-            };
+            let answer = in_time(self.cluster.read(&resource, &key)).await;
+            let answer = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
             (key, answer)
         });
         let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
@@ -423,42 +408,22 @@ impl Reader<'_> {
         resource: &ApiResource,
         namespace: &str,
     ) -> Result<Vec<(ResourceKey, GroupVersionKind)>, String> {
-        let api = self.cluster.api(resource, namespace);
-        let mut page = ListParams::default().limit(PAGE);
-        if self.tracking.method.is_by_label() {
-            page = page.labels(&format!("{}={}", self.tracking.label, self.tracking.instance));
-        }
+        let Tracking { method, label, instance, .. } = self.tracking;
+        let labels = method.is_by_label().then(|| format!("{label}={instance}"));
         let mut found = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let list = tokio::time::timeout(TIMEOUT, api.list_metadata(&page)).await;
-            let list = match list.map_err(|_| no_response())? {
-                Ok(list) => list,
-                // Its definition was removed, or it cannot be listed.
-                Err(error) if has_code(&error, 404) || has_code(&error, 405) => return Ok(found),
-                Err(error) => return Err(reason(&error)),
-            };
-            for object in &list.items {
-                let metadata = json!({"metadata": {
-                    "labels": object.labels(), "annotations": object.annotations(),
-                }});
-                if object.owner_references().is_empty() && self.tracking.owns(&metadata) {
-                    let namespace = object.namespace().unwrap_or_default();
-                    let ApiResource { group, version, kind, .. } = resource;
-                    let key = ResourceKey::new(group, kind, &namespace, &object.name_any());
-                    found.push((key, GroupVersionKind::new(group, version, kind)));
-                }
+        let tracked = |object: Value| {
+            let owned = !object.items("/metadata/ownerReferences").is_empty();
+            if !owned && self.tracking.owns(&object) {
+                found.extend(ResourceKey::from_object(&object).map(|key| (key, kind_of(&object))));
             }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(found),
-            }
+        };
+        let labels = labels.as_deref();
+        let all = self.cluster.list_once(resource, namespace, labels, false, tracked).await?;
+        match all {
+            true => Ok(found),
+            false => Err(format!("it has more than {} objects", once::MOST)),
         }
-        Err(format!("it has more than {} objects", MAX_PAGES * PAGE as usize))
     }
-}
-
-fn no_response() -> String {
-    format!("no response within {} s", TIMEOUT.as_secs())
 }
 
 /// The resources in the status of an Application.

@@ -19,9 +19,6 @@
 mod cached_state;
 pub mod compare_once;
 mod context;
-mod dry_run;
-mod events;
-mod execute;
 mod observe;
 mod project_deletion;
 mod projects;
@@ -45,11 +42,9 @@ use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
-use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::tracking::from_instance_name;
-use crate::decide::app_state::Condition;
 use crate::decide::app_state::refresh::{Level, Request};
-use crate::decide::app_state::status::conditions;
+use crate::decide::app_state::status;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::{Mark, Reach};
@@ -173,19 +168,16 @@ impl Reconciler for Controller {
 /// next successful comparison removes it.
 async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(application) = ctx.application(key).filter(|_| !ctx.settings.dry_run) else { return };
-    let mut wanted = application.clone();
-    if !wanted["status"].is_object() {
-        wanted["status"] = serde_json::json!({});
-    }
-    let Some(status) = wanted["status"].as_object_mut() else { return };
     let text = format!("{error}; this is a bug of wavegate; other Applications are not affected");
-    let condition = Condition::new(UNKNOWN_ERROR, text);
     let now = ctx.now();
-    conditions(status, &[UNKNOWN_ERROR], &[condition], now);
+    let wanted = status::failed(&application, text, now);
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
     match application_status::send(&ctx.core.client, &application, patch, now).await {
         Ok(application_status::Sent { object, .. }) => {
-            events::publish(ctx, &application, &object);
+            let cached = ctx.cached_state(key);
+            let mut cached = cached.lock().await;
+            cached.announced.publish(&ctx.events, &application, &object);
+            cached.announced.stored();
             ctx.wrote(&object);
         }
         Err(error) => {

@@ -10,7 +10,7 @@ use super::cached_state::Rendered;
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
-use super::target_state::revisions;
+use super::target_state::{Deployed, revisions};
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
@@ -18,7 +18,6 @@ use crate::api::sources::InEffect;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSpec, ResourceKey};
-use crate::controller::error::Error;
 use crate::decide::app_state::access::{
     self, Access, Applicant, ClusterFact, ProjectFact, Refusal,
 };
@@ -30,6 +29,7 @@ use crate::decide::app_state::{
     Condition, Placed, finalize, operation, targets, unlisted, unsupported,
 };
 use crate::decide::sync::NamespaceFact;
+use crate::source::Revision;
 use crate::watch::cluster_cache::{self, SurveyMode, kind_of};
 use crate::watch::clusters::{self, ConnectedCluster};
 
@@ -40,20 +40,6 @@ const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The same for an operation that must know from the start what it prunes.
 const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
-
-/// Why the inputs of an operation are not available.
-pub enum Stop {
-    /// An error.
-    Observe(ObserveError),
-    /// The Application was changed; reconcile again.
-    Error(Error),
-}
-
-impl From<ObserveError> for Stop {
-    fn from(error: ObserveError) -> Self {
-        Self::Observe(error)
-    }
-}
 
 /// The destination of an Application, and its project.
 #[derive(Clone, Debug)]
@@ -396,27 +382,31 @@ impl Reconciliation<'_> {
         Some(Observed { destination, state, rendered, revisions: Vec::new() })
     }
 
-    /// The inputs of a round of the operation.
-    pub(super) async fn observe_for_operation(&mut self) -> Result<Observed, Stop> {
+    /// Where the operation may deploy, and what: nothing is read yet.
+    pub(super) async fn permitted_operation(
+        &self,
+    ) -> Result<(Destination, Deployed), ObserveError> {
         operation::check(&self.application).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
         self.guarded(&destination)?;
         let raw = operation::sources(&self.application);
         if let Some(denied) = destination.access().denied_source(&raw) {
-            return Err(ObserveError::Operation(denied.message).into());
+            return Err(ObserveError::Operation(denied.message));
         }
-        let rendered = match self.literal()? {
-            Some(rendered) => {
-                if operation::pinned(&self.application).is_empty() {
-                    let state = &self.application["status"]["operationState"];
-                    let given = operation::given(&state["operation"]["sync"]);
-                    operation::pin(&mut self.application, &given);
-                }
-                rendered
-            }
-            None => {
-                let revisions = self.pin(&raw).await?;
-                self.manifests(&raw, &revisions, &destination, false).await?
+        Ok((destination, self.deployed()?))
+    }
+
+    /// The inputs of a round of the operation, with these commits of its sources.
+    pub(super) async fn observe_for_operation(
+        &mut self,
+        destination: Destination,
+        deployed: Deployed,
+        commits: &[Revision],
+    ) -> Result<Observed, ObserveError> {
+        let rendered = match deployed {
+            Deployed::Manifests(rendered, _) => rendered,
+            Deployed::Sources { raw, .. } => {
+                self.manifests(&raw, commits, &destination, false).await?
             }
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;

@@ -12,7 +12,7 @@ use super::COMPONENT;
 use super::context::Context;
 use super::triggers::of_project;
 use crate::act::application_status;
-use crate::act::events::{EventRecord, Events};
+use crate::act::events::{EventRecord, Events, Once};
 use crate::act::outcome::words;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::api::{AppProject, ObjectKey};
@@ -56,7 +56,7 @@ pub async fn run(ctx: Arc<Context>) {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Report {
     Waits,
     Failed,
@@ -175,7 +175,9 @@ impl Releasing {
         let project_name = project["metadata"]["name"].as_str().unwrap_or_default();
         let text = format!("project {project_name} {text}");
         tracing::warn!(project = project_name, "{text}");
-        let record = EventRecord { warning: true, reason: "DeletionError", action: "Delete", text };
+        let once = Some(Once::ever(&format!("deletion.{what:?}")));
+        let (reason, action) = ("DeletionError", "Delete");
+        let record = EventRecord { once, ..EventRecord::new(true, reason, action, text) };
         self.events.publish(&project.clone().into(), record);
     }
 }

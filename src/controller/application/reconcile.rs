@@ -2,33 +2,39 @@
 //! comparison; one write at the end.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::context::{Context, off_worker};
-use super::execute::Executor;
-use super::observe::{Deleting, Observed, Stop};
+use super::observe::{Deleting, Observed};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
-use crate::act::events::EventRecord;
+use super::target_state::{Deployed, revisions};
+use crate::act::application_events::left_by_deletion;
+use crate::act::execute::Executor;
 use crate::api::annotations::is_skipped;
-use crate::api::conditions::application::DELETION_ERROR;
 use crate::api::{self, ObjectKey};
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::finalize::{self, DeletionState};
-use crate::decide::app_state::operate::{self, Next};
+use crate::decide::app_state::finalize::{self, DeletionState, Plan};
+use crate::decide::app_state::operate::{self, Decision, Next, Snapshot, Unobserved};
 use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
 use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
-use crate::decide::app_state::{deletion, spec};
+use crate::decide::app_state::{access, deletion, dry_run, spec};
 use crate::decide::wait::{Wait, WaitFor};
-use crate::watch::object::Object;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
 const ROUNDS: usize = 200;
+
+/// When a repository takes longer, the start of the operation is written first.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// Reconciles one Application until only waiting is left.
 ///
@@ -66,16 +72,17 @@ pub async fn reconcile(
 
 impl Reconciliation<'_> {
     /// Operation first, then deletion or comparison. Returns what follows.
+    ///
+    /// These are on the heap: the future of a reconcile would contain each of them, and
+    /// overflow the stack of a worker when it is moved.
     async fn run(&mut self) -> Result<Wait, Error> {
         let stage = operation::stage(&self.application);
         let deleting = deletion::asked_at(&self.application).is_some();
         if deleting && stage != Stage::InProgress {
-            let wait = self.finalize().await;
+            let wait = Box::pin(self.finalize()).await;
             return self.finish(wait).await;
         }
-        if let Some(normal) = spec::normalized(&self.application["spec"]) {
-            self.application["spec"] = normal;
-        }
+        self.normalize();
         let mut next = match stage {
             Stage::Idle => Next::Idle,
             Stage::Requested | Stage::InProgress => self.operate().await?,
@@ -83,7 +90,7 @@ impl Reconciliation<'_> {
         if deleting && matches!(next, Next::Over) {
             // The deletion has waited for this operation, and no other event triggers it.
             self.save().await?;
-            let wait = self.finalize().await;
+            let wait = Box::pin(self.finalize()).await;
             return self.finish(wait).await;
         }
         let mut wait = self.compare_after(&next).await;
@@ -93,6 +100,29 @@ impl Reconciliation<'_> {
             wait = wait.or_earlier(self.compare_after(&next).await);
         }
         self.finish(wait).await
+    }
+
+    /// Compares the Application as a normal reconcile does, and logs the intended writes
+    /// (AS-161). Returns what follows.
+    async fn dry_run(&mut self) -> Wait {
+        let mut wait = self.cached.wait.unwrap_or_else(comparison::idle);
+        self.normalize();
+        let deleting = deletion::asked_at(&self.application).is_some();
+        if !deleting && let Some(reason) = self.reason(false) {
+            wait = self.compare(reason).await;
+        }
+        let lines = dry_run::lines(&self.base, &self.application);
+        for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
+            tracing::info!(application = %self.key, "dry run: would {line}");
+        }
+        self.cached.would = lines.iter().map(digest::<String>).collect();
+        wait
+    }
+
+    fn normalize(&mut self) {
+        if let Some(normal) = spec::normalized(&self.application["spec"]) {
+            Arc::make_mut(&mut self.application)["spec"] = normal;
+        }
     }
 
     /// Compares if there is a reason. Returns what follows.
@@ -145,7 +175,7 @@ impl Reconciliation<'_> {
     /// One comparison: observe and decide. The result is in the Application. Returns what
     /// follows, and keeps it until the next comparison.
     pub(super) async fn compare(&mut self, reason: Reason) -> Wait {
-        let wait = self.compared(reason).await;
+        let wait = Box::pin(self.compared(reason)).await;
         self.cached.wait = Some(wait);
         wait
     }
@@ -153,34 +183,37 @@ impl Reconciliation<'_> {
     async fn compared(&mut self, reason: Reason) -> Wait {
         self.cached.compared_at = Some(self.now());
         let observed = self.observe(&reason).await;
-        let settings = self.ctx.settings.comparison();
         let now = self.now();
-        let observed = match observed {
-            Ok(observed) => observed,
+        let decision = match observed {
+            Ok(observed) => {
+                let seen = comparison::Seen {
+                    observation: observed.observation(self.ctx, &self.tracking),
+                    revisions: observed.revisions.clone(),
+                    types: observed.rendered.types.to_vec(),
+                    warnings: observed.warnings(self.ctx),
+                };
+                let short = is_short(&self.application, &observed);
+                let decision = self.next_of_comparison(Ok(&seen), &reason, short, now);
+                self.cached.failing_since = None;
+                self.cached.owed = Request::default();
+                decision
+            }
             Err(error) => {
                 self.cached.owed = self.cached.owed.and(reason.request);
-                return self.compare_failed(error, &reason).await;
+                self.compare_failed(error, &reason, now).await
             }
         };
-        let seen_for = comparison::Seen {
-            observation: observed.observation(self.ctx, &self.tracking),
-            revisions: observed.revisions.clone(),
-            types: observed.rendered.types.to_vec(),
-            warnings: observed.warnings(self.ctx),
-        };
-        let short = is_short(&self.application, &observed);
-        let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
-        let done = off_worker(short, || {
-            comparison::reconcile(application, Ok(&seen_for), &reason, diffs, &settings, now)
-        });
-        self.cached.failing_since = None;
-        self.cached.owed = Request::default();
-        self.checked = done.checked.or(self.checked);
-        done.wait
+        self.application = Arc::new(decision.application);
+        self.checked = decision.checked.or(self.checked);
+        decision.wait
     }
 
-    async fn compare_failed(&mut self, error: ObserveError, reason: &Reason) -> Wait {
-        let now = self.now();
+    async fn compare_failed(
+        &mut self,
+        error: ObserveError,
+        reason: &Reason,
+        now: Timestamp,
+    ) -> comparison::Decision {
         let since = match &error {
             ObserveError::Source { transient: true, .. } => {
                 *self.cached.failing_since.get_or_insert(now)
@@ -194,24 +227,37 @@ impl Reconciliation<'_> {
             _ => None,
         };
         let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
-        let settings = self.ctx.settings.comparison();
         let failure = CompareFailure { error, since, last };
-        let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
-        let done = off_worker(false, || {
-            comparison::reconcile(application, Err(&failure), reason, diffs, &settings, now)
-        });
-        if done.tolerated {
+        let decision = self.next_of_comparison(Err(&failure), reason, false, now);
+        if decision.tolerated {
             let error = failure.error.message();
             tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
         }
-        self.checked = done.checked.or(self.checked);
-        done.wait
+        decision
+    }
+
+    fn next_of_comparison(
+        &self,
+        seen: Result<&comparison::Seen<'_>, &CompareFailure<'_>>,
+        reason: &Reason,
+        short: bool,
+        now: Timestamp,
+    ) -> comparison::Decision {
+        let snapshot = comparison::Snapshot {
+            application: &self.application,
+            seen,
+            reason,
+            diffs: &self.cached.diffs,
+            settings: &self.ctx.settings.comparison(),
+            now,
+        };
+        off_worker(short, || comparison::reconcile(&snapshot))
     }
 
     /// Runs the operation. When the engine panics, the operation ends with that error and
     /// the controller continues (SE-375).
     async fn operate(&mut self) -> Result<Next, Error> {
-        let panic = match AssertUnwindSafe(self.rounds()).catch_unwind().await {
+        let panic = match AssertUnwindSafe(Box::pin(self.rounds())).catch_unwind().await {
             Ok(next) => return next,
             Err(panic) => panic_text(panic.as_ref()),
         };
@@ -221,74 +267,133 @@ impl Reconciliation<'_> {
             return Err(Error::Panic(panic));
         }
         let message = format!("internal error: {panic}");
-        operate::fail_internally(&mut self.application, &message, self.ctx.now());
-        Ok(Next::Over)
+        let failed = operate::fail_internally(&self.application, &message, self.ctx.now());
+        self.application = Arc::new(failed.application);
+        Ok(failed.next)
     }
 
     /// Rounds of observe, decide and apply. The Application is written before each action
     /// that must be recorded first; the caller writes the remaining changes.
     async fn rounds(&mut self) -> Result<Next, Error> {
-        let next = operate::begin(&mut self.application, self.ctx.now());
-        if !matches!(next, Next::Observe) {
-            return Ok(next);
+        let begun = operate::begin(&self.application, self.ctx.now());
+        self.application = Arc::new(begun.application);
+        if !matches!(begun.next, Next::Observe) {
+            return Ok(begun.next);
         }
         let settings = self.ctx.settings.operation();
         let mut outcomes = Vec::new();
         let mut last = None;
         for _ in 0..ROUNDS {
-            let observed = match last.take() {
-                Some(observed) => Ok(observed),
-                None => self.observe_for_operation().await,
+            let (commits, observed) = match last.take() {
+                Some(observed) => (None, Ok(observed)),
+                None => self.observe_round().await?,
             };
             let now = self.now();
-            let next = match &observed {
-                Ok(observed) => {
-                    self.cached.unreadable_since = None;
-                    let observation = observed.observation(self.ctx, &self.tracking);
-                    let outcomes = std::mem::take(&mut outcomes);
-                    let short = is_short(&self.application, observed);
-                    let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
-                    off_worker(short, || {
-                        operate::round(application, &observation, diffs, outcomes, &settings, now)
-                    })
-                }
-                Err(Stop::Error(_)) => Next::Over,
-                Err(Stop::Observe(error)) => {
-                    let since = *self.cached.unreadable_since.get_or_insert(now);
+            self.cached.unreadable_since = match &observed {
+                Ok(_) => None,
+                Err(_) => self.cached.unreadable_since.or(Some(now)),
+            };
+            let since = self.cached.unreadable_since.unwrap_or(now);
+            let Decision { application, next } = {
+                let short =
+                    observed.as_ref().is_ok_and(|observed| is_short(&self.application, observed));
+                let observation =
+                    observed.as_ref().map(|seen| seen.observation(self.ctx, &self.tracking));
+                let snapshot = Snapshot {
+                    stored: &self.base,
+                    application: &self.application,
+                    commits: commits.as_deref(),
+                    observed: observation.as_ref().map_err(|error| Unobserved { error, since }),
+                    diffs: &self.cached.diffs,
+                    outcomes: &outcomes,
+                    settings: &settings,
+                    now,
+                };
+                off_worker(short, || operate::operate(&snapshot))
+            };
+            self.application = Arc::new(application);
+            let observed = match observed {
+                Ok(observed) => observed,
+                Err(error) => {
                     tracing::warn!(application = %self.key, error = error.message(), "operation");
-                    let next = operate::stopped(&mut self.application, error, since, now);
                     if operation::is_between_attempts(&self.application) {
                         self.cached.unreadable_since = None;
                     }
-                    next
+                    return Ok(next);
                 }
-            };
-            let observed = match observed {
-                Ok(observed) => observed,
-                Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::Observe(_)) => return Ok(next),
             };
             self.log_operation();
             let Next::Act(act) = next else { return Ok(next) };
             for warning in &act.warnings {
                 tracing::warn!(application = %self.key, %warning, "operation");
             }
-            if act.persist || operate::is_new(&self.base, &self.application) {
+            if act.persist {
                 self.save().await?;
             }
             let uid = operation::uid(&self.application);
-            let observation = observed.observation(self.ctx, &self.tracking);
-            let executor = Executor {
-                ctx: self.ctx,
-                cluster: &observed.destination.destination.cluster,
-                former_manager: &act.former_manager,
-                owner: observation.owner(&uid),
-            };
-            outcomes = executor.run(&act, &observation.placed.targets).await;
+            let executor = self.executor(&observed, &act.former_manager, &uid);
+            outcomes = executor.run(&act, &observed.state.placed.targets).await;
             last = act.sends_nothing().then_some(observed);
         }
         // Others first; this Application is enqueued again.
         Ok(Next::Wait(operate::after_others(self.ctx.now())))
+    }
+
+    /// What a round of the operation is decided on: the commits, if they are known, and the
+    /// rest. While a repository takes long, the start of the operation is written, so that the
+    /// user sees it.
+    async fn observe_round(
+        &mut self,
+    ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
+        let (destination, deployed) = match self.permitted_operation().await {
+            Ok(permitted) => permitted,
+            Err(error) => return Ok((None, Err(error))),
+        };
+        let (shas, commits) = match &deployed {
+            Deployed::Manifests(_, given) => (given.clone(), Vec::new()),
+            Deployed::Sources { sources, known, .. } => {
+                let (ctx, key, age) = (self.ctx, self.key, self.age());
+                let project = access::project_name(&destination.spec).to_owned();
+                let read = revisions(ctx, (key, &project), sources, known, age);
+                tokio::pin!(read);
+                let commits = match tokio::time::timeout(SHOWN_AFTER, &mut read).await {
+                    Ok(commits) => commits,
+                    Err(_) => {
+                        self.save().await?;
+                        read.await
+                    }
+                };
+                match commits {
+                    Ok(commits) => {
+                        (commits.iter().map(|commit| commit.sha.clone()).collect(), commits)
+                    }
+                    Err(error) => return Ok((None, Err(error))),
+                }
+            }
+        };
+        let observed = self.observe_for_operation(destination, deployed, &commits).await;
+        Ok((Some(shas), observed))
+    }
+
+    fn executor<'e>(
+        &'e self,
+        observed: &'e Observed,
+        former_manager: &'e str,
+        uid: &'e str,
+    ) -> Executor<'e> {
+        let settings = &self.ctx.settings;
+        Executor {
+            cluster: &observed.destination.destination.cluster,
+            manager: &settings.field_manager,
+            former_manager,
+            owner: Owner {
+                tracking: &self.tracking,
+                control_plane_namespace: &settings.control_plane_namespace,
+                uid,
+            },
+            parallel: settings.parallel_applies,
+            server_dry_run: settings.server_dry_run,
+        }
     }
 
     fn log_operation(&mut self) {
@@ -308,61 +413,64 @@ impl Reconciliation<'_> {
         if !finalize::is_held(&self.application) {
             return finalize::released();
         }
-        let state = self.finalize_step().await;
+        let observed = self.observe_for_deletion().await;
+        let finalize::Decision { application, tries, plan } = match &observed {
+            Err(error) => self.next_of_deletion(Err(&error.message())),
+            Ok(Deleting::Nowhere(why)) => self.next_of_deletion(Ok(finalize::Seen::Nowhere(why))),
+            Ok(Deleting::In(seen, scope)) => {
+                let observation = seen.observation(self.ctx, &self.tracking);
+                self.next_of_deletion(Ok(finalize::Seen::In(&observation, scope)))
+            }
+        };
+        self.application = Arc::new(application);
+        self.cached.tries = tries;
+        let done = match &observed {
+            Ok(Deleting::In(seen, _)) => self.delete(seen, &plan).await,
+            _ => Ok(()),
+        };
+        if let Some(left) = plan.left.filter(|_| done.is_ok()) {
+            left_by_deletion(&self.ctx.events, &self.base, left);
+        }
+        let state = match done {
+            Ok(()) => plan.state,
+            Err(message) => DeletionState::Stuck { message, next: None },
+        };
         match &state {
-            Ok(DeletionState::Waits { reason, .. } | DeletionState::Held(reason)) => {
+            DeletionState::Waits { reason, .. } | DeletionState::Held(reason) => {
                 tracing::info!(application = %self.key, %reason, "deletion");
             }
-            Ok(DeletionState::Done) => {}
-            Ok(DeletionState::Stuck { message: error, .. }) | Err(error) => {
+            DeletionState::Done => {}
+            DeletionState::Stuck { message: error, .. } => {
                 tracing::debug!(application = %self.key, %error, "deletion failed");
             }
         }
-        finalize::report(&mut self.application, state, self.ctx.now())
+        finalize::record(Arc::make_mut(&mut self.application), state, self.ctx.now())
     }
 
-    async fn finalize_step(&mut self) -> Result<DeletionState, String> {
-        let observed = self.observe_for_deletion().await.map_err(|error| error.message())?;
-        let (observed, scope) = match observed {
-            Deleting::In(observed, scope) => (observed, scope),
-            Deleting::Nowhere(why) => {
-                let text = finalize::give_up_cluster(&mut self.application, &why);
-                self.report_deletion(text);
-                return Ok(DeletionState::Done);
-            }
-        };
-        let observation = observed.observation(self.ctx, &self.tracking);
-        let now = self.now();
-        let (application, tries) = (&mut self.application, &mut self.cached.tries);
-        let plan = finalize::next(application, &observation, &scope, tries, now);
+    fn next_of_deletion(&self, observed: Result<finalize::Seen<'_>, &str>) -> finalize::Decision {
+        finalize::finalize(&finalize::Snapshot {
+            application: &self.application,
+            observed,
+            tries: &self.cached.tries,
+            now: self.now(),
+        })
+    }
+
+    /// Deletes objects and creates hooks.
+    async fn delete(&mut self, observed: &Observed, plan: &Plan) -> Result<(), String> {
         let uid = operation::uid(&self.application);
-        let executor = Executor {
-            ctx: self.ctx,
-            cluster: &observed.destination.destination.cluster,
-            former_manager: "",
-            owner: observation.owner(&uid),
-        };
+        let executor = self.executor(observed, "", &uid);
         executor.remove(&plan.removals).await?;
-        for (at, (hook, attempt)) in plan.creations.iter().enumerate() {
-            let made = executor.create(hook, *attempt).await;
+        let (mut rest, mut made) = (plan.creations.as_slice(), Ok(()));
+        while let [(hook, attempt), others @ ..] = rest {
+            made = executor.create(hook, *attempt).await;
             if made.is_err() {
-                let rest = plan.creations[at..].iter().map(|(hook, _)| &hook.key);
-                finalize::not_made(&mut self.cached.tries, rest);
+                break;
             }
-            made?;
+            rest = others;
         }
-        if let Some(left) = plan.left {
-            self.report_deletion(left);
-        }
-        Ok(plan.state)
-    }
-
-    /// Reports what a deletion does not delete. Its finalizers are about to go, and with
-    /// them the Application and its conditions.
-    fn report_deletion(&self, text: String) {
-        tracing::warn!(application = %self.key, "deletion: {text}");
-        let record = EventRecord { warning: true, reason: DELETION_ERROR, action: "Delete", text };
-        self.ctx.events.publish(&Object::from(self.base.clone()), record);
+        finalize::not_made(&mut self.cached.tries, rest.iter().map(|(hook, _)| &hook.key));
+        made
     }
 }
 

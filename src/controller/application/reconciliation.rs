@@ -1,6 +1,7 @@
 //! One reconcile of one Application: its stored state, its intended state, and its cached
 //! state.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,7 +9,6 @@ use serde_json::Value;
 
 use super::cached_state::{CachedState, Parsed};
 use super::context::Context;
-use super::events;
 use super::queue::Trigger;
 use crate::act::application_status;
 use crate::api::ObjectKey;
@@ -29,9 +29,9 @@ pub struct Reconciliation<'a> {
     /// The cached state of the Application.
     pub cached: &'a mut CachedState,
     /// The Application as last read or written.
-    pub base: Value,
+    pub base: Arc<Value>,
     /// The same with the changes of this reconcile.
-    pub application: Value,
+    pub application: Arc<Value>,
     /// Its resource tracking.
     pub tracking: Tracking,
     /// Manifests and live objects that this reconcile has already read.
@@ -52,7 +52,8 @@ impl<'a> Reconciliation<'a> {
         if let Some(progress) = &cached.progress {
             progress.restore(&mut base);
         }
-        let application = base.clone();
+        let base = Arc::new(base);
+        let application = Arc::clone(&base);
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
         Self { ctx, key, trigger, cached, base, application, tracking, parsed, checked: None }
     }
@@ -70,8 +71,8 @@ impl<'a> Reconciliation<'a> {
     /// Discards the changes of this reconcile.
     pub fn reset(&mut self) {
         if let Some(stored) = self.ctx.application(self.key) {
-            self.application = stored.clone();
-            self.base = stored;
+            self.base = Arc::new(stored);
+            self.application = Arc::clone(&self.base);
         }
         self.checked = None;
     }
@@ -79,6 +80,9 @@ impl<'a> Reconciliation<'a> {
     /// The patch of the changes; `None` when there are none, or when the server has dropped them
     /// from the last patch.
     fn patch(&self) -> Option<Value> {
+        if Arc::ptr_eq(&self.base, &self.application) {
+            return None;
+        }
         let patch = application_status::patch(&self.base, &self.application)?;
         let version = &self.base["metadata"]["resourceVersion"];
         let last = self.cached.last_patch.as_ref();
@@ -96,15 +100,17 @@ impl<'a> Reconciliation<'a> {
     pub async fn save(&mut self) -> Result<(), Error> {
         let mut patch = self.patch();
         if let Some(checked) = self.checked.take()
-            && checked.stamp(&mut self.application, patch.is_some())
+            && checked.stamp(Arc::make_mut(&mut self.application), patch.is_some())
         {
             patch = self.patch();
         }
-        let Some(patch) = patch else { return Ok(()) };
+        let Some(patch) = patch else {
+            self.cached.announced.unchanged();
+            return Ok(());
+        };
         let sent = untimed(&patch);
-        let announced = &mut self.cached.announced;
-        let is_announced =
-            events::announce(self.ctx, &self.base, &self.application, announced).await;
+        let (events, announced) = (&self.ctx.events, &mut self.cached.announced);
+        let is_announced = announced.publish_first(events, &self.base, &self.application).await;
         let client = &self.ctx.core.client;
         let written = application_status::send(client, &self.base, patch, self.now()).await;
         let written = match written {
@@ -118,7 +124,6 @@ impl<'a> Reconciliation<'a> {
                 return Err(error.into());
             }
         };
-        self.cached.announced = None;
         let application_status::Sent { object: mut written, merged } = written;
         self.ctx.wrote(&written);
         self.cached.progress = StoredProgress::of(&self.application);
@@ -128,14 +133,16 @@ impl<'a> Reconciliation<'a> {
             self.ctx.terminating.notify_one();
         }
         self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
+        let announced = &mut self.cached.announced;
         if !is_announced {
-            events::publish(self.ctx, &self.base, &written);
+            announced.publish(&self.ctx.events, &self.base, &written);
         }
+        announced.stored();
         if let Some(progress) = &self.cached.progress {
             progress.restore(&mut written);
         }
-        self.application = written.clone();
-        self.base = written;
+        self.base = Arc::new(written);
+        self.application = Arc::clone(&self.base);
         Ok(())
     }
 }

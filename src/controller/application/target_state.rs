@@ -8,21 +8,33 @@ use serde_json::Value;
 
 use super::cached_state::Rendered;
 use super::context::Context;
-use super::observe::{Destination, Stop, of_cluster};
+use super::observe::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::operation;
 use crate::decide::app_state::refresh::{Level, Reason};
-use crate::decide::app_state::{operate, operation};
 use crate::source::{self, ClusterFacts, RenderFor, Revision, SourceType};
 
 /// Maximum number of reported warnings about manifests; each is a condition.
 const MAX_WARNINGS: usize = 10;
 
-/// When a repository takes longer, the start of the operation is written first.
-const SHOWN_AFTER: Duration = Duration::from_millis(500);
+/// What an operation deploys.
+pub(super) enum Deployed {
+    /// The manifests of the request, and the revisions that it gives them.
+    Manifests(Rendered, Vec<String>),
+    /// Sources.
+    Sources {
+        /// As they are stored.
+        raw: Vec<Value>,
+        /// The same, typed.
+        sources: Vec<ApplicationSource>,
+        /// Their known commits; empty if they are to be resolved.
+        known: Vec<String>,
+    },
+}
 
 impl Reconciliation<'_> {
     /// The maximum age of a revision, by the level of the request (SE-376).
@@ -132,51 +144,36 @@ impl Reconciliation<'_> {
         Ok(rendered)
     }
 
-    /// The commits of the operation: those pinned before, or resolved now and pinned (SE-374).
-    pub(super) async fn pin(&mut self, raw: &[Value]) -> Result<Vec<Revision>, Stop> {
-        let pinned = operation::pinned(&self.application);
+    /// Which sources the operation reads, and which of their commits are known: those pinned
+    /// before, or those of the request (SE-374).
+    pub(super) fn deployed(&self) -> Result<Deployed, ObserveError> {
+        let raw = operation::sources(&self.application);
         let state = &self.application["status"]["operationState"];
         let given = operation::given(&state["operation"]["sync"]);
+        if let Some(rendered) = self.literal()? {
+            return Ok(Deployed::Manifests(rendered, given));
+        }
         let mut sources = Vec::new();
         for (index, raw) in raw.iter().enumerate() {
             let source = crate::api::read::<ApplicationSource>(raw);
             let source = source.map_err(|error| format!("source {index}: {error}"));
             sources.push(source.map_err(ObserveError::Operation)?);
         }
-        let known = if pinned.is_empty() { given } else { pinned.clone() };
+        let pinned = operation::pinned(&self.application);
+        let known = if pinned.is_empty() { given } else { pinned };
         if !known.is_empty() && known.len() != sources.len() {
             let (revisions, sources) = (known.len(), sources.len());
             let message = format!(
                 "operation.sync: {revisions} revisions are given for {sources} sources: name one \
                  for each source in operation.sync.revisions, or none"
             );
-            return Err(ObserveError::Operation(message).into());
+            return Err(ObserveError::Operation(message));
         }
-        let age = self.age();
-        let project = project_of(&self.application).to_owned();
-        let resolve = revisions(self.ctx, (self.key, &project), &sources, &known, age);
-        tokio::pin!(resolve);
-        let revisions = match tokio::time::timeout(SHOWN_AFTER, &mut resolve).await {
-            Ok(revisions) => revisions?,
-            Err(_) => {
-                // The user sees that it has started.
-                self.save().await.map_err(Stop::Error)?;
-                resolve.await?
-            }
-        };
-        if pinned.is_empty() {
-            let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
-            operation::pin(&mut self.application, &shas);
-            // The same write sets the phase to Running, unless that is stored already.
-            if !operate::is_new(&self.base, &self.application) {
-                self.save().await.map_err(Stop::Error)?;
-            }
-        }
-        Ok(revisions)
+        Ok(Deployed::Sources { raw, sources, known })
     }
 
     /// Manifests in the operation request itself (SE-046).
-    pub(super) fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
+    fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
         let sync = &self.application["status"]["operationState"]["operation"]["sync"];
         let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
             return Ok(None);

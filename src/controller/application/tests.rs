@@ -1,12 +1,13 @@
-use kube::api::PostParams;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::*;
 use crate::clock::Clock;
-use crate::embedded::Server;
 use crate::settings::ApplicationSettings;
 use crate::source::Settings as SourceSettings;
 use crate::watch::control_plane::Scope;
+use kube_sim::Server;
 
 /// A panic in a reconcile left the Application without any message.
 #[tokio::test]
@@ -49,13 +50,28 @@ async fn a_reconcile_that_panics_is_reported_on_its_application() {
     let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.wrote(&serde_json::to_value(created).unwrap());
 
-    let controller = Controller(Arc::new(ctx));
-    let reconcile = async { panic!("out of {}", "cheese") };
-    let ended = runtime::contained(&controller, &key, reconcile).await;
-    assert_eq!(ended, ReconcileResult::Failed);
-    let stored = api.get("a").await.unwrap();
-    let condition = &stored.data["status"]["conditions"][0];
-    assert_eq!(condition["type"], "UnknownError");
-    let message = condition["message"].as_str().unwrap();
-    assert!(message.contains("out of cheese") && message.contains("bug"), "{message}");
+    let ctx = Arc::new(ctx);
+    let controller = Controller(ctx.clone());
+    let stop = CancellationToken::new();
+    stop.cancel();
+    for count in 1..=2 {
+        let reconcile = async { panic!("out of {}", "cheese") };
+        let ended = runtime::contained(&controller, &key, reconcile).await;
+        assert_eq!(ended, ReconcileResult::Failed);
+        let stored = api.get("a").await.unwrap();
+        let condition = &stored.data["status"]["conditions"][0];
+        assert_eq!(condition["type"], "UnknownError");
+        let message = condition["message"].as_str().unwrap();
+        assert!(message.contains("out of cheese") && message.contains("bug"), "{message}");
+
+        // The second one had no Event: a comparison in between does not move `reconciledAt`.
+        ctx.core.recorder.run(&stop).await;
+        let events: kube::Api<Event> = kube::Api::namespaced(ctx.core.client.clone(), "default");
+        let events = events.list(&Default::default()).await.unwrap().items;
+        let notes: Vec<&str> = events.iter().filter_map(|event| event.note.as_deref()).collect();
+        assert_eq!(notes, vec![message; count]);
+        let compared = Patch::Merge(json!({"status": {"conditions": null}}));
+        let compared = api.patch("a", &PatchParams::default(), &compared).await.unwrap();
+        ctx.wrote(&serde_json::to_value(compared).unwrap());
+    }
 }

@@ -9,12 +9,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::context::Context;
 use super::projects;
 use crate::api::ObjectKey;
-use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::annotations::SECRET_TYPE_CLUSTER;
 use crate::decide::app_state::access;
-use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::refresh::{self, Level, Request};
 use crate::redact;
 use crate::watch::control_plane::{Change, Kind, Origin};
 use crate::watch::object::Object;
+use crate::watch::secrets;
 
 /// Triggers Applications until the changes end.
 pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
@@ -50,7 +51,7 @@ fn application(ctx: &Context, change: &Change) {
     let new = new.parse();
     redact::know_urls_of(&new["spec"]);
     let old = change.old.as_ref().map(Object::parse);
-    if old.as_ref().is_none_or(|old| counts(old, &new)) {
+    if old.as_ref().is_none_or(|old| refresh::counts(old, &new)) {
         // A rollout waits for the operations that it starts.
         match new["operation"].is_object() {
             true => ctx.queue.enqueue_first(&change.key, Request::default()),
@@ -133,10 +134,7 @@ fn enqueue_all(ctx: &Context) {
 
 /// Reads a Secret. Returns whether it describes a cluster or repositories.
 fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
-    let type_of = |secret: &Secret| {
-        let labels = secret.metadata.labels.as_ref();
-        labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL)).cloned()
-    };
+    let type_of = |secret: &Secret| secrets::type_of(secret).map(str::to_owned);
     let before = old.as_ref().and_then(type_of);
     let now = new.as_ref().and_then(type_of);
     if let Some(old) = old.filter(|_| before != now) {
@@ -151,20 +149,4 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
         }
     }
     before.is_some() || now.is_some()
-}
-
-/// Whether a change needs a reconcile: a status change by another client counts only for
-/// its operation.
-fn counts(old: &Value, new: &Value) -> bool {
-    let metadata = |object: &Value| {
-        let own = &object["metadata"];
-        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
-            .map(|field| own[field].clone())
-    };
-    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
-    old["spec"] != new["spec"]
-        || old["operation"] != new["operation"]
-        || state(old) != state(new)
-        || metadata(old) != metadata(new)
-        || old["status"]["sync"] != new["status"]["sync"]
 }

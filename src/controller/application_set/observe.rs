@@ -139,14 +139,14 @@ impl Memory {
         may_read: MayRead,
         now: Timestamp,
     ) -> Result<(), Unread> {
-        let namespace_uid = context.namespaces.uid(object.namespace());
+        let namespace_uid = context.namespaces.uid(object);
         let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
         let found_namespace =
             self.set.as_ref().is_some_and(|set| set.id.namespace_uid != namespace_uid);
         let set = match known.filter(|_| !found_namespace) {
             Some(set) => Arc::clone(set),
             None => {
-                let mut set = Set::read(&object.parse());
+                let mut set = Set::read(&object.parse_status());
                 set.id.namespace_uid = namespace_uid;
                 Arc::new(set)
             }
@@ -591,12 +591,7 @@ fn generate_within(
 /// Reads an Application; `None` when it is not related to the ApplicationSet.
 fn read(object: &Object, set: &Set, generated: &Generated) -> Option<Existing> {
     let wanted = generated.get(object.name());
-    let rules = Rules {
-        set: &set.id,
-        policy: generated.policy,
-        preserve: &generated.preserve,
-        ignore: &generated.ignore,
-    };
+    let rules = Rules::of(&set.id, generated);
     let written = wanted.map(|wanted| wanted.written(generated.has_steps));
     let existing = Existing::read(&object.parse(), written.as_ref(), &rules);
     (wanted.is_some() || existing.is_owned()).then_some(existing)

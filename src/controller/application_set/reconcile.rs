@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::context::Context;
 use super::observe::{MayRead, Memory, Unread, redact};
 use super::{dry_run, log, namespaces};
+use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
 use crate::act::events::EventRecord;
@@ -25,12 +24,12 @@ use crate::decide::application_set::outcome::Outcome;
 use crate::decide::application_set::reconcile::{self, Decision, Next};
 use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
-use crate::decide::rollout::Waiting;
+use crate::decide::rollout::wait::Wait;
 use crate::decide::wait::WaitFor;
 use crate::desired::inputs::MAX_READS;
 use crate::watch::control_plane::Origin;
 use crate::watch::failure::reason;
-use crate::watch::object::{Object, resource};
+use crate::watch::object::Object;
 
 /// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
 /// decision time, so that events which arrive together are handled together.
@@ -307,13 +306,13 @@ fn publish(about: &Object, context: &Context, events: &[Event]) {
 
 fn event_record(event: &Event) -> EventRecord {
     let Event { warning, reason, action, text } = event.clone();
-    EventRecord { warning, reason, action, text }
+    EventRecord::new(warning, reason, action, text)
 }
 
 /// Reports stalled waits; returns those that are reported. The Event of each has a stable
 /// name, so that it exists once, also after a crash.
-async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) -> Vec<Waiting> {
-    let report = |wait: &Waiting| {
+async fn report_stalled(about: &Object, context: &Context, stalled: &[Wait]) -> Vec<Wait> {
+    let report = |wait: &Wait| {
         let wait = wait.clone();
         async move {
             let since = wait.since?;
@@ -352,17 +351,16 @@ async fn write_finalizers(
     context: &Context,
     finalizers: &[String],
 ) -> Result<(), Error> {
-    let version = &set.version;
-    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+    let patch = json!({"finalizers": finalizers, "resourceVersion": set.version});
     patch_set(set, context, patch).await
 }
 
 /// Writes annotations of the ApplicationSet. That they are stored is checked, since the next
 /// reconcile would write them again.
 async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Result<(), Error> {
-    patch_set(set, context, json!({ "metadata": { "annotations": wanted } })).await?;
+    patch_set(set, context, json!({ "annotations": wanted })).await?;
     let newest = context.core.control_plane.sets.get(&key_of(set));
-    let stored = newest.map(|set| set.parse()["metadata"]["annotations"].take());
+    let stored = newest.map(|set| set.parse_status()["metadata"]["annotations"].take());
     let lost =
         wanted.as_object().into_iter().flatten().find(|(key, value)| {
             stored.as_ref().is_some_and(|stored| stored[key.as_str()] != **value)
@@ -388,7 +386,7 @@ async fn end_refresh(
 ) -> Result<Next, Error> {
     // A request since the observation is one for the next reconcile.
     let annotations = json!({APPLICATION_SET_REFRESH: null});
-    let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": set.version}});
+    let patch = json!({"annotations": annotations, "resourceVersion": set.version});
     let Err(error) = patch_set(set, context, patch).await else {
         // A reported failure is removed from the status.
         return Ok(match memory.refresh_failure.take() {
@@ -413,24 +411,17 @@ fn key_of(set: &Set) -> ObjectKey {
     ObjectKey::new(&set.id.namespace, &set.id.name)
 }
 
-async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Error> {
-    let namespace = &set.id.namespace;
-    let api: Api<Object> =
-        Api::namespaced_with(context.core.client.clone(), namespace, &resource("ApplicationSet"));
-    match api.patch(&set.id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(object) => {
-            // One that was held by its last finalizer is gone now.
-            if !Set::read(&object.parse()).is_deleting {
-                context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
-            }
-            Ok(())
-        }
-        Err(error) if status_writer::is_conflict(&error) => Ok(()),
-        Err(error) => {
-            let name = format!("{namespace}/{}", set.id.name);
-            Err(Error::Patch { name, reason: reason(&error) })
-        }
+async fn patch_set(set: &Set, context: &Context, metadata: Value) -> Result<(), Error> {
+    let written = application_set_metadata::patch(&context.core.client, set, metadata).await;
+    let stored = written.map_err(|error| Error::Patch {
+        name: format!("{}/{}", set.id.namespace, set.id.name),
+        reason: reason(&error),
+    })?;
+    // One that was held by its last finalizer is gone now.
+    if let Some(object) = stored.filter(|object| !Set::read(&object.parse_status()).is_deleting) {
+        context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
     }
+    Ok(())
 }
 
 /// Reports on an ApplicationSet that its reconcile failed because of a bug. The next
@@ -440,7 +431,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
         return;
     }
     let Some(object) = context.core.control_plane.sets.get(key) else { return };
-    let set = Set::read(&object.parse());
+    let set = Set::read(&object.parse_status());
     let error = error.to_string();
     let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
     match status_writer::write(&context.core.client, &set, &status).await {

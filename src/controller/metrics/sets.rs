@@ -14,6 +14,7 @@ use super::{Kept, Labels, by_step, of};
 use crate::api::ObjectKey;
 use crate::api::conditions::application_set as condition;
 use crate::decide::application_set::rollout_storage::rollout_among;
+use crate::decide::application_set::shown;
 use crate::decide::application_set::stored::Status;
 use crate::watch::object::Object;
 
@@ -62,7 +63,9 @@ impl ShownStatus {
         let rollout = rollout_among(&conditions, &self.rollout);
         let steps = rollout["steps"].as_u64()?;
         let status = Status { conditions, rollout, ..Status::default() };
-        Some((status.open_step().map_or(0, |step| step as u64 + 1), steps))
+        let told = shown::rollout(&status);
+        let open = told.step.filter(|_| !told.is_complete);
+        Some((open.map_or(0, |step| step as u64 + 1), steps))
     }
 }
 

@@ -66,7 +66,40 @@ pub struct Removal {
     pub delete: bool,
 }
 
-/// The next step of a deletion.
+/// The inputs of a step of a deletion.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The Application.
+    pub application: &'a Value,
+    /// What was observed, or why it cannot be.
+    pub observed: Result<Seen<'a>, &'a str>,
+    /// The hooks of this deletion that were created or deleted.
+    pub tries: &'a Tries,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What a deletion observes.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// There is no cluster to delete from, for this reason.
+    Nowhere(&'a str),
+    /// Source and cluster, and which objects may be deleted.
+    In(&'a Observation<'a>, &'a Scope),
+}
+
+/// The decision of a step of a deletion.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The Application without the finalizers of the steps that have ended.
+    pub application: Value,
+    /// The hooks that are created or deleted with this step.
+    pub tries: Tries,
+    /// What to do.
+    pub plan: Plan,
+}
+
+/// What a step of a deletion does.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// Objects to delete.
@@ -147,87 +180,89 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
     }
 }
 
-/// The steps of SE-512, in order. Finalizers of completed steps are removed
-/// from the Application.
-pub fn next(
-    application: &mut Value,
-    observation: &Observation<'_>,
-    scope: &Scope,
-    tries: &mut Tries,
-    now: Timestamp,
-) -> Plan {
-    let stored = application.clone();
-    let finalizer = Finalizer { application: &stored, observation, scope, now };
-    if has(application, names::PRE_DELETE_FINALIZER) {
-        if let Some(plan) = finalizer.hooks(HookType::PreDelete, tries) {
-            return plan;
+/// The next of the steps of SE-512.
+pub fn finalize(snapshot: &Snapshot<'_>) -> Decision {
+    let (mut application, mut tries) = (snapshot.application.clone(), snapshot.tries.clone());
+    let plan = match snapshot.observed {
+        Ok(Seen::In(observation, scope)) => {
+            let Snapshot { application: stored, now, .. } = *snapshot;
+            let finalizer = Finalizer { application: stored, observation, scope, now };
+            finalizer.next(&mut application, &mut tries)
         }
-        remove(application, &[names::PRE_DELETE_FINALIZER]);
-    }
-    let (mut released, mut left) = (Vec::new(), None);
-    if let Some(cascade) = names::cascade(application) {
-        let propagation = match cascade {
-            names::Cascade::Foreground => Propagation::Foreground,
-            names::Cascade::Background => Propagation::Background,
-        };
-        let managed = finalizer.managed();
-        released = Finalizer::released(&managed);
-        let mut plan = match deletion::cascade(application, &managed) {
-            Cascade::Wait(reason) => Plan::waits(reason),
-            Cascade::Held(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
-            Cascade::Delete(keys) => Plan {
-                removals: removals(&keys, &managed, propagation),
-                ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
-            },
-            Cascade::Done => {
-                remove(application, &CASCADE);
-                left = finalizer.left();
-                Plan::default()
+        Ok(Seen::Nowhere(why)) => {
+            // Nothing can be deleted, so the finalizers go.
+            remove(&mut application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
+            let left = format!("finalizers are removed without deleting resources: {why}");
+            Plan { left: Some(left), ..Plan::default() }
+        }
+        Err(error) => Plan::stuck(error.to_owned(), None),
+    };
+    Decision { application, tries, plan }
+}
+
+impl Finalizer<'_> {
+    /// The steps in order. Finalizers of completed steps are removed from the Application.
+    fn next(&self, application: &mut Value, tries: &mut Tries) -> Plan {
+        if has(application, names::PRE_DELETE_FINALIZER) {
+            if let Some(plan) = self.hooks(HookType::PreDelete, tries) {
+                return plan;
             }
-        };
-        if plan.state != DeletionState::Done {
-            released.append(&mut plan.removals);
-            return Plan { removals: released, ..plan };
+            remove(application, &[names::PRE_DELETE_FINALIZER]);
         }
+        let (mut released, mut left) = (Vec::new(), None);
+        if let Some(cascade) = names::cascade(application) {
+            let propagation = match cascade {
+                names::Cascade::Foreground => Propagation::Foreground,
+                names::Cascade::Background => Propagation::Background,
+            };
+            let managed = self.managed();
+            released = Finalizer::released(&managed);
+            let mut plan = match deletion::cascade(application, &managed) {
+                Cascade::Wait(reason) => Plan::waits(reason),
+                Cascade::Held(reason) => {
+                    Plan { state: DeletionState::Held(reason), ..Plan::default() }
+                }
+                Cascade::Delete(keys) => Plan {
+                    removals: removals(&keys, &managed, propagation),
+                    ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
+                },
+                Cascade::Done => {
+                    remove(application, &CASCADE);
+                    left = self.left();
+                    Plan::default()
+                }
+            };
+            if plan.state != DeletionState::Done {
+                released.append(&mut plan.removals);
+                return Plan { removals: released, ..plan };
+            }
+        }
+        let mut plan = self.after_cascade(application, tries);
+        released.append(&mut plan.removals);
+        Plan { removals: released, left, ..plan }
     }
-    let mut plan = finalizer.after_cascade(application, tries);
-    released.append(&mut plan.removals);
-    Plan { removals: released, left, ..plan }
 }
 
-/// No cluster can be told, so nothing can be deleted: the finalizers go. Returns what is
-/// to be reported.
-pub fn give_up_cluster(application: &mut Value, why: &str) -> String {
-    remove(application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
-    format!("finalizers are removed without deleting resources: {why}")
-}
-
-/// Reports the state of the deletion: `state`, or a failure. Returns what
-/// follows.
-pub fn report(
-    application: &mut Value,
-    state: Result<DeletionState, String>,
-    now: Timestamp,
-) -> Wait {
+/// Records the state after a step in an Application. Returns what follows.
+pub fn record(application: &mut Value, state: DeletionState, now: Timestamp) -> Wait {
     if names::refresh(application).is_some() {
         reconcile::answered(application);
     }
     let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
     let mut warning = None;
     let (problem, wait) = match state {
-        Ok(DeletionState::Done) => (None, released()),
-        Ok(DeletionState::Held(reason)) => {
+        DeletionState::Done => (None, released()),
+        DeletionState::Held(reason) => {
             warning = Some(Condition::new(DELETION_WARNING, reason));
             (None, again(WaitFor::Deletion))
         }
-        Ok(DeletionState::Waits { keep: true, .. }) => return again(WaitFor::Deletion),
-        Ok(DeletionState::Waits { keep: false, .. }) => (None, again(WaitFor::Deletion)),
-        Ok(DeletionState::Stuck { message, next }) => {
+        DeletionState::Waits { keep: true, .. } => return again(WaitFor::Deletion),
+        DeletionState::Waits { keep: false, .. } => (None, again(WaitFor::Deletion)),
+        DeletionState::Stuck { message, next } => {
             let again = again(WaitFor::FailedDeletion);
             let next = next.map(|at| Wait::until(WaitFor::FailedDeletion, at));
             (Some(message), next.map_or(again, |next| next.or_earlier(again)))
         }
-        Err(message) => (Some(message), again(WaitFor::FailedDeletion)),
     };
     let problem = problem.map(|message| Condition::new(DELETION_ERROR, message));
     let problems: Vec<Condition> = problem.into_iter().chain(warning).collect();

@@ -56,9 +56,10 @@ impl Lost {
         let fresh = project["metadata"]["generation"] == 1;
         let integrity = || lost_field("sourceIntegrity", applied, stored);
         let others = || OTHERS.into_iter().find_map(|field| lost_field(field, applied, stored));
-        let found = name.or_else(integrity).or_else(|| others().filter(|_| fresh))?;
+        let found = name.or_else(integrity).or_else(|| others().filter(|_| fresh));
+        let (field, value) = found?;
         let namespace = project["metadata"]["namespace"].as_str().unwrap_or_default();
-        Some(Self { namespace: namespace.to_owned(), ..found })
+        Some(Self { namespace: namespace.to_owned(), field, value })
     }
 
     /// Whether it demands verified commits.
@@ -93,9 +94,12 @@ fn entries<'a>(spec: &'a Value, list: &str) -> &'a [Value] {
     spec[list].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// A field of the project, and what was written there.
+type Field = (String, String);
+
 /// The name of an entry whose remains are stored. An entry that is not there at all was
 /// removed by a person.
-fn lost_name(list: &str, applied: &Value, stored: &Value) -> Option<Lost> {
+fn lost_name(list: &str, applied: &Value, stored: &Value) -> Option<Field> {
     let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
     let kind = |entry: &Value| [entry["group"].clone(), entry["kind"].clone()];
     let has = |spec: &Value, like: &Value, name_of: &str| {
@@ -109,17 +113,16 @@ fn lost_name(list: &str, applied: &Value, stored: &Value) -> Option<Lost> {
         }
         let is_lost =
             has(stored, entry, "") && !has(stored, entry, &value) && !has(applied, entry, "");
-        let namespace = String::new();
-        is_lost.then(|| Lost { namespace, field: format!("spec.{list}[{index}].name"), value })
+        is_lost.then(|| (format!("spec.{list}[{index}].name"), value))
     })
 }
 
 /// A field, or a field of an entry, that is not stored.
-fn lost_field(field: &str, applied: &Value, stored: &Value) -> Option<Lost> {
+fn lost_field(field: &str, applied: &Value, stored: &Value) -> Option<Field> {
     missing(&applied[field], stored.get(field), &format!("spec.{field}"))
 }
 
-fn missing(applied: &Value, stored: Option<&Value>, path: &str) -> Option<Lost> {
+fn missing(applied: &Value, stored: Option<&Value>, path: &str) -> Option<Field> {
     let demands = !matches!(applied, Value::Null | Value::Bool(false));
     let lost = || {
         let value = match applied {
@@ -127,7 +130,7 @@ fn missing(applied: &Value, stored: Option<&Value>, path: &str) -> Option<Lost> 
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        Some(Lost { namespace: String::new(), field: path.to_owned(), value })
+        Some((path.to_owned(), value))
     };
     match (applied, stored) {
         (_, None) if demands => lost(),

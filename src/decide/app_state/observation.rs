@@ -57,7 +57,7 @@ pub struct Compared {
 
 impl<'a> Observation<'a> {
     /// Compares source and cluster.
-    pub fn compare(&self, application: &Value, diffs: &mut DiffCache) -> Compared {
+    pub fn compare(&self, application: &Value, diffs: &DiffCache) -> Compared {
         let (config, problems) = diff::Config::from_application(application);
         diffs.follow(rules(application));
         let comparison = compare(

@@ -1,6 +1,5 @@
-//! One round of an operation: from its request until it waits or has ended
-//! (SE-370 … SE-375). Changes of the Application made here are stored; the
-//! caller observes, calls, and applies the result.
+//! One round of an operation (SE-370 … SE-375): [`operate`] takes what was observed and
+//! returns the Application to be stored, and the actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +31,7 @@ const LOOK: SignedDuration = SignedDuration::from_secs(30);
 /// The next step of an operation.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Observe everything and call [`round`].
+    /// Observe everything and call [`operate`].
     Observe,
     /// Apply this, then observe again.
     Act(Box<Act>),
@@ -42,6 +41,45 @@ pub enum Next {
     Over,
     /// There is none.
     Idle,
+}
+
+/// The inputs of one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The Application as it is stored.
+    pub stored: &'a Value,
+    /// The same with what was decided since, and its operation in progress ([`begin`]).
+    pub application: &'a Value,
+    /// The commits of the sources, by source; `None` if they are not known.
+    pub commits: Option<&'a [String]>,
+    /// Source and cluster, or why they cannot be observed.
+    pub observed: Result<&'a Observation<'a>, Unobserved<'a>>,
+    /// The results of earlier comparisons.
+    pub diffs: &'a DiffCache,
+    /// The outcomes of the last actions.
+    pub outcomes: &'a [Outcome],
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Why the inputs of an operation cannot be observed.
+#[derive(Clone, Copy, Debug)]
+pub struct Unobserved<'a> {
+    /// The error.
+    pub error: &'a ObserveError,
+    /// When it began.
+    pub since: Timestamp,
+}
+
+/// The decision of one round.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The Application to be stored.
+    pub application: Value,
+    /// What follows.
+    pub next: Next,
 }
 
 /// Actions, and what is needed to apply them.
@@ -80,8 +118,30 @@ pub struct Settings {
     pub inherit_sync_options: bool,
 }
 
-/// Starts the requested operation, and the next attempt after its backoff.
-pub fn begin(application: &mut Value, now: Timestamp) -> Next {
+/// Starts the requested operation, and the next attempt after its backoff. What is observed
+/// depends on it.
+pub fn begin(application: &Value, now: Timestamp) -> Decision {
+    let mut application = application.clone();
+    let next = started(&mut application, now);
+    Decision { application, next }
+}
+
+/// One round: records the commits that are deployed and the outcomes of the last actions, and
+/// decides the next.
+pub fn operate(snapshot: &Snapshot<'_>) -> Decision {
+    let mut application = snapshot.application.clone();
+    let commits = snapshot.commits.filter(|_| operation::pinned(&application).is_empty());
+    if let Some(commits) = commits {
+        operation::pin(&mut application, commits);
+    }
+    let next = match &snapshot.observed {
+        Ok(observation) => round(&mut application, observation, snapshot),
+        Err(why) => stopped(&mut application, why, snapshot.now),
+    };
+    Decision { application, next }
+}
+
+fn started(application: &mut Value, now: Timestamp) -> Next {
     if operation::stage(application) == Stage::Requested {
         operation::begin(application, now);
         if operation::is_complete(application) {
@@ -117,15 +177,8 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     Next::Observe
 }
 
-/// One round: records the outcomes of the last actions, and decides the next.
-pub fn round(
-    application: &mut Value,
-    observation: &Observation<'_>,
-    diffs: &mut DiffCache,
-    outcomes: Vec<Outcome>,
-    settings: &Settings,
-    now: Timestamp,
-) -> Next {
+fn round(application: &mut Value, observation: &Observation<'_>, given: &Snapshot<'_>) -> Next {
+    let Snapshot { stored, diffs, outcomes, settings, now, .. } = *given;
     let terminating = is_terminating(application);
     if !terminating && let Some(next) = held_by_window(application, observation, now) {
         return next;
@@ -143,10 +196,13 @@ pub fn round(
     {
         return conclude_finally(application, refusal, now);
     }
-    let snapshot = match snapshot(application, observation, &compared, outcomes, settings, now) {
-        Ok(snapshot) => snapshot,
-        Err(message) => return conclude(application, End::of(OperationPhase::Error, message), now),
-    };
+    let snapshot =
+        match snapshot(application, observation, &compared, outcomes.to_vec(), settings, now) {
+            Ok(snapshot) => snapshot,
+            Err(message) => {
+                return conclude(application, End::of(OperationPhase::Error, message), now);
+            }
+        };
     let first = !snapshot.progress.dry_run_done && snapshot.results.is_empty();
     let mut plan = sync::step(&snapshot, now);
     operation::store(application, &plan);
@@ -160,7 +216,7 @@ pub fn round(
     let targets = observation.placed.targets.iter();
     Next::Act(Box::new(Act {
         groups: std::mem::take(&mut plan.actions),
-        persist: plan.needs_persist_before_actions,
+        persist: plan.needs_persist_before_actions || is_new(stored, application),
         defined: targets.filter_map(|target| sync::defines(&target.object)).collect(),
         live: snapshot.live,
         former_manager: compared.config.former_manager,
@@ -168,13 +224,9 @@ pub fn round(
     }))
 }
 
-/// What follows when the state cannot be observed; `since` is when that began.
-pub fn stopped(
-    application: &mut Value,
-    error: &ObserveError,
-    since: Timestamp,
-    now: Timestamp,
-) -> Next {
+/// What follows when the state cannot be observed.
+fn stopped(application: &mut Value, why: &Unobserved<'_>, now: Timestamp) -> Next {
+    let Unobserved { error, since } = *why;
     let elapsed = now.duration_since(since);
     if error.is_transient() && elapsed < UNREADABLE_LIMIT {
         let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
@@ -184,18 +236,21 @@ pub fn stopped(
 }
 
 /// Ends an operation after an internal error of the engine (SE-375).
-pub fn fail_internally(application: &mut Value, message: &str, now: Timestamp) {
-    if operation::stage(application) == Stage::Requested {
-        operation::begin(application, now);
+pub fn fail_internally(application: &Value, message: &str, now: Timestamp) -> Decision {
+    let mut application = application.clone();
+    if operation::stage(&application) == Stage::Requested {
+        operation::begin(&mut application, now);
     }
-    operation::finish(application, OperationPhase::Error, message, now);
+    operation::finish(&mut application, OperationPhase::Error, message, now);
+    Decision { application, next: Next::Over }
 }
 
-/// Whether the stored state does not contain the start of this attempt yet:
-/// nothing is applied before it does.
-pub fn is_new(stored: &Value, application: &Value) -> bool {
+/// Whether the stored state does not contain the start of this attempt or what it deploys
+/// yet: nothing is applied before it does.
+fn is_new(stored: &Value, application: &Value) -> bool {
     operation::started_at(stored) != operation::started_at(application)
         || operation::finished_at(stored) != operation::finished_at(application)
+        || operation::pinned(stored) != operation::pinned(application)
 }
 
 /// Identifies rounds by what the operation waits for, for the log.

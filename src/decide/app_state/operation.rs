@@ -1,11 +1,14 @@
 //! The fields `operation` and `status.operationState` (SE-370 … SE-385).
 
+use std::collections::HashMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::status::{object, object_in, revisions};
 use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::sources::InEffect;
+pub use crate::api::sources::revisions as given;
 use crate::api::time::{from_rfc3339, stored, to_rfc3339};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::sync;
@@ -143,17 +146,6 @@ pub fn pinned(application: &Value) -> Vec<String> {
     given(result)
 }
 
-/// The revisions in a request, a result or a sync status; empty for none.
-pub fn given(of: &Value) -> Vec<String> {
-    let list = of["revisions"].as_array().into_iter().flatten();
-    let list: Vec<String> = list.filter_map(Value::as_str).map(str::to_owned).collect();
-    if list.iter().any(|revision| !revision.is_empty()) {
-        return list;
-    }
-    let one = of["revision"].as_str().filter(|revision| !revision.is_empty());
-    Vec::from_iter(one.map(str::to_owned))
-}
-
 /// The raw sources of an operation: its own, the pinned ones, or those of the
 /// spec.
 pub fn sources(application: &Value) -> Vec<Value> {
@@ -224,7 +216,7 @@ pub struct StoredProgress {
     of: [Value; 2],
     progress: Option<Value>,
     /// Our fields of results, by what identifies a result.
-    results: Vec<([Value; 5], Map<String, Value>)>,
+    results: HashMap<[Value; 5], Map<String, Value>>,
 }
 
 impl StoredProgress {
@@ -233,12 +225,16 @@ impl StoredProgress {
         let state = &application["status"]["operationState"];
         let progress = state.get("progress").filter(|progress| progress.is_object()).cloned();
         let rows = state["syncResult"]["resources"].as_array().into_iter().flatten();
-        let own = |row: &Value| {
+        let mut results = HashMap::new();
+        for row in rows {
             let fields = OWN_FIELDS.iter().filter_map(|field| Some((*field, row.get(*field)?)));
-            fields.map(|(field, value)| (field.to_owned(), value.clone())).collect()
-        };
-        let results = rows.map(|row| (Self::identity(row), own(row)));
-        let results: Vec<_> = results.filter(|(_, own): &(_, Map<_, _>)| !own.is_empty()).collect();
+            let own = fields.map(|(field, value)| (field.to_owned(), value.clone()));
+            let own: Map<String, Value> = own.collect();
+            if !own.is_empty() {
+                // Of rows for the same object, the first counts.
+                results.entry(Self::identity(row)).or_insert(own);
+            }
+        }
         let is_any = progress.is_some() || !results.is_empty();
         is_any.then(|| Self { of: Self::operation(state), progress, results })
     }
@@ -255,9 +251,8 @@ impl StoredProgress {
         let rows =
             fields.get_mut("syncResult").and_then(|result| result["resources"].as_array_mut());
         for row in rows.into_iter().flatten() {
-            let identity = Self::identity(row);
-            let own = self.results.iter().find(|(of, _)| *of == identity);
-            let (Some((_, own)), Some(row)) = (own, row.as_object_mut()) else { continue };
+            let own = self.results.get(&Self::identity(row));
+            let (Some(own), Some(row)) = (own, row.as_object_mut()) else { continue };
             for (field, value) in own {
                 row.entry(field.as_str()).or_insert_with(|| value.clone());
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::children;
@@ -121,7 +122,10 @@ pub struct Comparison {
 /// others again. An entry is valid for one version of the live object, one
 /// target and one digest of the rules.
 #[derive(Debug, Default)]
-pub struct DiffCache {
+pub struct DiffCache(Mutex<Differences>);
+
+#[derive(Debug, Default)]
+struct Differences {
     rules: u64,
     entries: HashMap<ResourceKey, Entry>,
 }
@@ -146,13 +150,16 @@ struct Difference {
 
 impl DiffCache {
     /// Removes everything when the digest of the rules has changed.
-    pub fn follow(&mut self, rules: u64) {
-        if self.rules != rules {
-            self.entries.clear();
-            self.rules = rules;
+    pub fn follow(&self, rules: u64) {
+        let mut known = self.0.lock();
+        if known.rules != rules {
+            known.entries.clear();
+            known.rules = rules;
         }
     }
+}
 
+impl Differences {
     fn difference(
         &mut self,
         target: &Target,
@@ -177,7 +184,8 @@ impl DiffCache {
 }
 
 /// Compares one Application with its cluster.
-pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
+pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
+    let mut cache = cache.0.lock();
     let mut resources = Vec::new();
     let mut conditions = Vec::new();
     let mut shared = Vec::new();
@@ -200,7 +208,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
             Class::Hook(_) if live.is_none() => continue,
             _ => {}
         }
-        resources.push(pair(facts, cache, &target.key, Some(target), live, &mut exhausted));
+        resources.push(pair(facts, &mut cache, &target.key, Some(target), live, &mut exhausted));
     }
     let uids: BTreeSet<&str> = resources.iter().filter_map(|r| uid(r.live.as_deref()?)).collect();
     let extra: Vec<_> = (facts.live.iter())
@@ -211,7 +219,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     for (key, live) in extra {
         // One object may exist in several API groups.
         if uid(live).is_none_or(|uid| seen.insert(uid)) {
-            resources.push(pair(facts, cache, key, None, Some(live), &mut exhausted));
+            resources.push(pair(facts, &mut cache, key, None, Some(live), &mut exhausted));
         }
     }
     conditions.extend(warnings(facts, &resources));
@@ -278,7 +286,7 @@ fn is_kind_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bo
 
 fn pair(
     facts: &Facts<'_>,
-    cache: &mut DiffCache,
+    cache: &mut Differences,
     key: &ResourceKey,
     target: Option<&Target>,
     live: Option<&Arc<Value>>,

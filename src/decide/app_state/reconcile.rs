@@ -1,4 +1,4 @@
-//! One comparison: the observed state becomes fields of the status, and
+//! One comparison: [`reconcile`] makes the observed state the fields of the status, and
 //! possibly an automated sync (SE-376 … SE-379, SE-420 … SE-429).
 
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::auto_sync::{self, Decision, SelfHeal};
+use super::auto_sync::{self, SelfHeal};
 use super::condition::{self, Condition};
 use super::errors::ObserveError;
 use super::observation::Observation;
@@ -62,9 +62,28 @@ pub struct CompareFailure<'a> {
     pub last: Option<Observation<'a>>,
 }
 
-/// The result of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reconciled {
+/// The inputs of a comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The Application.
+    pub application: &'a Value,
+    /// What was observed, or the error that prevented it.
+    pub seen: Result<&'a Seen<'a>, &'a CompareFailure<'a>>,
+    /// Why it is compared.
+    pub reason: &'a Reason,
+    /// The results of earlier comparisons.
+    pub diffs: &'a DiffCache,
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// The decision of a comparison.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The Application to be stored.
+    pub application: Value,
     /// What follows.
     pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
@@ -73,28 +92,21 @@ pub struct Reconciled {
     pub checked: Option<Checked>,
 }
 
-/// Writes a comparison, or the error that prevented it, to the Application.
-pub fn reconcile(
-    application: &mut Value,
-    seen: Result<&Seen<'_>, &CompareFailure<'_>>,
-    reason: &Reason,
-    diffs: &mut DiffCache,
-    settings: &Settings,
-    now: Timestamp,
-) -> Reconciled {
+/// Compares an Application with its cluster.
+pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
+    let Snapshot { application, seen, reason, settings, now, .. } = *snapshot;
     let first = application["status"]["reconciledAt"].is_null();
     let forced = reason.asked_for || reason.after_operation || first;
     let finished = operation::finished_at(application).filter(|_| reason.after_operation);
-    let now = finished.map_or(now, |at| at.max(now));
-    match seen {
-        Ok(seen) => {
-            let at = reconciled_at(application, now);
-            let checked = Checked::of(application, reason, settings, now, at);
-            let wait = compared(application, seen, reason, forced, diffs, settings, now);
-            Reconciled { wait, tolerated: false, checked }
-        }
-        Err(failure) => failed(application, failure, reason, forced, diffs, settings, now),
-    }
+    let snapshot = Snapshot { now: finished.map_or(now, |at| at.max(now)), ..*snapshot };
+    let checked = Checked::of(application, reason, settings, snapshot.now);
+    let mut application = application.clone();
+    let (wait, tolerated) = match seen {
+        Ok(seen) => (compared(&mut application, seen, forced, &snapshot), false),
+        Err(failure) => failed(&mut application, failure, forced, &snapshot),
+    };
+    let checked = checked.filter(|_| !tolerated);
+    Decision { application, wait, tolerated, checked }
 }
 
 /// Nothing is left to do.
@@ -130,8 +142,8 @@ impl Checked {
         reason: &Reason,
         settings: &Settings,
         now: Timestamp,
-        at: Timestamp,
     ) -> Option<Self> {
+        let at = reconciled_at(application, now);
         let age = operation::reconciled_at(application).map(|at| now.duration_since(at));
         let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
         let every = settings.reconciled_every;
@@ -153,12 +165,10 @@ impl Checked {
 fn compared(
     application: &mut Value,
     seen: &Seen<'_>,
-    reason: &Reason,
     forced: bool,
-    diffs: &mut DiffCache,
-    settings: &Settings,
-    now: Timestamp,
+    snapshot: &Snapshot<'_>,
 ) -> Wait {
+    let Snapshot { reason, diffs, settings, now, .. } = *snapshot;
     let observation = &seen.observation;
     let compared = observation.compare(application, diffs);
     let comparison = &compared.comparison;
@@ -218,10 +228,10 @@ fn automate(
         None => idle(),
     };
     match decision {
-        Decision::Nothing => {}
-        Decision::Refuse(condition) => conditions.push(condition),
-        Decision::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
-        Decision::Start(request) => application["operation"] = request,
+        auto_sync::Decision::Nothing => {}
+        auto_sync::Decision::Refuse(condition) => conditions.push(condition),
+        auto_sync::Decision::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
+        auto_sync::Decision::Start(request) => application["operation"] = request,
     }
     if let Some(status) = application["status"].as_object_mut() {
         status::conditions(status, condition::OF_AUTO_SYNC, &conditions, now);
@@ -232,30 +242,27 @@ fn automate(
 fn failed(
     application: &mut Value,
     failure: &CompareFailure<'_>,
-    reason: &Reason,
     forced: bool,
-    diffs: &mut DiffCache,
-    settings: &Settings,
-    now: Timestamp,
-) -> Reconciled {
+    snapshot: &Snapshot<'_>,
+) -> (Wait, bool) {
+    let Snapshot { reason, diffs, settings, now, .. } = *snapshot;
     let CompareFailure { error, since, last } = failure;
     let passing = matches!(error, ObserveError::Source { transient: true, .. });
     let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
     if passing && !forced && elapsed < settings.repo_error_grace {
         let wait = Wait::for_time(WaitFor::Repository, TOLERATED_PAUSE.unsigned_abs(), now);
-        return Reconciled { wait, tolerated: true, checked: None };
+        return (wait, true);
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
     let known_health = known_health.or_else(|| kept_health(application, error));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
-    let checked = Checked::of(application, reason, settings, now, at);
     status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
     answer(application, reason.request);
-    Reconciled { wait: error.wait(now), tolerated: false, checked }
+    (error.wait(now), false)
 }
 
-fn health(application: &Value, observation: &Observation<'_>, diffs: &mut DiffCache) -> Health {
+fn health(application: &Value, observation: &Observation<'_>, diffs: &DiffCache) -> Health {
     observation.compare(application, diffs).comparison.health
 }
 

@@ -166,6 +166,22 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     })
 }
 
+/// Whether a change of an Application needs a reconcile: a status change by another client counts only for
+/// its operation.
+pub fn counts(old: &Value, new: &Value) -> bool {
+    let metadata = |object: &Value| {
+        let own = &object["metadata"];
+        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
+            .map(|field| own[field].clone())
+    };
+    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
+    old["spec"] != new["spec"]
+        || old["operation"] != new["operation"]
+        || state(old) != state(new)
+        || metadata(old) != metadata(new)
+        || old["status"]["sync"] != new["status"]["sync"]
+}
+
 /// A digest of a value, to detect changes without keeping it.
 pub fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();

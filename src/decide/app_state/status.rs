@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::condition::{self, Condition, OF_COMPARISON};
 use super::pairs::{Compared, Comparison};
 use crate::api::annotations::sync_wave;
+use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::sources::InEffect;
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::to_rfc3339;
@@ -124,6 +125,15 @@ pub fn write_failure(
     if reconciled {
         status.insert("reconciledAt".to_owned(), to_rfc3339(now).into());
     }
+}
+
+/// The Application with the condition that its reconcile or its write has failed; the next
+/// successful comparison removes it.
+pub fn failed(application: &Value, message: String, now: Timestamp) -> Value {
+    let mut application = application.clone();
+    let condition = Condition::new(UNKNOWN_ERROR, message);
+    conditions(object(&mut application, "status"), &[UNKNOWN_ERROR], &[condition], now);
+    application
 }
 
 /// Replaces the conditions of the owned types in a raw status.

@@ -111,7 +111,7 @@ fn compared_in(
         config: &diff::Config::default(),
         namespace_metadata_changed: false,
     };
-    compare(&facts, &mut DiffCache::default())
+    compare(&facts, &DiffCache::default())
 }
 
 #[test]

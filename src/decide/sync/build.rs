@@ -46,13 +46,13 @@ pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
     builder.add_targets();
     builder.add_namespace();
     builder.add_prunes();
+    prune::assign_waves(&mut builder.tasks, app);
+    if restore::is_dropped(snapshot) {
+        restore::prune_later(snapshot, &mut builder.tasks);
+    }
     builder.add_vanished();
     let Builder { mut tasks, warnings, .. } = builder;
 
-    prune::assign_waves(&mut tasks, app);
-    if restore::is_dropped(snapshot) {
-        restore::prune_later(snapshot, &mut tasks);
-    }
     for task in tasks.iter_mut().filter(|task| task.is_prune()) {
         let planned = snapshot.progress.prune_waves.get(&task.key.resource.to_string());
         task.wave = planned.copied().unwrap_or(task.wave);
@@ -386,7 +386,8 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Objects that were about to be pruned and no longer exist: they stay
-    /// tasks until their result is recorded.
+    /// tasks until their result is recorded, in the wave in which they were
+    /// pruned. They move no others.
     fn add_vanished(&mut self) {
         let in_flight = &self.snapshot.progress.in_flight;
         if in_flight.is_empty() {

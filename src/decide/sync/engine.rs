@@ -288,9 +288,11 @@ impl<'a> Engine<'a> {
         Some(self.pause(until, message))
     }
 
-    /// Success without waiting for health, unless the wave has hooks (SE-242).
+    /// Success without waiting for health, unless the wave has hooks (SE-242), or one is still
+    /// running: after a restart the wave of an object that was pruned may be unknown.
     pub fn all_run(&mut self, wave: &[usize]) -> Option<SyncPlan> {
-        let hooks = wave.iter().any(|at| self.tasks[*at].hook);
+        let runs = |task: &Task<'_>| task.hook && task.is_running();
+        let hooks = wave.iter().any(|at| self.tasks[*at].hook) || self.tasks.iter().any(runs);
         if hooks || self.snapshot.settings.wait_for_health {
             return None;
         }

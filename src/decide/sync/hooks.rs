@@ -128,35 +128,6 @@ pub fn is_stamp_of(stamp: &str, uid: &str) -> bool {
     !uid.is_empty() && stamp.strip_prefix(uid).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// The operation that a stamp belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StampedOperation {
-    /// When it started.
-    pub started_at: Timestamp,
-    /// Its number of retries.
-    pub attempt: u64,
-    /// The beginning of its revision, as in [`operation_id`].
-    what: String,
-}
-
-impl StampedOperation {
-    /// The operation of a stamp, if it is of an operation of the Application with this UID.
-    pub fn of(stamp: &str, uid: &str) -> Option<Self> {
-        let rest = stamp.strip_prefix(uid)?.strip_prefix('.').filter(|_| !uid.is_empty())?;
-        let (operation, task) = rest.split_once('/')?;
-        let (seconds, what) = operation.split_once('-')?;
-        let started_at = Timestamp::from_second(seconds.parse().ok()?).ok()?;
-        let attempt = task.split('/').next()?.parse().ok()?;
-        Some(Self { started_at, attempt, what: what.to_owned() })
-    }
-
-    /// Whether it may be an operation of this revision.
-    pub fn is_of(&self, uid: &str, revision: &str) -> bool {
-        let id = operation_id(uid, self.started_at, revision);
-        id == format!("{uid}.{}-{}", self.started_at.as_second(), self.what)
-    }
-}
-
 /// The value of [`OPERATION_ANNOTATION`] for one task of one attempt.
 ///
 /// A retry runs the hooks again and a hook of two phases runs twice, hence the

@@ -1,5 +1,8 @@
 //! Events of an operation exist when its end is announced.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 
 /// A client read the Events right after the sync had ended, and they were not there yet.
@@ -86,12 +89,126 @@ async fn events(world: &World, name: &str) -> Vec<String> {
         .collect()
 }
 
+/// Holds the writes of Applications after the next Event, for a time that no test waits for.
+fn hold_writes_after_events(world: &World) {
+    let is_announced = AtomicBool::new(false);
+    let is_held = move |record: &RequestRecord| {
+        let is_event = record.resource == "events" && record.verb == "create";
+        let is_write = record.resource == "applications" && record.verb == "patch";
+        is_announced.fetch_or(is_event, Ordering::Relaxed);
+        record.client == CONTROLLER && is_write && is_announced.load(Ordering::Relaxed)
+    };
+    world.server.inject(Fault::new(Effect::Latency(Duration::from_secs(5)), is_held));
+}
+
+/// Starts a sync, and waits until its end is announced and not stored.
+async fn announced_and_not_stored(world: &World, revision: &str) {
+    let start = "Normal ResourceUpdated Updated health status: ";
+    until_told(world, "app", start).await;
+    hold_writes_after_events(world);
+    world.sync("app", json!({"revision": revision})).await;
+    until_told(world, "app", "Normal OperationCompleted ").await;
+    until_told(world, "app", "Normal ResourceUpdated Updated health status: Missing").await;
+    assert_eq!(phase(&world.app("app").await), "Running", "the end is stored");
+}
+
+/// Each Event is there once, also the one that a repeated write announces again.
+fn assert_once(all: &[String]) {
+    let unique: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(unique.len(), all.len(), "{all:#?}");
+}
+
+/// The Events came before the status, the process was killed, and its successor wrote them again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
+    let mut world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    announced_and_not_stored(&world, &revision).await;
+    world.crash().await;
+    world.run();
+    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.rest().await;
+    let all = events(&world, "app").await;
+    assert_once(&all);
+    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
+    assert!(all.contains(&ended), "{all:#?}");
+}
+
+/// The write of the status met that of another client, and the reconcile announced all of it
+/// again since a part of it was different then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_not_repeated_after_a_conflict() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    announced_and_not_stored(&world, &revision).await;
+    world.patch("app", json!({"status": {"health": {"status": "Unknown"}}})).await;
+    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.rest().await;
+    let all = events(&world, "app").await;
+    assert_once(&all);
+    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
+    assert!(all.contains(&ended), "{all:#?}");
+}
+
+/// Neither the first drift nor its end moves `reconciledAt`, and a start does not either: the
+/// second drift had the name of the first one's Event, and was not reported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
+    let mut world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let good = |app: &Value| settled(app) && is(app, "Synced", "Healthy");
+    world.until("app", "good", good).await;
+    world.rest().await;
+    let maps = world.api("v1", "ConfigMap", "web");
+    let value = |value: &str| Patch::Merge(json!({"data": {"value": value}}));
+    let params = PatchParams::default();
+    let start = "Normal ResourceUpdated Updated sync status: Synced -> OutOfSync";
+    maps.patch("one", &params, &value("drifted")).await.unwrap();
+    let first = world.until("app", "drifted", |app| is(app, "OutOfSync", "Healthy")).await;
+    until_told_times(&world, "app", start, 1).await;
+    make_events_old(&world).await;
+    maps.patch("one", &params, &value("1")).await.unwrap();
+    world.until("app", "good again", good).await;
+    world.rest().await;
+    world.crash().await;
+    world.run();
+    world.rest().await;
+
+    maps.patch("one", &params, &value("drifted")).await.unwrap();
+    let again = world.until("app", "drifted again", |app| is(app, "OutOfSync", "Healthy")).await;
+    let times = [&first, &again].map(|app| &app["status"]["reconciledAt"]);
+    assert_eq!(times[0], times[1], "otherwise nothing is proven");
+    until_told_times(&world, "app", start, 2).await;
+}
+
+/// Moves all Events into the past.
+async fn make_events_old(world: &World) {
+    let api = world.api("events.k8s.io/v1", "Event", NAMESPACE);
+    for event in api.list(&Default::default()).await.unwrap().items {
+        let old = Patch::Merge(json!({"eventTime": "2020-01-01T00:00:00.000000Z", "series": null}));
+        let name = event.metadata.name.unwrap();
+        api.patch(&name, &PatchParams::default(), &old).await.unwrap();
+    }
+}
+
 /// Waits for an Event that begins so.
 async fn until_told(world: &World, name: &str, start: &str) -> Vec<String> {
+    until_told_times(world, name, start, 1).await
+}
+
+/// Waits for this number of Events that begin so.
+async fn until_told_times(world: &World, name: &str, start: &str, times: usize) -> Vec<String> {
     let told = async {
         loop {
             let all = events(world, name).await;
-            if all.iter().any(|event| event.starts_with(start)) {
+            if all.iter().filter(|event| event.starts_with(start)).count() >= times {
                 return all;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -99,7 +216,7 @@ async fn until_told(world: &World, name: &str, start: &str) -> Vec<String> {
     };
     match tokio::time::timeout(LIMIT, told).await {
         Ok(all) => all,
-        Err(_) => panic!("no {start:?} in {:#?}", events(world, name).await),
+        Err(_) => panic!("no {start:?} ({times}) in {:#?}", events(world, name).await),
     }
 }
 

@@ -192,3 +192,147 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
         world.crash().await;
     }
 }
+
+/// Gives an Ingress the address of a load balancer, once it exists.
+async fn balance(world: &World, name: &str, address: &str) {
+    let api = world.api("networking.k8s.io/v1", "Ingress", "web");
+    let exists = async {
+        while api.get_opt(name).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, exists).await.expect("it is applied");
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+/// They were never written (SE-061).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
+    let world = World::start().await;
+    // Its address is the test's: the simulation writes none.
+    let hangs = ("simulate.wavegate.dev/outcome", "hang");
+    let ingress = |name: &str, tls: Value, annotations: &[(&str, &str)]| {
+        let path = |path: &str| {
+            json!({"path": path, "pathType": "Prefix", "backend": {
+                "service": {"name": "web", "port": {"number": 80}}}})
+        };
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name},
+            "spec": {"tls": tls, "rules": [
+                {"host": format!("{name}.example.com"), "http": {"paths": [path("/"), path("/api/*")]}},
+                {"http": {"paths": [path("/other")]}},
+            ]},
+        });
+        annotated(object, annotations)
+    };
+    world.write("app/plain.json", &ingress("plain", json!(null), &[hangs]));
+    world.write("app/tls.json", &ingress("tls", json!([{"secretName": "key"}]), &[hangs]));
+    let none = ("argocd.argoproj.io/ignore-default-links", "true");
+    world.write("app/none.json", &ingress("none", json!(null), &[hangs, none]));
+    let links = [
+        ("link.argocd.argoproj.io/docs", "https://docs.example.com/x"),
+        ("link.argocd.argoproj.io/titled", "Dashboard|http://dash.example.com"),
+        ("link.argocd.argoproj.io/script", "javascript:alert(1)"),
+        ("example.com/link", "https://not.example.com"),
+    ];
+    world.write("app/map.json", &config_map("map", "1", &links));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["metadata"]["annotations"] =
+        json!({"link.argocd.argoproj.io/own": "https://own.example.com"});
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    for name in ["plain", "tls", "none"] {
+        balance(&world, name, "192.0.2.7").await;
+    }
+    let want = json!([
+        "Dashboard|http://dash.example.com",
+        "http://192.0.2.7/other",
+        "http://plain.example.com/",
+        "http://plain.example.com/api/",
+        "https://192.0.2.7/other",
+        "https://docs.example.com/x",
+        "https://own.example.com",
+        "https://tls.example.com/",
+        "https://tls.example.com/api/",
+    ]);
+    let has_all = |app: &Value| app["status"]["summary"]["externalURLs"] == want;
+    let app = world.until("app", "summarised", has_all).await;
+    assert_eq!(app["status"]["summary"]["isAppOfApps"], Value::Null);
+
+    // An Application in the source; gone again, the field is, too.
+    let mut child = world.application("child", "nowhere");
+    child["apiVersion"] = "argoproj.io/v1alpha1".into();
+    child["kind"] = "Application".into();
+    world.write("app/child.json", &child.to_string());
+    world.commit();
+    world.refresh("app").await;
+    let is_parent = |app: &Value| app["status"]["summary"]["isAppOfApps"] == true;
+    world.until("app", "an app of apps", is_parent).await;
+    world.remove("app/child.json");
+    world.commit();
+    world.refresh("app").await;
+    let is_none = |app: &Value| app["status"]["summary"]["isAppOfApps"].is_null();
+    world.until("app", "no app of apps", is_none).await;
+}
+
+/// As in Argo CD, each change of a live object leads to a comparison: also one that changes
+/// neither health nor sync status (SE-061, SE-178).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
+    let world = World::start().await;
+    let ingress = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "web"},
+        "spec": {"rules": [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": {
+            "service": {"name": "web", "port": {"number": 80}}}}]}}]},
+    });
+    world.write(
+        "app/ingress.json",
+        &annotated(ingress, &[("simulate.wavegate.dev/outcome", "hang")]),
+    );
+    world.write("app/map.json", &config_map("map", "1", &[]));
+    let pods = json!({"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/job:1"}],
+    }});
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": pods}}},
+    });
+    world.write("app/job.json", &job.to_string());
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    let image = "/spec/jobTemplate/spec/template/spec/containers/0/image";
+    app["spec"]["ignoreDifferences"] =
+        json!([{"group": "batch", "kind": "CronJob", "jsonPointers": [image]}]);
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+
+    let urls = |app: &Value| app["status"]["summary"]["externalURLs"].clone();
+    let state = |app: &Value| [app["status"]["sync"].clone(), app["status"]["health"].clone()];
+    balance(&world, "web", "192.0.2.1").await;
+    let is_ready = |app: &Value| {
+        is(app, "Synced", "Healthy") && settled(app) && urls(app) == json!(["http://192.0.2.1/"])
+    };
+    let first = world.until("app", "Synced and Healthy", is_ready).await;
+    balance(&world, "web", "192.0.2.2").await;
+    let has_moved = |app: &Value| urls(app) == json!(["http://192.0.2.2/"]);
+    world.until("app", "with the second address", has_moved).await;
+
+    let link =
+        json!({"metadata": {"annotations": {"link.argocd.argoproj.io/docs": "https://d.io"}}});
+    let maps = world.api("v1", "ConfigMap", "web");
+    maps.patch("map", &PatchParams::default(), &Patch::Merge(&link)).await.unwrap();
+    let is_linked = |app: &Value| urls(app) == json!(["http://192.0.2.2/", "https://d.io"]);
+    world.until("app", "with the link", is_linked).await;
+
+    let jobs = world.api("batch/v1", "CronJob", "web");
+    let mut newer = serde_json::to_value(jobs.get("nightly").await.unwrap()).unwrap();
+    *newer.pointer_mut(image).unwrap() = "example.com/job:2".into();
+    let newer = json!({"spec": newer["spec"]});
+    jobs.patch("nightly", &PatchParams::default(), &Patch::Merge(&newer)).await.unwrap();
+    let has_image =
+        |app: &Value| app["status"]["summary"]["images"] == json!(["example.com/job:2"]);
+    let last = world.until("app", "with the new image", has_image).await;
+    assert_eq!(state(&last), state(&first));
+}

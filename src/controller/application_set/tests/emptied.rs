@@ -131,6 +131,44 @@ async fn a_person_who_changes_the_generators_means_it() {
     }
 }
 
+/// A change of another generator is no word about the one that is emptied, also if it moves that
+/// one in the list.
+#[tokio::test]
+async fn a_change_of_another_generator_releases_nothing() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.add_cluster("a").await;
+    let spec = of_clusters(json!([{"list": {"elements": [{"name": "b"}]}}]));
+    let clusters = spec["generators"][0].clone();
+    world.create("ApplicationSet", "set", spec).await;
+    for name in ["a", "b"] {
+        world.until("Application", name, |_| true).await;
+    }
+    world.until_found("spec.generators[0].clusters").await;
+    world.lose("a").await;
+    let listed = |names: &[&str]| {
+        let elements: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"list": {"elements": elements}})
+    };
+    let generators = |all: Value| json!({"spec": {"generators": all}});
+    let more = generators(json!([clusters, listed(&["b", "c"])]));
+    world.patch("ApplicationSet", "set", more).await;
+    world.until("Application", "c", |_| true).await;
+    world.stays("a").await;
+    let before = generators(json!([listed(&["d"]), listed(&["b", "c"]), clusters]));
+    world.patch("ApplicationSet", "set", before).await;
+    world.until("Application", "d", |_| true).await;
+    world.stays("a").await;
+    let message = world.until_deletions_are_held("a").await;
+    assert!(message.starts_with("spec.generators[2].clusters"), "{message}");
+    world.until_found("spec.generators[2].clusters").await;
+    // One of its own does.
+    let other = json!({"clusters": {"selector": {"matchLabels": {"env": "test"}}}});
+    let of_other = generators(json!([listed(&["d"]), listed(&["b", "c"]), other]));
+    world.patch("ApplicationSet", "set", of_other).await;
+    world.until_gone("Application", "a").await;
+    world.until_nothing_is_held().await;
+}
+
 #[tokio::test]
 async fn held_deletions_can_be_switched_off() {
     let settings = ApplicationSetSettings { hold_deletions: false, ..Default::default() };

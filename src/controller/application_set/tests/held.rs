@@ -160,7 +160,9 @@ async fn a_step_waits_for_an_application_that_a_person_holds_as_st_065() {
     world.reports("dev", &running).await;
     let set = world.until_held("dev").await;
     let message = entry_of(&set, "dev")["message"].clone();
-    assert_eq!(message, "HeldByPerson: alice is syncing it to r0; the rollout wants r2");
+    let message = message.as_str().unwrap();
+    assert!(message.starts_with("HeldByPerson: alice is syncing it to r0 (since "), "{message}");
+    assert!(message.ends_with("); the rollout wants r2"), "{message}");
     world.ended("dev", &by_alice(json!({"revision": "r0"}), "r0", 0), "OutOfSync", "r2").await;
     for name in ["dev", "prod"] {
         world.is_left_alone(name).await;
@@ -281,4 +283,86 @@ async fn a_request_that_applies_nothing_does_not_end_a_hold_as_st_065() {
         world.ended("app", &back, "OutOfSync", "r2").await;
         world.rolled_out("app", "r2").await;
     }
+}
+
+/// The status tells only about the second request, which applied nothing. The history has the
+/// first one, whoever requested it; it was taken for that of nobody when it named no user, and
+/// the rollout synced over it (ST-065).
+#[tokio::test]
+async fn a_sync_that_was_never_observed_holds_as_st_065() {
+    for user in [Some("alice"), None] {
+        let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.create("ApplicationSet", "set", set(rolling())).await;
+        for revision in ["r1", "r2"] {
+            world.compare("app", "OutOfSync", "Healthy", revision).await;
+            world.rolled_out("app", revision).await;
+        }
+        world.stop();
+        let rollout = json!({"username": "applicationset-controller", "automated": true});
+        let mut gone_back =
+            json!({"id": 1, "revision": "r1", "deployStartedAt": at(0), "deployedAt": at(0)});
+        let mut typo = by_alice(json!({"revision": "typo"}), "", 1);
+        typo["phase"] = "Error".into();
+        match user {
+            Some(user) => gone_back["initiatedBy"] = json!({"username": user}),
+            None => typo["operation"]["initiatedBy"] = Value::Null,
+        }
+        let history = json!([
+            {"id": 0, "revision": "r2", "deployedAt": at(-1), "initiatedBy": rollout}, gone_back,
+        ]);
+        world.patch("Application", "app", json!({"status": {"history": history}})).await;
+        world.ended("app", &typo, "OutOfSync", "r2").await;
+        world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+        let held = world.until_held("app").await;
+        let by = user.unwrap_or("a person");
+        let message = format!("HeldByPerson: {by} synced it to r1; the rollout wants r2");
+        assert_eq!(entry_of(&held, "app")["message"], message);
+        world.is_left_alone("app").await;
+        // The next revision takes it back.
+        world.compared_after("app", &typo, "OutOfSync", "r3").await;
+        world.rolled_out("app", "r3").await;
+    }
+}
+
+/// What a sync has applied until it failed is in no history, and its end may not be observed.
+/// A second request that applies nothing gave the Application back to the rollout (ST-065).
+#[tokio::test]
+async fn a_sync_whose_end_was_not_observed_holds_as_st_065() {
+    let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    for revision in ["r1", "r2"] {
+        world.compare("app", "OutOfSync", "Healthy", revision).await;
+        world.rolled_out("app", revision).await;
+    }
+    let unnamed = |revision: &str, phase: &str, hours: i64| {
+        let mut state = by_alice(json!({"revision": revision}), "", hours);
+        state["operation"]["initiatedBy"] = Value::Null;
+        state["phase"] = phase.into();
+        state
+    };
+    // One that ends with nothing itself holds nothing.
+    let (begun, mut over) = (unnamed("r0", "Running", 0), unnamed("r0", "Error", 0));
+    over["startedAt"] = begun["startedAt"].clone();
+    world.reports("app", &begun).await;
+    let set = world.until_held("app").await;
+    let message = entry_of(&set, "app")["message"].to_string();
+    assert!(message.contains("a person is syncing it to r0 (since "), "{message}");
+    world.ended("app", &over, "OutOfSync", "r2").await;
+    world.rolled_out("app", "r2").await;
+
+    world.reports("app", &unnamed("r1", "Running", 1)).await;
+    world.until_held("app").await;
+    world.stop();
+    let typo = unnamed("typo", "Error", 2);
+    world.ended("app", &typo, "OutOfSync", "r2").await;
+    world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+    let message = "HeldByPerson: a person may have synced it to r1; the rollout wants r2";
+    for _ in 0..2 {
+        world.is_left_alone("app").await;
+        let set = world.until_held("app").await;
+        assert_eq!(entry_of(&set, "app")["message"], message);
+        world.compared_after("app", &typo, "OutOfSync", "r2").await;
+    }
+    world.compared_after("app", &typo, "OutOfSync", "r3").await;
+    world.rolled_out("app", "r3").await;
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::decide::application_set::policy::Policy;
-use crate::embedded::{Effect, Fault};
+use kube_sim::{Effect, Fault};
 
 const NAMES: [&str; 2] = ["a", "b"];
 
@@ -228,6 +228,50 @@ async fn without_the_namespace_the_finalizer_protects_as_167() {
     world.until("ApplicationSet", "set", has_finalizer).await;
     world.delete_with(&DeleteParams::background()).await;
     world.stays_when_gone("forbidden").await;
+}
+
+/// The reference to the former Namespace protected nothing: garbage collection takes an owner of
+/// another UID for one that is gone.
+#[tokio::test]
+async fn a_namespace_that_is_created_again_protects_like_the_first_one_as_167() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> =
+        Api::all(world.server.client_as("test"));
+    let mut uids = Vec::new();
+    for _ in 0..2 {
+        let mut spec = with_policy(Some("create-update"));
+        spec["syncPolicy"]["preserveResourcesOnDeletion"] = true.into();
+        world.create("ApplicationSet", "set", spec).await;
+        world.until_protected().await;
+        let uid = namespaces.get(NAMESPACE).await.unwrap().metadata.uid.unwrap();
+        let live = world.until("Application", "a", is_protected).await;
+        let owners = live["metadata"]["ownerReferences"].as_array().unwrap();
+        let owner = owners.iter().find(|owner| owner["kind"] == "Namespace").unwrap();
+        assert_eq!(owner["uid"], *uid);
+        uids.push(uid);
+        if uids.len() == 2 {
+            break;
+        }
+        // What a real API server does with the content of a Namespace that is deleted.
+        world.delete_with(&DeleteParams::background()).await;
+        world.stays_when_gone("deleted").await;
+        for name in NAMES {
+            world.delete("Application", name).await;
+            world.until_gone("Application", name).await;
+        }
+        world.delete("AppProject", "default").await;
+        namespaces.delete(NAMESPACE, &DeleteParams::default()).await.unwrap();
+        let gone = async {
+            while namespaces.get_opt(NAMESPACE).await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, gone).await.expect("the Namespace is gone");
+        let namespace = serde_json::from_value(json!({"metadata": {"name": NAMESPACE}})).unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        world.create("AppProject", "default", json!({})).await;
+    }
+    assert_ne!(uids[0], uids[1]);
 }
 
 /// Applications that are not written, because they or the strategy are invalid, are protected

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::api::annotations::ROLLOUT;
 use crate::decide::application_set::Room;
-use crate::embedded::{Effect, Fault};
+use crate::decide::rollout::phase::Phase;
+use kube_sim::{Effect, Fault};
 
 /// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {
@@ -119,9 +120,10 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         .into_iter()
         .map(|live| (crate::desired::name_of(&live).to_owned(), Arc::new(live)))
         .collect();
-    let shown = crate::decide::application_set::stored::entries(&set, &by_name);
+    let shown = crate::decide::application_set::shown::read(&set, &by_name).members;
     assert_eq!(shown.len(), 24);
-    assert!(shown.values().all(|entry| entry.phase.name() == "Healthy"), "{shown:?}");
+    let phases = || shown.values().map(|member| member.phase());
+    assert!(phases().all(|phase| phase == Some(Phase::Healthy)), "{shown:?}");
 
     // A restarted controller finds the rollout complete and starts no sync.
     drop(service);

@@ -73,6 +73,36 @@ pub(super) fn requested(sync: Value) -> Value {
     app
 }
 
+/// Begins the operation of an Application.
+pub(super) fn begin(app: &mut Value, now: Timestamp) -> Next {
+    let begun = operate::begin(app, now);
+    *app = begun.application;
+    begun.next
+}
+
+/// One round of an operation, of an Application as it is stored.
+pub(super) fn round(
+    app: &mut Value,
+    observed: Result<&Observation<'_>, &ObserveError>,
+    outcomes: &[sync::Outcome],
+    since: Timestamp,
+    now: Timestamp,
+) -> Next {
+    let stored = app.clone();
+    let decision = operate::operate(&operate::Snapshot {
+        stored: &stored,
+        application: app,
+        commits: None,
+        observed: observed.map_err(|error| operate::Unobserved { error, since }),
+        diffs: &DiffCache::default(),
+        outcomes,
+        settings: &settings(),
+        now,
+    });
+    *app = decision.application;
+    decision.next
+}
+
 fn state<'a>(app: &'a Value, field: &str) -> &'a Value {
     &app["status"]["operationState"][field]
 }
@@ -125,18 +155,14 @@ fn access_is_granted_or_denied_in_one_place() {
 #[test]
 fn an_operation_starts_runs_and_ends() {
     let mut app = requested(json!({"revision": "a".repeat(40)}));
-    let stored = app.clone();
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
+    assert!(matches!(begin(&mut app, at(0)), Next::Observe));
     assert_eq!(operation::stage(&app), Stage::InProgress);
     assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write contains the revisions");
-    assert!(operate::is_new(&stored, &app), "nothing is done before that is stored");
-
     let mut facts = Facts::new(&app, &[map("one")]);
-    let mut diffs = DiffCache::default();
-    let mut round = |app: &mut Value, facts: &Facts, outcomes| {
-        operate::round(app, &facts.observation(), &mut diffs, outcomes, &settings(), at(1))
+    let round = |app: &mut Value, facts: &Facts, outcomes: &[sync::Outcome]| {
+        round(app, Ok(&facts.observation()), outcomes, at(1), at(1))
     };
-    let Next::Act(act) = round(&mut app, &facts, Vec::new()) else { panic!("{app}") };
+    let Next::Act(act) = round(&mut app, &facts, &[]) else { panic!("{app}") };
     let done = |act: &operate::Act| -> Vec<sync::Outcome> {
         let actions = act.groups.iter().flat_map(|group| &group.actions);
         let result = sync::Happened::Done {
@@ -149,23 +175,67 @@ fn an_operation_starts_runs_and_ends() {
         actions.map(outcome).collect()
     };
     // The dry run, then the apply.
-    let Next::Act(act) = round(&mut app, &facts, done(&act)) else { panic!("{app}") };
+    let Next::Act(act) = round(&mut app, &facts, &done(&act)) else { panic!("{app}") };
     facts.live.extend([live(&facts.placed.targets[0])]);
-    assert!(matches!(round(&mut app, &facts, done(&act)), Next::Over));
+    assert!(matches!(round(&mut app, &facts, &done(&act)), Next::Over));
     assert_eq!(*state(&app, "phase"), "Succeeded", "{app}");
     let result = &state(&app, "syncResult")["resources"][0];
     assert_eq!((&result["group"], &result["name"]), (&"".into(), &"one".into()), "SE-053");
     assert!(app.get("operation").is_none());
 }
 
+/// After a kill, an operation must not deploy another commit than the one that it has begun with.
+#[test]
+fn commits_are_stored_before_the_first_action_se_374() {
+    let mut app = requested(json!({"revision": "main"}));
+    begin(&mut app, at(0));
+    let facts = Facts::new(&app, &[map("one")]);
+    let decide = |stored: &Value, application: &Value, commits: Option<&[String]>| {
+        operate::operate(&operate::Snapshot {
+            stored,
+            application,
+            commits,
+            observed: Ok(&facts.observation()),
+            diffs: &DiffCache::default(),
+            outcomes: &[],
+            settings: &settings(),
+            now: at(1),
+        })
+    };
+    // The start is stored already, as after a wait for a slow repository.
+    let commits = ["a".repeat(40)];
+    let decision = decide(&app, &app, Some(&commits));
+    assert_eq!(operation::pinned(&decision.application), commits);
+    let Next::Act(act) = decision.next else { panic!("{}", decision.application) };
+    assert!(act.persist);
+    // A newer commit changes nothing, and needs no other write.
+    let app = decision.application;
+    let newer = decide(&app, &app, Some(&["b".repeat(40)]));
+    assert_eq!(operation::pinned(&newer.application), commits);
+    let error = ObserveError::Operation("wrong".into());
+    let mut app = requested(json!({"revision": "main"}));
+    begin(&mut app, at(0));
+    let failed = operate::operate(&operate::Snapshot {
+        stored: &app,
+        application: &app,
+        commits: Some(&commits),
+        observed: Err(operate::Unobserved { error: &error, since: at(1) }),
+        diffs: &DiffCache::default(),
+        outcomes: &[],
+        settings: &settings(),
+        now: at(1),
+    });
+    assert_eq!(operation::pinned(&failed.application), commits, "what it could not deploy");
+}
+
 #[test]
 fn failed_reads_are_retried_before_they_end_an_operation() {
     let mut app = requested(json!({"revision": "main"}));
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
+    assert!(matches!(begin(&mut app, at(0)), Next::Observe));
     let live = ObserveError::Live("down".into());
     let mut now = at(0);
     let mut looks = 0;
-    while let Next::Wait(wait) = operate::stopped(&mut app, &live, at(0), now) {
+    while let Next::Wait(wait) = round(&mut app, Err(&live), &[], at(0), now) {
         let until = wait.at().unwrap();
         assert!(until > now);
         (now, looks) = (until, looks + 1);
@@ -176,20 +246,19 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
 
     let mut app = requested(json!({}));
     app["operation"]["retry"] = json!({"limit": 1});
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
+    assert!(matches!(begin(&mut app, at(0)), Next::Observe));
     let wrong = ObserveError::Operation("no such thing".into());
-    assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(_)));
+    assert!(matches!(round(&mut app, Err(&wrong), &[], at(0), at(0)), Next::Wait(_)));
     assert_eq!(*state(&app, "retryCount"), 1);
     // Before it is due, when it is due, and when it was terminated in the
     // meantime.
     let mut waiting = app.clone();
-    assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(_)));
+    assert!(matches!(begin(&mut waiting, at(1)), Next::Wait(_)));
     assert_eq!(waiting, app);
     let mut due = app.clone();
-    assert!(matches!(operate::begin(&mut due, at(100)), Next::Observe));
-    assert!(operate::is_new(&app, &due), "an attempt is stored before it acts");
+    assert!(matches!(begin(&mut due, at(100)), Next::Observe));
     app["status"]["operationState"]["phase"] = "Terminating".into();
-    assert!(matches!(operate::begin(&mut app, at(1)), Next::Over));
+    assert!(matches!(begin(&mut app, at(1)), Next::Over));
     assert_eq!(*state(&app, "message"), "Operation terminated");
 }
 
@@ -198,12 +267,12 @@ fn two_operations_never_start_in_the_same_second() {
     let mut app = requested(json!({}));
     app["status"]["operationState"] =
         json!({"phase": "Succeeded", "startedAt": "2023-11-14T22:13:20Z"});
-    operate::begin(&mut app, at(0));
+    begin(&mut app, at(0));
     assert_eq!(operation::started_at(&app), Some(at(1)));
     // A client may remove the state of the last sync with its request.
     let mut app = requested(json!({}));
     app["status"]["history"] = json!([{"id": 0, "deployStartedAt": "2023-11-14T22:13:20Z"}]);
-    operate::begin(&mut app, at(0));
+    begin(&mut app, at(0));
     assert_eq!(operation::started_at(&app), Some(at(1)));
 }
 
@@ -248,15 +317,26 @@ fn a_deletion_runs_its_steps_in_order() {
     let mut facts = Facts::new(&app, &[map("one"), hook]);
     facts.live.extend([live(&facts.placed.targets[0])]);
     let mut tries = Tries::default();
+    let mut next = |app: &mut Value, seen: finalize::Seen<'_>, now| {
+        let decision = finalize::finalize(&finalize::Snapshot {
+            application: app,
+            observed: Ok(seen),
+            tries: &tries,
+            now,
+        });
+        *app = decision.application;
+        tries = decision.tries;
+        decision.plan
+    };
     assert!(finalize::is_held(&app) && finalize::needs_source(&app));
 
-    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(0));
+    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(0));
     assert_eq!(plan.removals.len(), 1);
     assert!(plan.removals[0].delete && !plan.removals[0].release);
     assert!(matches!(plan.state, DeletionState::Waits { .. }));
 
     facts.live.clear();
-    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(1));
+    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(1));
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
     let (hook, attempt) = &plan.creations[0];
     let request = hook.request(*attempt);
@@ -266,18 +346,18 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
-    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(2));
+    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(2));
     assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
-    let wake = finalize::report(&mut app, Ok(plan.state), at(2));
+    let wake = finalize::record(&mut app, plan.state, at(2));
     assert!(wake.at().is_some() && finalize::needs_newest(&app));
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
-    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(100));
+    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(100));
     assert_eq!(plan.creations[0].1, 1);
 
-    let told = finalize::give_up_cluster(&mut app, "no such cluster");
-    assert!(told.ends_with(": no such cluster"), "{told}");
+    let left = next(&mut app, finalize::Seen::Nowhere("no such cluster"), at(100)).left;
+    assert!(left.is_some_and(|text| text.ends_with(": no such cluster")));
     assert!(!finalize::is_held(&app));
-    assert_eq!(finalize::report(&mut app, Ok(DeletionState::Done), at(3)), finalize::released());
+    assert_eq!(finalize::record(&mut app, DeletionState::Done, at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }
 

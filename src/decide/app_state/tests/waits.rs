@@ -1,12 +1,12 @@
 //! All waits of the Application controller, each as a decision makes it: a wait that is
 //! not listed here does not compile, and one without an end fails.
 
-use super::rounds::{Facts, requested, settings};
+use super::rounds::{Facts, begin, requested, round};
 use super::*;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::finalize::DeletionState;
 use crate::decide::app_state::operate::Next;
-use crate::decide::app_state::reconcile::{CompareFailure, Seen, reconcile};
+use crate::decide::app_state::reconcile::{CompareFailure, Seen, Snapshot, reconcile};
 use crate::decide::app_state::refresh::{Circumstances, Request};
 use crate::decide::wait::{Ends, Wait, WaitFor};
 use crate::decide::windows;
@@ -31,13 +31,12 @@ fn closed() -> Vec<windows::Window> {
 
 /// An operation that is in progress, with these objects of the source.
 fn running(facts: &Facts, app: &mut Value) -> Next {
-    operate::begin(app, at(NOW));
+    begin(app, at(NOW));
     operation::pin(app, &["a".repeat(40)]);
     let observation = facts.observation();
-    let (diffs, settings) = (&mut DiffCache::default(), &settings());
     let mut outcomes = Vec::new();
     for _ in 0..9 {
-        let next = operate::round(app, &observation, diffs, outcomes, settings, at(NOW));
+        let next = round(app, Ok(&observation), &outcomes, at(NOW), at(NOW));
         let Next::Act(act) = next else { return next };
         let actions = act.groups.iter().flat_map(|group| &group.actions);
         let done = |action: &crate::decide::sync::Action| crate::decide::sync::Outcome {
@@ -68,21 +67,20 @@ fn comparison(
         repo_error_grace,
         reconciled_every: std::time::Duration::ZERO,
     };
-    let diffs = &mut DiffCache::default();
+    let compare = |seen: Result<&Seen<'_>, &CompareFailure<'_>>| {
+        let application = &app.clone();
+        let (diffs, now) = (&DiffCache::default(), at(NOW));
+        let (reason, settings) = (&reason, &settings);
+        reconcile(&Snapshot { application, seen, reason, diffs, settings, now }).wait
+    };
     match seen {
-        Ok(facts) => {
-            let seen = Seen {
-                observation: facts.observation(),
-                revisions: vec!["abc".to_owned()],
-                types: vec!["Directory".to_owned()],
-                warnings: Vec::new(),
-            };
-            reconcile(app, Ok(&seen), &reason, diffs, &settings, at(NOW)).wait
-        }
-        Err(error) => {
-            let failure = CompareFailure { error, since: at(NOW), last: None };
-            reconcile(app, Err(&failure), &reason, diffs, &settings, at(NOW)).wait
-        }
+        Ok(facts) => compare(Ok(&Seen {
+            observation: facts.observation(),
+            revisions: vec!["abc".to_owned()],
+            types: vec!["Directory".to_owned()],
+            warnings: Vec::new(),
+        })),
+        Err(error) => compare(Err(&CompareFailure { error, since: at(NOW), last: None })),
     }
 }
 
@@ -97,10 +95,10 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         WaitFor::NextAttempt => {
             let mut app = requested(json!({}));
             app["operation"]["retry"] = json!({"limit": 1});
-            operate::begin(&mut app, at(NOW));
+            begin(&mut app, at(NOW));
             let wrong = ObserveError::Operation("no such thing".into());
-            wait_of(operate::stopped(&mut app, &wrong, at(NOW), at(NOW)));
-            wait_of(operate::begin(&mut app, at(NOW)))
+            wait_of(round(&mut app, Err(&wrong), &[], at(NOW), at(NOW)));
+            wait_of(begin(&mut app, at(NOW)))
         }
         WaitFor::RunningOperation => {
             let mut app = requested(json!({"revision": "a".repeat(40)}));
@@ -124,9 +122,9 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         }
         WaitFor::OperationInputs => {
             let mut app = requested(json!({}));
-            operate::begin(&mut app, at(NOW));
+            begin(&mut app, at(NOW));
             let error = ObserveError::Live("down".into());
-            wait_of(operate::stopped(&mut app, &error, at(NOW), at(NOW)))
+            wait_of(round(&mut app, Err(&error), &[], at(NOW), at(NOW)))
         }
         WaitFor::OtherApplications => operate::after_others(at(NOW)),
         WaitFor::MoreChanges => {
@@ -167,16 +165,13 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         WaitFor::Deletion => {
             let state = DeletionState::Waits { reason: "x".to_owned(), keep: false };
             let kept = DeletionState::Waits { reason: "x".to_owned(), keep: true };
-            let kept = finalize::report(&mut app, Ok(kept), at(NOW));
-            assert_eq!(kept, finalize::report(&mut app, Ok(state), at(NOW)), "SE-512");
+            let kept = finalize::record(&mut app, kept, at(NOW));
+            assert_eq!(kept, finalize::record(&mut app, state, at(NOW)), "SE-512");
             kept
         }
         WaitFor::FailedDeletion => {
             let state = DeletionState::Stuck { message: "x".to_owned(), next: None };
-            let stuck = finalize::report(&mut app, Ok(state), at(NOW));
-            let failed = finalize::report(&mut app, Err("x".to_owned()), at(NOW));
-            assert_eq!(stuck, failed, "SE-518");
-            stuck
+            finalize::record(&mut app, state, at(NOW))
         }
         // The controller adds it to every wait, from its settings.
         WaitFor::Revision => Wait::until(reason, at(NOW)),

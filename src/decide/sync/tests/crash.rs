@@ -3,8 +3,11 @@
 //! A run is repeated once for each step of the executor (a write of the state,
 //! an action), interrupted directly before and after it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::*;
 use super::world::{World, manifest};
+use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::decide::health::Status;
 
@@ -57,7 +60,33 @@ fn worlds() -> Vec<(&'static str, World)> {
         ("only what is out of sync", partial),
         ("stopped by the timeout", stopped),
         ("prune comes last", everything().option("PruneLast=true")),
+        ("a prune comes first", prunes()),
+        ("a prune comes first, without a pause", prunes().no_delay()),
+        ("prunes among what is out of sync", prunes().option("ApplyOutOfSyncOnly=true")),
+        ("a prune beside the last hook", last_hook()),
     ]
+}
+
+/// Prunes in several waves, the first one before anything is applied.
+fn prunes() -> World {
+    World::new([
+        manifest("Deployment", "web").wave(-1),
+        manifest("Deployment", "api").wave(1),
+        manifest("Deployment", "end").wave(2),
+        manifest("Job", "check").hook("Sync").wave(2),
+        manifest("Job", "smoke").hook("PostSync"),
+    ])
+    .live(manifest("ConfigMap", "first").wave(2))
+    .live(manifest("ConfigMap", "second").wave(1))
+    .live(manifest("ConfigMap", "third"))
+    .live(manifest("ConfigMap", "fourth").wave(-1))
+}
+
+/// A prune in the wave of a hook, which is the last one.
+fn last_hook() -> World {
+    let hook = manifest("Job", "check").hook("Sync").wave(-1);
+    World::new([manifest("Deployment", "web").wave(-2), hook])
+        .live(manifest("ConfigMap", "old").wave(-1))
 }
 
 fn assert_same(cut: &World, smooth: &World, context: &str) {
@@ -68,21 +97,70 @@ fn assert_same(cut: &World, smooth: &World, context: &str) {
     assert_eq!(got.3, want.3, "{context}");
 }
 
+/// The waves of the objects to prune, from what a user sees at the start (SE-210, SE-211).
+fn prune_waves(world: &World) -> BTreeMap<String, i64> {
+    let seen = world.snapshot();
+    let own = |name: &str| seen.targets.iter().any(|target| target.name() == name);
+    let gone: Vec<(String, i64)> = (seen.live.iter())
+        .filter(|(key, live)| !own(&key.name) && classify(&live.object) == Class::Resource)
+        .map(|(key, live)| (key.name.clone(), wave(&live.object)))
+        .collect();
+    let waves: BTreeSet<i64> = gone.iter().map(|(_, wave)| *wave).collect();
+    let mirrored: BTreeMap<&i64, &i64> = waves.iter().zip(waves.iter().rev()).collect();
+    let last = seen.operation.sync_options.iter().any(|option| option == "PruneLast=true");
+    let wave = |wave: &i64| if last { i64::MAX } else { **mirrored.get(wave).unwrap() };
+    gone.iter().map(|(name, own)| (name.clone(), wave(own))).collect()
+}
+
+/// SE-210: before an object is pruned, everything of the waves before is applied and healthy,
+/// and the objects of the prune waves before are being deleted.
+fn assert_prune_order(run: &World, start: &World, context: &str) {
+    let waves = prune_waves(start);
+    let targets = run.seen.targets.iter().filter(|target| !target.name().is_empty());
+    let applied: Vec<(&str, i64)> = targets
+        .filter(|target| classify(target) == Class::Resource)
+        .map(|target| (target.name(), wave(target)))
+        .collect();
+    for (name, state) in &run.prunes {
+        for (target, wave) in &applied {
+            let in_time = *wave >= waves[name] || state.ready.contains(*target);
+            assert!(in_time, "{context}: {name} is pruned before {target}: {:#?}", run.log);
+        }
+        for (other, wave) in &waves {
+            let kept = run.result(other).is_some_and(|result| result.message.contains("no prune"));
+            let in_time = *wave >= waves[name] || kept || !state.present.contains(other);
+            assert!(in_time, "{context}: {name} is pruned before {other}: {:#?}", run.log);
+        }
+    }
+}
+
 fn crash_everywhere(name: &str, world: &World) {
     let mut smooth = world.clone();
     smooth.run();
     smooth.vanish();
-    for at in 1..=smooth.crash_points {
+    assert_prune_order(&smooth, world, name);
+    for (at, restarts_late) in crashes(&smooth) {
         let mut cut = world.clone();
         (cut.crash_at, cut.checks_plans) = (Some(at), false);
+        cut.restarts_late = restarts_late;
         cut.run();
         cut.vanish();
-        assert_eq!(cut.crash_at, None, "{name}: interrupted at {at}");
-        assert_same(&cut, &smooth, &format!("{name}: interrupted at {at}"));
+        let context = format!("{name}: interrupted at {at}, late {restarts_late}");
+        assert_eq!(cut.crash_at, None, "{context}");
+        assert_same(&cut, &smooth, &context);
+        assert_prune_order(&cut, world, &context);
         for (hook, times) in &cut.created {
-            assert_eq!(*times, 1, "{name}: interrupted at {at}: {hook:?}");
+            assert_eq!(*times, 1, "{context}: {hook:?}");
         }
     }
+}
+
+/// Every crash point, with a restart at once, and with one after deletions have completed. How
+/// far an operation comes until its time limit depends on when they complete.
+fn crashes(smooth: &World) -> Vec<(usize, bool)> {
+    let is_limited = smooth.seen.settings.sync_timeout.is_some();
+    let late = smooth.deleting_at.iter().filter(|_| !is_limited).map(|at| (*at, true));
+    (1..=smooth.crash_points).map(|at| (at, false)).chain(late).collect()
 }
 
 #[test]
@@ -124,14 +202,16 @@ fn a_store_that_drops_progress_leads_to_the_same_end() {
         let mut smooth = world.clone();
         smooth.run();
         smooth.vanish();
-        for at in 1..=smooth.crash_points {
+        for (at, restarts_late) in crashes(&smooth) {
             let mut cut = world.clone();
-            cut.drops_progress = true;
+            (cut.drops_progress, cut.restarts_late) = (true, restarts_late);
             (cut.crash_at, cut.checks_plans) = (Some(at), false);
             cut.run();
             cut.vanish();
-            assert_same(&cut, &smooth, &format!("{name}: interrupted at {at}"));
-            assert!(cut.created.values().all(|times| *times == 1), "{name}: interrupted at {at}");
+            let context = format!("{name}: interrupted at {at}, late {restarts_late}");
+            assert_same(&cut, &smooth, &context);
+            assert_prune_order(&cut, &world, &context);
+            assert!(cut.created.values().all(|times| *times == 1), "{context}");
         }
     }
 }

@@ -97,6 +97,15 @@ impl Manifest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
+/// The state of the cluster when a prune is requested.
+#[derive(Clone, Debug)]
+pub struct AtPrune {
+    /// Names of targets that are applied and healthy.
+    pub ready: BTreeSet<String>,
+    /// Names of objects that are not being deleted.
+    pub present: BTreeSet<String>,
+}
+
 #[derive(Clone, Debug)]
 pub struct World {
     pub now: Timestamp,
@@ -125,7 +134,13 @@ pub struct World {
     pub checks_plans: bool,
     /// Interrupted at this crash point, once.
     pub crash_at: Option<usize>,
+    /// Whether deleted objects disappear before the restart.
+    pub restarts_late: bool,
     pub crash_points: usize,
+    /// The crash points at which an object is being deleted.
+    pub deleting_at: Vec<usize>,
+    /// Each request to prune an object: its name, and what was true at that time.
+    pub prunes: Vec<(String, AtPrune)>,
     version: u64,
 }
 
@@ -175,7 +190,10 @@ impl World {
             drops_progress: false,
             checks_plans: true,
             crash_at: None,
+            restarts_late: false,
             crash_points: 0,
+            deleting_at: vec![],
+            prunes: vec![],
             version: 0,
         }
     }
@@ -262,11 +280,17 @@ impl World {
 
     fn crash_point(&mut self) -> Result<(), Interrupted> {
         self.crash_points += 1;
+        if self.objects.values().any(|object| object.is_deleting()) {
+            self.deleting_at.push(self.crash_points);
+        }
         if self.crash_at == Some(self.crash_points) {
             self.crash_at = None;
             let seen = &mut self.seen;
             seen.outcomes.clear();
             (seen.phase, seen.message, seen.results, seen.progress) = self.stored.clone();
+            if self.restarts_late {
+                self.vanish();
+            }
             return Err(Interrupted);
         }
         Ok(())
@@ -399,6 +423,9 @@ impl World {
         if let Some(error) = refused {
             return Happened::Failed(error);
         }
+        if let Action::Prune(..) = action {
+            self.prunes.push((name.clone(), self.at_prune()));
+        }
         let done = |message: String, (uid, resource_version): (String, String)| Happened::Done {
             message,
             uid,
@@ -464,6 +491,22 @@ impl World {
                 true => done(String::new(), Default::default()),
                 false => Happened::Gone,
             },
+        }
+    }
+
+    fn at_prune(&self) -> AtPrune {
+        let seen = self.snapshot();
+        let ready = |target: &&Arc<Value>| {
+            let Some(key) = ResourceKey::from_object(target) else { return false };
+            let Some(live) = seen.live.get(&key) else { return false };
+            let applied = format!("Apply {}/{}/{}", key.group, key.kind, key.name);
+            let applied = self.log.contains(&applied) || !live.out_of_sync;
+            applied && self.health_of(&key).is_none_or(|health| health == Status::Healthy)
+        };
+        let stays = |(_, object): &(&ResourceKey, &Value)| !object.is_deleting();
+        AtPrune {
+            ready: seen.targets.iter().filter(ready).map(|t| t.name().to_owned()).collect(),
+            present: self.objects.iter().filter(stays).map(|(key, _)| key.name.clone()).collect(),
         }
     }
 

@@ -5,52 +5,48 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::context::Context;
-use crate::act::events::EventRecord;
+use super::operation::{self, given};
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
-use crate::decide::app_state::operation::{self, given};
-use crate::decide::app_state::refresh::digest;
-use crate::watch::object::Object;
 
 /// The reason of the Event at the end of an operation.
 const COMPLETED: &str = "OperationCompleted";
 
-/// Publishes the differences between two stored versions.
-pub fn publish(ctx: &Context, before: &Value, after: &Value) {
-    let records = records(before, after);
-    log(&records, after);
-    if records.is_empty() {
-        return;
-    }
-    let about = Object::from(after.clone());
-    for record in records {
-        ctx.events.publish(&about, record);
-    }
+/// What an Event is about, among those of the same reason: only Events about the same are
+/// counted together (SE-541).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// What its reason says.
+    #[default]
+    Reason,
+    /// A sync that nobody has requested: its start is an Event of its own, however short it is.
+    AutomatedSync,
+    /// The sync status.
+    SyncStatus,
+    /// The health.
+    Health,
 }
 
-/// Publishes the differences between a stored version and the one to be stored, when the
-/// latter announces something that clients wait for: who sees it finds the Events. Returns
-/// whether it does; `announced` is the digest of the Events of a write that has not succeeded
-/// yet, which are not repeated when the write is.
-pub async fn announce(
-    ctx: &Context,
-    before: &Value,
-    after: &Value,
-    announced: &mut Option<u64>,
-) -> bool {
-    let records = records(before, after);
-    let ends = records.iter().any(|record| record.reason == COMPLETED);
-    if records.is_empty() || !(ends || is_waited_for(before, after)) {
-        return false;
-    }
-    let texts: Vec<&str> = records.iter().map(|record| record.text.as_str()).collect();
-    let started = &after["status"]["operationState"]["startedAt"];
-    let digest = Some(digest(&(started, texts)));
-    if std::mem::replace(announced, digest) != digest {
-        log(&records, after);
-        ctx.events.publish_now(&Object::from(before.clone()), records).await;
-    }
-    true
+/// One Event about an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whether the Event is a warning.
+    pub warning: bool,
+    /// The reason, in CamelCase.
+    pub reason: &'static str,
+    /// The action that was taken or failed.
+    pub action: &'static str,
+    /// What it is about.
+    pub subject: Subject,
+    /// The message.
+    pub text: String,
+    /// What identifies the change of the stored version.
+    pub change: String,
+}
+
+/// Whether a write ends what clients wait for: who sees it finds its Events.
+pub fn are_first(before: &Value, after: &Value, events: &[Event]) -> bool {
+    let ends = events.iter().any(|event| event.reason == COMPLETED);
+    !events.is_empty() && (ends || is_waited_for(before, after))
 }
 
 /// Whether a write is what clients wait for after the end of an operation: the first comparison
@@ -67,28 +63,21 @@ fn is_waited_for(before: &Value, after: &Value) -> bool {
     (is_compared(after) && !is_compared(before)) || (is_good(after) && !is_good(before))
 }
 
-fn log(records: &[EventRecord], after: &Value) {
-    for record in records {
-        let application = format!(
-            "{}/{}",
-            after["metadata"]["namespace"].as_str().unwrap_or_default(),
-            after["metadata"]["name"].as_str().unwrap_or_default()
-        );
-        let revision = given(&after["status"]["sync"]).join(", ");
-        if record.warning {
-            tracing::warn!(application, revision, reason = record.reason, "{}", record.text);
-        } else {
-            tracing::info!(application, revision, reason = record.reason, "{}", record.text);
-        }
-    }
-}
-
-fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
-    let mut records = Vec::new();
+/// The Events of the differences. What identifies each of them depends on the stored version
+/// only, and on what is announced: a write that is repeated has the same ones, whatever time it
+/// is then, and whether this process or its successor repeats it.
+pub fn events(before: &Value, after: &Value) -> Vec<Event> {
+    let mut events = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let record = |warning, reason, action, text| EventRecord { warning, reason, action, text };
     let state = |object: &Value| object["status"]["operationState"].clone();
     let (old, new) = (state(before), state(after));
+    // No two operations start at the same time: this one is named by its start, and until that
+    // is stored, as the one that follows the last one.
+    let operation = match old["startedAt"] == new["startedAt"] {
+        true => format!("at {}", new["startedAt"]),
+        false => format!("after {}: {}", old["startedAt"], new["operation"]),
+    };
+    let since = since(before);
     let starts = new["startedAt"].is_string() && new["startedAt"] != old["startedAt"];
     let automated = &new["operation"]["initiatedBy"]["automated"];
     // What a rollout starts is automated, too, but was requested by an earlier write.
@@ -96,15 +85,18 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
         let revision = given(&new["operation"]["sync"]).join(", ");
         let action = "Sync";
         let text = format!("Initiated automated sync to '{revision}'");
-        records.push(record(false, "OperationStarted", action, text));
+        let change = format!("start of the operation {operation}");
+        let start = event(false, "OperationStarted", action, text, change);
+        events.push(Event { subject: Subject::AutomatedSync, ..start });
     } else if starts {
         let who = text(&new["operation"]["initiatedBy"]["username"]);
         let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
-        records.push(record(
+        events.push(event(
             false,
             "OperationStarted",
             "Sync",
             format!("Sync operation started{by}"),
+            format!("start of the operation {operation}"),
         ));
     }
     let ended =
@@ -120,29 +112,57 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
             false => "succeeded".to_owned(),
         };
         let text = format!("{what} to {revision} {outcome}");
-        records.push(record(failed, COMPLETED, "Sync", text));
+        let change = format!("end of the operation {operation}: {}", new["phase"]);
+        events.push(event(failed, COMPLETED, "Sync", text, change));
     }
     let changed = |path: &str| {
         let of = |object: &Value| object.pointer(path).map(text).unwrap_or_default();
         let (was, is) = (of(before), of(after));
         (was != is).then_some((was, is))
     };
-    let mut updated = |text| records.push(record(false, "ResourceUpdated", "Compare", text));
+    let mut updated = |subject, text, change| {
+        let updated = event(false, "ResourceUpdated", "Compare", text, change);
+        events.push(Event { subject, ..updated });
+    };
     if let Some((was, is)) = changed("/status/sync/status") {
-        updated(format!("Updated sync status: {was} -> {is}"));
+        let text = format!("Updated sync status: {was} -> {is}");
+        let change = format!("{text} since {since}");
+        updated(Subject::SyncStatus, text, change);
     }
     if let Some((was, is)) = changed("/status/health/status") {
         let why = text(&after["status"]["health"]["message"]);
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        updated(format!("Updated health status: {was} -> {is}{why}"));
+        let at = &before["status"]["health"]["lastTransitionTime"];
+        let since = if at.is_string() { at.to_string() } else { since.clone() };
+        let change = format!("Updated health status: {was} -> {is} since {since}");
+        let text = format!("Updated health status: {was} -> {is}{why}");
+        updated(Subject::Health, text, change);
     }
-    records.extend(errors(before, after));
-    records
+    events.extend(errors(before, after));
+    events
+}
+
+/// An Event about what its reason says.
+fn event(
+    warning: bool,
+    reason: &'static str,
+    action: &'static str,
+    text: String,
+    change: String,
+) -> Event {
+    Event { warning, reason, action, subject: Subject::Reason, text, change }
+}
+
+/// What was last compared, and of which operation it knew.
+fn since(object: &Value) -> String {
+    let status = &object["status"];
+    let state = &status["operationState"];
+    format!("{} {} {}", status["reconciledAt"], state["startedAt"], state["finishedAt"])
 }
 
 /// Error conditions that are new or changed. A stalled Application is then reported once,
 /// by an Event.
-fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
+fn errors(before: &Value, after: &Value) -> Vec<Event> {
     let said = |object: &Value, type_: &str| -> Vec<String> {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let conditions = conditions.filter(|condition| condition["type"] == type_);
@@ -150,7 +170,7 @@ fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
             .filter_map(|condition| condition["message"].as_str().map(str::to_owned))
             .collect()
     };
-    let mut records = Vec::new();
+    let mut events = Vec::new();
     for type_ in ERRORS {
         let (reason, action, start) = match type_ {
             // SE-518, SE-541.
@@ -164,12 +184,12 @@ fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
             said(before, type_).iter().map(|text| without_numbers(text)).collect();
         for text in said(after, type_) {
             if known.insert(without_numbers(&text)) {
-                let text = format!("{start}{text}");
-                records.push(EventRecord { warning: true, reason, action, text });
+                let change = format!("{type_} {} since {}", without_numbers(&text), since(before));
+                events.push(event(true, reason, action, format!("{start}{text}"), change));
             }
         }
     }
-    records
+    events
 }
 
 /// A message with numbers replaced by placeholders: ports, times and counts differ
@@ -190,14 +210,14 @@ fn without_numbers(message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::records;
+    use super::events;
 
     fn texts(before: &Value, after: &Value) -> Vec<String> {
-        records(before, after)
+        events(before, after)
             .iter()
-            .map(|record| {
-                assert!(record.warning, "{record:?}");
-                format!("{}: {}", record.reason, record.text)
+            .map(|event| {
+                assert!(event.warning, "{event:?}");
+                format!("{}: {}", event.reason, event.text)
             })
             .collect()
     }
@@ -230,8 +250,8 @@ mod tests {
             }
             let after = started(&operation, "2");
             let of = |before: &Value, after: &Value| -> Vec<(&str, String)> {
-                let all = records(before, after).into_iter();
-                all.map(|record| (record.reason, record.text)).collect()
+                let all = events(before, after).into_iter();
+                all.map(|event| (event.reason, event.text)).collect()
             };
             let want = vec![("OperationStarted", want.to_owned())];
             assert_eq!(of(&stored, &after), want, "{operation}");

@@ -1,35 +1,16 @@
-//! Dry run: compares an Application without writes, and logs the intended changes (AS-161).
+//! What a dry run logs: the writes that a decision intends (AS-161).
 
 use serde_json::Value;
 
-use super::reconciliation::Reconciliation;
+use super::deletion::asked_at;
+use super::operation::{self, Stage};
 use crate::api::annotations::{REFRESH, finalizers};
-use crate::decide::app_state::operation::{self, Stage};
-use crate::decide::app_state::refresh::digest;
-use crate::decide::app_state::{deletion, reconcile, spec};
-use crate::decide::wait::Wait;
 
-impl Reconciliation<'_> {
-    /// Compares the Application as a normal reconcile does, and logs the intended writes.
-    /// Returns what follows.
-    pub(super) async fn dry_run(&mut self) -> Wait {
-        let mut again = self.cached.wait.unwrap_or_else(reconcile::idle);
-        if let Some(normal) = spec::normalized(&self.application["spec"]) {
-            self.application["spec"] = normal;
-        }
-        let deleting = deletion::asked_at(&self.application).is_some();
-        if !deleting && let Some(reason) = self.reason(false) {
-            again = self.compare(reason).await;
-        }
-        let lines = match deleting {
-            true => of_deletion(&self.base),
-            false => of_changes(&self.base, &self.application),
-        };
-        for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
-            tracing::info!(application = %self.key, "dry run: would {line}");
-        }
-        self.cached.would = lines.iter().map(digest::<String>).collect();
-        again
+/// The intended writes, from the stored Application and the one that was decided.
+pub fn lines(before: &Value, after: &Value) -> Vec<String> {
+    match asked_at(before) {
+        Some(_) => of_deletion(before),
+        None => of_changes(before, after),
     }
 }
 
