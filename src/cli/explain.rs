@@ -3,7 +3,7 @@
 mod advice;
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,22 +12,21 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{NOTHING, Waiting, about_cause, actions};
-pub(super) use self::advice::{in_namespace, sync_commands, take_back, taking_back, word};
+pub(super) use self::advice::{in_namespace, sync_commands, take_back, word};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable, some_of};
-use super::rollout_summary::{
-    MemberSummary, RolloutSummary, State, current_reason, is_of_applications,
-};
+use super::status;
 use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
-use crate::decide::application_set::rollout_storage::with_rollout;
+use crate::decide::application_set::shown;
+use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::blocking_resource::below::Cause;
-use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
-use crate::decide::rollout::WAITING_LIMIT;
+use crate::decide::rollout;
 use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::{Member, Report, State};
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
@@ -84,9 +83,11 @@ pub(super) struct Wait {
     pub application: String,
     /// Step, counted from 1; `null` outside a rollout.
     pub step: Option<usize>,
-    pub phase: String,
+    pub phase: &'static str,
     pub sync: String,
     pub health: String,
+    /// The kind of the wait, as `status.rollout.waitingFor[].kind` names it.
+    pub kind: &'static str,
     /// Reason of the wait.
     pub reason: String,
     /// The blocking resource; `null` when there is none.
@@ -199,217 +200,125 @@ fn explain_as(
     now: Timestamp,
     all: bool,
 ) -> Explanation {
-    let set = &*with_rollout(set);
-    let rollout = RolloutSummary::read(set, applications);
-    let waits = waits(set, &rollout, applications, now, all);
+    let report = shown::read(set, applications);
+    let waits = report.waits(all);
+    let waits: Vec<Wait> =
+        waits.into_iter().map(|wait| wait_of(set, &report, wait, applications, now)).collect();
     Explanation {
-        summary: summary(set, &rollout, &waits),
-        more: unfinished(set, &rollout).count().saturating_sub(waits.len()),
+        summary: summary(&report, &waits),
+        more: report.waiting_count().saturating_sub(waits.len()),
         notes: Vec::new(),
-        behind: behind(set, &rollout, all),
-        namespace: rollout.namespace,
-        application_set: rollout.application_set,
-        state: rollout.state,
+        behind: behind(&report, all),
+        state: report.state(),
         waits,
         conditions: conditions(set),
+        namespace: report.set.namespace,
+        application_set: report.set.name,
     }
 }
 
-fn summary(set: &Value, rollout: &RolloutSummary, waits: &[Wait]) -> String {
-    let name = &rollout.application_set;
+fn summary(report: &Report, waits: &[Wait]) -> String {
+    let (name, steps) = (&report.set.name, report.set.strategy.steps().len());
     let first = waits.first().map(|wait| {
-        let more = match unfinished(set, rollout).count().max(waits.len()) - 1 {
+        let more = match report.waiting_count().max(waits.len()) - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
         format!("{}: {}{more}", wait.application, wait.reason)
     });
-    match (rollout.state, first) {
-        (State::Rolling | State::Failed, Some(first)) if rollout.step.is_some() => {
-            let step = rollout.step.unwrap_or_default();
-            format!("{name} waits in step {step} of {}: {first}", rollout.steps)
+    let message = || status::message(report);
+    match (report.state(), first) {
+        (State::Rolling | State::Failed, Some(first)) if report.goes_on() => {
+            let step = report.open_step.map_or(0, |step| step.saturating_add(1));
+            format!("{name} waits in step {step} of {steps}: {first}")
         }
-        (State::Rolling, _) => format!("{name} is progressing: {}", rollout.message),
+        (State::Rolling, _) => format!("{name} is progressing: {}", message()),
         (State::Complete, Some(first)) => {
-            format!("{name} has completed all {} steps and waits for {first}", rollout.steps)
+            format!("{name} has completed all {steps} steps and waits for {first}")
         }
-        (State::Complete, None) => format!("{name} is not waiting: {}", rollout.message),
         (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
-        (State::AllAtOnce, None) => format!("{name} is not waiting: {}", rollout.message),
-        (State::Failed, _) if is_of_applications(set) => {
-            format!("{name} cannot write all of its Applications: {}", rollout.message)
+        (State::Complete | State::AllAtOnce, None) => {
+            format!("{name} is not waiting: {}", message())
         }
-        (State::Failed, _) => format!("{name} is stopped by an error: {}", rollout.message),
-        (State::Deleting, _) => format!("{name}: {}", rollout.message),
+        (State::Failed, _) if report.fails_for_applications() => {
+            format!("{name} cannot write all of its Applications: {}", message())
+        }
+        (State::Failed, _) => format!("{name} is stopped by an error: {}", message()),
+        (State::Deleting, _) => format!("{name}: {}", message()),
         (State::Unseen | State::SwitchedOff, _) => {
-            format!("{name} does not roll out: {}", rollout.message)
+            format!("{name} does not roll out: {}", message())
         }
     }
-}
-
-/// Whether a step is open and its Applications are rolled out.
-fn is_rolling(set: &Value, rollout: &RolloutSummary) -> bool {
-    let fails = rollout.state == State::Failed && is_of_applications(set);
-    rollout.step.is_some() && (rollout.state == State::Rolling || fails)
-}
-
-/// The Applications that are not complete in the current step; without steps, those that
-/// are not Synced and Healthy, or whose sync failed.
-fn unfinished<'a>(
-    set: &Value,
-    rollout: &'a RolloutSummary,
-) -> impl Iterator<Item = &'a MemberSummary> {
-    let is_rolling = is_rolling(set, rollout);
-    rollout.applications.iter().filter(move |member| match rollout.state {
-        _ if is_rolling => member.step == rollout.step && member.phase != Phase::Healthy.name(),
-        State::AllAtOnce => !member.is_ready,
-        State::Deleting => member.is_going,
-        State::Complete => member.is_outside,
-        _ => false,
-    })
 }
 
 /// The most names of Applications behind a step.
 const BEHIND: usize = 10;
 
-fn behind(set: &Value, rollout: &RolloutSummary, all: bool) -> Option<Behind> {
-    let step = rollout.step.filter(|_| is_rolling(set, rollout))?;
-    // In the order of the steps.
-    let waiting = rollout.applications.iter().filter_map(|member| {
-        let later = member.step.filter(|later| *later > step)?;
-        (member.phase != Phase::Healthy.name()).then_some((later, &member.application))
-    });
-    let waiting: Vec<(usize, &String)> = waiting.collect();
-    let ((first_step, _), (last_step, _)) = (*waiting.first()?, *waiting.last()?);
+fn behind(report: &Report, all: bool) -> Option<Behind> {
+    let behind = report.behind();
+    let most = if all { usize::MAX } else { BEHIND };
     Some(Behind {
-        applications: waiting
-            .iter()
-            .take(if all { usize::MAX } else { BEHIND })
-            .map(|(_, name)| (*name).clone())
-            .collect(),
-        count: waiting.len(),
-        first_step,
-        last_step,
+        applications: behind.iter().take(most).map(|(name, _)| (*name).to_owned()).collect(),
+        count: behind.len(),
+        first_step: behind.first()?.1 + 1,
+        last_step: behind.last()?.1 + 1,
     })
 }
 
-fn waits(
-    set: &Value,
-    rollout: &RolloutSummary,
-    applications: &BTreeMap<String, Arc<Value>>,
-    now: Timestamp,
-    all: bool,
-) -> Vec<Wait> {
-    let reported = set.items("/status/rollout/waitingFor");
-    if is_rolling(set, rollout) && !reported.is_empty() {
-        let wait = |reported: &Value| {
-            let name = reported.field("application");
-            let member = rollout.applications.iter().find(|member| member.application == name);
-            let mut wait = wait_of(set, name, member, applications, Some(reported), now);
-            let field = |name: &str, known: &mut String| {
-                let reported = reported.field(name);
-                if !reported.is_empty() {
-                    *known = reported.to_owned();
-                }
-            };
-            field("since", &mut wait.since);
-            if wait.until.is_empty() {
-                field("until", &mut wait.until);
-            }
-            wait.step = wait.step.or(rollout.step);
-            wait
-        };
-        let mut waits: Vec<Wait> = reported.iter().map(wait).collect();
-        if all {
-            let known: BTreeSet<String> =
-                waits.iter().map(|wait| wait.application.clone()).collect();
-            let others = unfinished(set, rollout).filter(|one| !known.contains(&one.application));
-            waits.extend(others.map(|member| {
-                wait_of(set, &member.application, Some(member), applications, None, now)
-            }));
-        }
-        return waits;
-    }
-    let most = if all { usize::MAX } else { WAITS };
-    unfinished(set, rollout)
-        .take(most)
-        .map(|member| wait_of(set, &member.application, Some(member), applications, None, now))
-        .collect()
-}
-
-/// The most Applications that are shown without a status that lists them: as many as one
-/// lists.
-const WAITS: usize = WAITING_LIMIT;
-
 fn wait_of(
     set: &Value,
-    name: &str,
-    member: Option<&MemberSummary>,
+    report: &Report,
+    wait: rollout::wait::Wait,
     applications: &BTreeMap<String, Arc<Value>>,
-    reported: Option<&Value>,
     now: Timestamp,
 ) -> Wait {
-    let live = applications.get(name);
-    let of = |field: fn(&MemberSummary) -> &String| member.map(field).cloned().unwrap_or_default();
-    let phase = of(|member| &member.phase);
-    let step = member.and_then(|member| member.step);
-    let is_going = member.is_some_and(|member| member.is_going);
+    let none = Member::default();
+    let member = report.members.get(&wait.application).unwrap_or(&none);
+    let live = member.live.as_ref();
+    let phase = member.phase();
     // Resources do not block an Application whose sync has not started.
-    let started = phase != Phase::Waiting.name();
-    let blocking = live.filter(|_| started && !is_going).map(|live| blocking_resource::of(live));
-    let Blocking { resource, reason, since, until } = blocking.unwrap_or_default();
-    // The controller knows more than the Application does; another controller reports nothing.
-    let known = reported.map(|reported| reported.field("reason")).unwrap_or_default();
-    let reason = match (known, resource.is_some()) {
-        ("", true) => reason,
-        ("", false) => match (of(|member| &member.message), live) {
-            (message, _) if !message.is_empty() => message,
-            (_, _) if !reason.is_empty() => reason,
-            (_, None) => "the Application does not exist yet".to_owned(),
-            (_, Some(live)) => format!(
-                "sync status {}, health status {}",
-                or_unknown(live.text("/status/sync/status")),
-                or_unknown(live.text("/status/health/status"))
-            ),
-        },
-        (known, _) => current_reason(&phase, known, live.map(Arc::as_ref)),
+    let has_started = phase != Some(Phase::Waiting) && !member.is_going();
+    let resource = live.filter(|_| has_started).and_then(|live| live.blocking.resource.clone());
+    let reason = match (wait.message, live) {
+        (message, _) if !message.is_empty() => message,
+        (_, None) => "the Application does not exist yet".to_owned(),
+        (_, Some(live)) => format!(
+            "sync status {}, health status {}",
+            or_unknown(&live.sync),
+            or_unknown(&live.health)
+        ),
     };
-    let is_new = member.is_some_and(|member| {
-        let since: Option<Timestamp> = member.since.parse().ok();
-        since.is_some_and(|since| now.duration_since(since) < STARTS)
-    });
-    let mut actions = actions(&Waiting {
-        set,
-        name,
-        phase: &phase,
-        member,
-        live: live.map(Arc::as_ref),
-        resource: resource.as_ref(),
-        reason: &reason,
-    });
-    if phase == Phase::Pending.name() && is_new {
-        actions = vec![format!("{NOTHING}its operation was just requested")];
-    }
+    let is_new = member.since().is_some_and(|since| now.duration_since(since) < STARTS);
+    let actions = match phase {
+        Some(Phase::Pending) if is_new => {
+            vec![format!("{NOTHING}its operation was just requested")]
+        }
+        _ => actions(&Waiting {
+            set,
+            report,
+            name: &wait.application,
+            member,
+            live: applications.get(&wait.application).map(Arc::as_ref),
+            resource: resource.as_ref(),
+            reported: wait.resource.as_deref().unwrap_or_default(),
+            kind: wait.kind,
+            reason: &reason,
+        }),
+    };
     Wait {
-        application: name.to_owned(),
         advice: actions.join("; "),
         actions,
-        step,
-        sync: of(|member| &member.sync),
-        health: of(|member| &member.health),
-        since: match of(|member| &member.since) {
-            _ if is_going => {
-                live.map_or("", |live| live.text("/metadata/deletionTimestamp")).to_owned()
-            }
-            entry if entry.is_empty() => since.map(to_rfc3339).unwrap_or_default(),
-            entry => entry,
-        },
-        // Of the Application that was just read: the status of the set follows it.
-        until: until.map(to_rfc3339).unwrap_or_default(),
-        phase,
+        step: report.goes_on().then(|| wait.step.saturating_add(1)),
+        phase: phase.map(Phase::name).unwrap_or_default(),
+        sync: live.map(|live| live.sync.clone()).unwrap_or_default(),
+        health: live.map(|live| live.health.clone()).unwrap_or_default(),
+        kind: wait.kind.name(),
         reason,
         resource,
         cause: None,
+        since: wait.since.map(to_rfc3339).unwrap_or_default(),
+        until: wait.until.map(to_rfc3339).unwrap_or_default(),
+        application: wait.application,
     }
 }
 
@@ -467,7 +376,7 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
             [
                 wait.application.clone(),
                 wait.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
-                or_dash(&wait.phase),
+                or_dash(wait.phase),
                 or_dash(&wait.sync),
                 or_dash(&wait.health),
                 output::age(&wait.since, now),

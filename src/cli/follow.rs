@@ -22,14 +22,14 @@ use super::cluster::{ClusterArgs, ClusterConnection};
 use super::error::{CHECK_FAILED, Error};
 use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use super::rollout_view::fleet::{Fleet, Source};
-use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::set::Set;
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
 use crate::api::{ObjectKey, Raw};
-use crate::duration;
+use crate::decide::rollout::report::{Application, Member, Outcome};
+use gotime::duration;
 
 /// Interval of drawing the screen, and of looking for a new reason: a change is shown after
 /// this time at the latest.
@@ -417,7 +417,7 @@ impl Followed {
 
     /// What has been reached, and for how long it must stay so.
     fn reached(&mut self) -> Option<(Ending, Duration)> {
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         let is_running = |(_, outcome): &(ObjectKey, Outcome)| *outcome == Outcome::Running;
         if outcomes.is_empty() {
             let is_gone = self.has_had_sets || self.name.is_some();
@@ -431,8 +431,9 @@ impl Followed {
         if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
             // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
             let has_changed = |set: &Set| {
-                let mut members = set.members.values().filter(|member| member.step.is_some());
-                set.plan.rolling && members.any(|member| !set.is_done(member))
+                let report = &set.report;
+                let mut members = report.members.values().filter(|member| member.step.is_some());
+                report.is_rolling() && members.any(|member| !report.is_done(member))
             };
             let time = match (sets.any(has_changed), &self.newest) {
                 (true, Newest::Known(true)) => COMPARED,
@@ -441,8 +442,12 @@ impl Followed {
             };
             return Some((Ending::Complete, time));
         }
-        let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
-        let is_early = is_off || sets.any(outcome::may_be_outdated);
+        let is_off = outcomes
+            .iter()
+            .any(|(_, outcome)| matches!(outcome, Outcome::Invalid { is_off: true, .. }));
+        let is_outdated =
+            |member: &Member| member.live.as_ref().is_some_and(Application::may_be_outdated);
+        let is_early = is_off || sets.any(|set| set.report.members.values().any(is_outdated));
         Some((Ending::Stuck, if is_early { STARTED } else { SETTLED }))
     }
 
@@ -494,7 +499,7 @@ impl Show {
     /// The state at the start is known.
     fn begin(&mut self, followed: &Followed) -> io::Result<()> {
         let Self::Ui(ui) = self else { return Ok(()) };
-        let members = followed.fleet.known().flat_map(|set| set.members.keys());
+        let members = followed.fleet.known().flat_map(|set| set.report.members.keys());
         let mut columns = Columns::for_names(members.map(String::as_str));
         columns.names_sets = followed.name.is_none();
         ui.begin(followed.frame(), columns)

@@ -18,8 +18,10 @@ use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::others::{self, Other};
 use crate::decide::application_set::stored::Set;
 use crate::decide::application_set::{
-    self, Gate, Identity, Owner, Snapshot, WritePlan, patch, stored,
+    self, Gate, Identity, Owner, Snapshot, WritePlan, patch, shown,
 };
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::Member;
 use crate::desired::{Generation, name_of};
 use crate::settings::ApplicationSetSettings;
 
@@ -39,7 +41,7 @@ pub(super) struct Live {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// Its phase in the last rollout; empty without one.
-    pub phase: String,
+    pub phase: &'static str,
     /// `status.sync.status`, empty before the first comparison.
     pub sync: String,
     /// `status.health.status`, empty when unknown.
@@ -174,12 +176,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         }
     }
     let id = Identity::of(&set);
-    let compared_by = Rules {
-        set: &id,
-        policy: generated.policy,
-        preserve: &generated.preserve,
-        ignore: &generated.ignore,
-    };
+    let compared_by = Rules::of(&id, &generated);
     let read = |(name, live): (&String, &Arc<Value>)| {
         let wanted = generated.get(name).map(|wanted| wanted.written(generated.has_steps));
         Existing::read(live, wanted.as_ref(), &compared_by)
@@ -211,17 +208,13 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         emptied::hold(&Set::read(stored), &generated, &rules, doubts, &mut plan).held
     });
     let after = after(&plan, seen.existing);
-    let awaiting: Vec<String> = match (&held, &plan.held) {
-        (Some(_), Some(waiting)) => waiting.applications.clone(),
-        _ => Vec::new(),
-    };
+    let waiting = plan.held.clone().map(|waiting| waiting.applications).unwrap_or_default();
     let mut changes = changes(plan, gate, names, &refused);
-    for (name, held) in awaiting.into_iter().zip(std::iter::repeat(&held)) {
-        let message = held.as_ref().map(|held| held.message.clone()).unwrap_or_default();
-        changes.insert(name, (Change::Wait, message, Vec::new()));
+    if let Some(held) = held {
+        let wait = |name| (name, (Change::Wait, held.message.clone(), Vec::new()));
+        changes.extend(waiting.into_iter().map(wait));
     }
-    let deletes = generated.policy.deletes();
-    owners(&mut changes, &observed, &generated, seen.others, deletes);
+    owners(&mut changes, &observed, &generated, seen.others);
     describe(changes, &set, seen.existing, after)
 }
 
@@ -284,14 +277,8 @@ fn changes(
 }
 
 /// Adds how Applications change their owner.
-fn owners(
-    changes: &mut Changes,
-    observed: &[Existing],
-    generated: &Generated,
-    others: &[Other],
-    deletes: bool,
-) {
-    for (name, taker) in others::given(observed, &generated.applications, others, deletes) {
+fn owners(changes: &mut Changes, observed: &[Existing], generated: &Generated, others: &[Other]) {
+    for (name, taker) in others::given(observed, generated, others) {
         let message = format!(
             "ApplicationSet {taker} generates it and becomes its owner; its resources are not touched"
         );
@@ -327,7 +314,7 @@ fn describe(
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
 ) -> Vec<Live> {
-    let phases = stored::entries(set, existing);
+    let report = shown::read(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
             let text = |pointer: &str| {
@@ -336,12 +323,12 @@ fn describe(
             };
             let written = matches!(change, Change::Create | Change::Update);
             let after = after.remove(&application).filter(|_| written);
-            let phase = phases.get(&application).map(|entry| entry.phase.name().to_owned());
+            let phase = report.members.get(&application).and_then(Member::phase);
             Live {
                 change,
                 message,
                 fields,
-                phase: phase.unwrap_or_default(),
+                phase: phase.map(Phase::name).unwrap_or_default(),
                 sync: text("/status/sync/status"),
                 health: text("/status/health/status"),
                 after,

@@ -28,7 +28,6 @@ mod output;
 mod plan;
 mod refresh;
 mod render;
-mod rollout_summary;
 mod rollout_view;
 pub mod run;
 mod status;

@@ -16,6 +16,7 @@ use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
 use crate::api::unknown;
+use crate::decide::application_set::generated::labels_of;
 use crate::decide::application_set::ignore::Ignore;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
@@ -280,11 +281,6 @@ fn blockers(
     problems
 }
 
-fn labels_of(application: &Value) -> Labels {
-    let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
-    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
 fn table(report: &Report) -> String {
     let count =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
@@ -316,7 +312,7 @@ fn table(report: &Report) -> String {
             [
                 live.application.clone(),
                 live.change.to_string(),
-                or_dash(&live.phase),
+                or_dash(live.phase),
                 or_dash(&live.sync),
                 or_dash(&live.health),
                 match live.fields.as_slice() {

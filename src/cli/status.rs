@@ -5,14 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
+use super::explain::take_back;
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable, some_of};
-use super::rollout_summary::{MemberSummary, RolloutSummary};
 use crate::api::Raw;
+use crate::api::time::to_rfc3339;
+use crate::decide::application_set::shown;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::{Member, Report, State};
+use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
 /// The most namespaces in a message.
@@ -47,6 +53,182 @@ pub(super) struct Args {
     output: Output,
 }
 
+/// The state of a set, for the output.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    pub namespace: String,
+    pub application_set: String,
+    /// `RollingSync` or `AllAtOnce`.
+    pub strategy: &'static str,
+    pub state: State,
+    /// The first incomplete step, counted from 1; `null` when there is none.
+    pub step: Option<usize>,
+    pub steps: usize,
+    /// Number of complete Applications, and their total.
+    pub complete: u64,
+    pub total: u64,
+    pub health: String,
+    /// Description of the state in one line.
+    pub message: String,
+    /// That `status.resources` does not list every Application; absent when it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<String>,
+    /// In the order of the steps, then by name; those that no step selects come last.
+    pub applications: Vec<Row>,
+}
+
+/// One Application of a set.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    pub application: String,
+    /// Step, counted from 1; `null` when no step selects the Application.
+    pub step: Option<usize>,
+    /// Waiting, Pending, Progressing or Healthy; empty outside a rollout.
+    pub phase: &'static str,
+    /// `status.sync.status`; empty when unknown.
+    pub sync: String,
+    /// `status.health.status`; empty when unknown.
+    pub health: String,
+    /// Start of the phase; empty outside a rollout.
+    pub since: String,
+    /// What the rollout waits for, if it waits for this Application; else the message of its
+    /// entry. What holds the Application while it is being deleted.
+    pub message: String,
+}
+
+impl Summary {
+    /// Of a set; `applications` are all Applications of its namespace.
+    pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
+        let report = shown::read(set, applications);
+        let (complete, total) = report.progress();
+        let held = match report.set.status.holds_deletions {
+            true => "; deletions are held until a person approves them, see explain",
+            false => "",
+        };
+        let row = |(name, member)| Row::of(&report, name, member);
+        Self {
+            namespace: report.set.namespace.clone(),
+            application_set: report.set.name.clone(),
+            strategy: match report.set.strategy {
+                Strategy::AllAtOnce => "AllAtOnce",
+                Strategy::RollingSync(_) => "RollingSync",
+            },
+            state: report.state(),
+            step: report.open_step.map(|step| step.saturating_add(1)),
+            steps: report.set.strategy.steps().len(),
+            complete,
+            total,
+            health: report.health().to_owned(),
+            message: message(&report) + held,
+            truncated: report.set.status.truncated.clone(),
+            applications: report.ordered().into_iter().map(row).collect(),
+        }
+    }
+
+    /// `2/3`, or a dash without a step.
+    fn step_text(&self) -> String {
+        match self.step {
+            Some(step) => format!("{step}/{}", self.steps),
+            None if self.state == State::Complete => format!("{0}/{0}", self.steps),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+impl Row {
+    fn of(report: &Report, name: &str, member: &Member) -> Self {
+        let live = member.live.as_ref();
+        let message = report.why(member).message;
+        let held = live.filter(|_| member.is_held() && !report.is_outside(member));
+        Self {
+            application: name.to_owned(),
+            step: member.step.map(|step| step + 1),
+            phase: member.phase().map(Phase::name).unwrap_or_default(),
+            sync: live.map(|live| live.sync.clone()).unwrap_or_default(),
+            health: live.map(|live| live.health.clone()).unwrap_or_default(),
+            since: member.since().map(to_rfc3339).unwrap_or_default(),
+            message: match held {
+                Some(live) => {
+                    format!("{message}; {}", take_back(live, &report.set.namespace, name))
+                }
+                None => message,
+            },
+        }
+    }
+}
+
+/// That Applications outside of the steps need a manual sync; `None` without any.
+pub(super) fn left_outside(report: &Report) -> Option<String> {
+    let names: Vec<&str> = report.outside().collect();
+    let who = some_of(names.iter().copied(), 3);
+    match names.len() {
+        0 => None,
+        1 => Some(format!("no step selects {who}: it waits for a manual sync")),
+        _ => Some(format!("no step selects {who}: they wait for a manual sync")),
+    }
+}
+
+/// The state of a set in one line.
+pub(super) fn message(report: &Report) -> String {
+    let (complete, total) = report.progress();
+    let (status, steps) = (&report.set.status, report.set.strategy.steps().len());
+    let error = || status.error.clone().unwrap_or_default().1;
+    let reported = status.rollout.as_ref().map(|rollout| rollout.message.clone());
+    let reported = reported.filter(|message| !message.is_empty());
+    match report.state() {
+        State::Deleting => deletion_message(report),
+        State::Unseen => {
+            "no controller has reconciled it yet; check that a controller is running and watches its namespace"
+                .to_owned()
+        }
+        // What the others wait for, as the rollout itself says.
+        State::Failed if report.goes_on() => reported.unwrap_or_else(error),
+        State::Failed => error(),
+        State::SwitchedOff => status.invalid_config.clone().unwrap_or_else(|| OFF.to_owned()),
+        State::AllAtOnce => {
+            format!("{complete} of {total} applications are Synced and Healthy; there are no steps")
+        }
+        State::Complete => match left_outside(report) {
+            Some(left) => format!("all {steps} steps are complete; {left}"),
+            None => format!("all {steps} steps are complete"),
+        },
+        State::Rolling => reported.unwrap_or_else(|| {
+            let step = report.open_step.map_or(0, |step| step.saturating_add(1));
+            format!("step {step} of {steps}: {complete} of {total} applications are done")
+        }),
+    }
+}
+
+/// Why a set with steps is not rolled out in steps, when its status does not say it.
+pub(super) const OFF: &str = "strategy.type is RollingSync, but progressive syncs are disabled; start the controller with --enable-progressive-syncs";
+
+/// How far a deletion is: its error, or the Application that it waits for.
+fn deletion_message(report: &Report) -> String {
+    if let Some((_, error)) = &report.set.status.error {
+        return format!("it is being deleted, which has failed: {error}");
+    }
+    let finalizers = report.set.finalizers.join(", ");
+    let left = match report.members.len() {
+        0 if finalizers.is_empty() => return "it is being deleted".to_owned(),
+        0 => return format!("it is being deleted, held by its finalizers: {finalizers}"),
+        1 => "1 application is left".to_owned(),
+        left => format!("{left} applications are left"),
+    };
+    let mut going = report.ordered().into_iter().filter(|(_, member)| member.is_going());
+    match going.next() {
+        Some((name, first)) => {
+            let more = match going.count() {
+                0 => String::new(),
+                more => format!(" (and {more} more)"),
+            };
+            format!("it is being deleted: {left}; {name} {}{more}", report.why(first).message)
+        }
+        None => format!("it is being deleted: {left}"),
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.watch.watch {
@@ -66,7 +248,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let applications = cluster.applications_by_name(set.namespace()).await?;
             Ok((set, applications))
         })?;
-        args.output.print(&RolloutSummary::read(&set, &applications), one)?;
+        args.output.print(&Summary::read(&set, &applications), one)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (sets, applications, nothing) = block_on(async {
@@ -125,7 +307,7 @@ fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> 
 
 /// Summaries of sets, sorted by namespace and name; `applications` may be of several
 /// namespaces.
-pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<RolloutSummary> {
+pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<Summary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of =
         |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -135,20 +317,19 @@ pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> V
     }
     let none = BTreeMap::new();
     let read = |set: &Arc<Value>| {
-        RolloutSummary::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
+        Summary::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
     };
-    let mut summaries: Vec<RolloutSummary> = sets.iter().map(read).collect();
-    let key =
-        |summary: &RolloutSummary| (summary.namespace.clone(), summary.application_set.clone());
+    let mut summaries: Vec<Summary> = sets.iter().map(read).collect();
+    let key = |summary: &Summary| (summary.namespace.clone(), summary.application_set.clone());
     summaries.sort_by_key(key);
     summaries
 }
 
-pub(super) fn list(summaries: &[RolloutSummary]) -> String {
+pub(super) fn list(summaries: &[Summary]) -> String {
     if summaries.is_empty() {
         return "No ApplicationSets found; use -A to list all namespaces.\n".to_owned();
     }
-    let row = |summary: &RolloutSummary| {
+    let row = |summary: &Summary| {
         [
             summary.namespace.clone(),
             summary.application_set.clone(),
@@ -163,17 +344,17 @@ pub(super) fn list(summaries: &[RolloutSummary]) -> String {
     output::table(header, summaries.iter().map(row))
 }
 
-pub(super) fn one(summary: &RolloutSummary) -> String {
+pub(super) fn one(summary: &Summary) -> String {
     one_at(summary, Timestamp::now())
 }
 
 /// Like [`one`], with ages at this time.
-pub(super) fn one_at(summary: &RolloutSummary, now: Timestamp) -> String {
-    let row = |member: &MemberSummary| {
+pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
+    let row = |member: &Row| {
         [
             member.application.clone(),
             member.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
-            or_dash(&member.phase),
+            or_dash(member.phase),
             or_dash(&member.sync),
             or_dash(&member.health),
             output::age(&member.since, now),

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::explain::{Explanation, explain, explain_at, show, show_at, sync_commands};
 use super::live_diff::{Change, Seen, compare};
-use super::rollout_summary::{RolloutSummary, State, current_reason};
+use super::status::Summary;
 use super::{generate, output, status};
+use crate::decide::rollout::report::State;
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
@@ -158,55 +159,6 @@ fn explain_summarizes_and_names_the_resource() {
 }
 
 #[test]
-fn a_reason_is_not_older_than_its_application() {
-    let live = |phase: &str, message: &str, sync: &str| {
-        json!({"status": {"sync": {"status": sync}, "health": {"status": "Healthy"},
-            "operationState": {"phase": phase, "message": message}}})
-    };
-    let cases = [
-        (
-            "Progressing",
-            "one or more tasks are running",
-            live("Failed", "no", "OutOfSync"),
-            "its sync failed: no",
-        ),
-        (
-            "Progressing",
-            "the application is invalid: x",
-            live("Failed", "no", "OutOfSync"),
-            "the application is invalid: x",
-        ),
-        (
-            "Waiting",
-            "another operation is running: ConfigMap a is OutOfSync",
-            live("Running", "", "Synced"),
-            "another operation is running",
-        ),
-        (
-            "Waiting",
-            "another operation is running: ConfigMap a is OutOfSync",
-            live("Succeeded", "", "Synced"),
-            "it is Synced and Healthy, its step is being updated",
-        ),
-        ("Waiting", "1 of 1 are in flight", live("", "", "Synced"), "1 of 1 are in flight"),
-        (
-            "Pending",
-            "the operation to start",
-            live("Succeeded", "", "Synced"),
-            "the operation to start",
-        ),
-    ];
-    let mut dry_run = live("Succeeded", "", "Synced");
-    dry_run["status"]["operationState"]["operation"] = json!({"sync": {"dryRun": true}});
-    let failed = "Sync failed, waiting for one that succeeds: smoke test";
-    assert_eq!(current_reason("Progressing", failed, Some(&dry_run)), failed);
-    for (phase, known, live, want) in cases {
-        assert_eq!(current_reason(phase, known, Some(&live)), want, "{phase}: {known}");
-    }
-    assert_eq!(current_reason("Progressing", "known", None), "known");
-}
-
-#[test]
 fn a_controller_is_missed_after_some_seconds() {
     let status = json!({"applicationStatus": [entry("dev", "1", "Pending")]});
     let applications = [application("dev", json!({}))].into();
@@ -311,7 +263,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert!(explained.waits[0].advice.starts_with("fix the cause"), "{explained:?}");
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
-    let summary = RolloutSummary::read(&set(status), &applications);
+    let summary = Summary::read(&set(status), &applications);
     assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
@@ -323,8 +275,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
 fn applications_are_listed_in_the_order_of_the_steps() {
     let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
         .map(|(name, step)| entry(name, step, "Waiting"));
-    let summary =
-        RolloutSummary::read(&set(json!({"applicationStatus": entries})), &Applications::new());
+    let summary = Summary::read(&set(json!({"applicationStatus": entries})), &Applications::new());
     let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let rows: Vec<&str> = table.lines().skip(2).collect();
     let want = [
@@ -343,7 +294,7 @@ fn a_status_that_lists_only_some_applications_says_so_as_191() {
     let listed = json!([{"name": "a"}, {"name": "b"}]);
     let read = |count: usize| {
         let status = json!({"resources": listed, "resourcesCount": count});
-        RolloutSummary::read(&set(status), &Applications::new())
+        Summary::read(&set(status), &Applications::new())
     };
     let note = "note: status.resources is truncated: it does not list all 3 Applications";
     assert!(status::one(&read(3)).lines().any(|line| line.starts_with(note)));
@@ -417,7 +368,7 @@ fn held_deletions_are_told() {
         "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"},
         "conditions": [held],
     });
-    let summary = RolloutSummary::read(&set(status.clone()), &Applications::new());
+    let summary = Summary::read(&set(status.clone()), &Applications::new());
     assert!(summary.message.starts_with("running; deletions are held"), "{}", summary.message);
     let shown = show(&explained(status, &[]));
     let line = "DeletionsHeld (GeneratorFoundNothing): spec.generators[0].git found nothing;";
@@ -493,7 +444,7 @@ fn a_live_plan_lists_the_writes() {
         ("same", Change::None),
     ];
     assert_eq!(changes, want);
-    assert_eq!((plan[4].phase.as_str(), plan[4].sync.as_str()), ("Healthy", "Synced"));
+    assert_eq!((plan[4].phase, plan[4].sync.as_str()), ("Healthy", "Synced"));
     assert_eq!(plan[1].message, "deleted once application bad is valid");
     let well = Generation::of(["same", "other"].map(generated));
     let none = BTreeMap::new();

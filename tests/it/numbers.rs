@@ -102,7 +102,7 @@ fn every_requirement_is_cited_by_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let list = std::fs::read_to_string(root.join("tests/data/as-numbers.txt")).unwrap();
     let mut cited = BTreeSet::new();
-    for folder in ["src", "tests"] {
+    for folder in ["src", "crates", "tests"] {
         collect(root, &root.join(folder), &mut cited);
     }
     let numbers = Numbers::read(&list);

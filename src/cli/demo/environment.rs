@@ -8,10 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::{Api, Client, discovery};
+use kube::Client;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -20,13 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::api::crds;
+use crate::act::manifests;
+use crate::api::Raw;
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
-use crate::embedded::{Guard, Server, workloads};
 use crate::source::{self, Repositories};
+use kube_sim::{Guard, Server, workloads};
 
 /// Client name of the controllers' requests.
 const CONTROLLERS: &str = "wavegate";
@@ -68,15 +66,8 @@ impl Environment {
         let server = Server::without_request_log();
         let client = server.client_as(MANAGER);
         let stop = CancellationToken::new();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in crds::all() {
-            let name = definition.metadata.name.clone().unwrap_or_default();
-            let apply = PatchParams::apply(MANAGER).force();
-            definitions
-                .patch(&name, &apply, &Patch::Apply(&definition))
-                .await
-                .with_context(|| format!("cannot define {name}"))?;
-        }
+        let defined = manifests::define_all(&client, MANAGER).await;
+        defined.context("cannot define the kinds of Argo CD")?;
 
         let config = Config::resolve(
             Flags {
@@ -143,25 +134,10 @@ impl Environment {
     /// An object that the server rejects, or an unknown kind.
     pub async fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
-            let text = |field: &str| object[field].as_str().unwrap_or_default();
-            let name = crate::desired::name_of(object);
-            let title = format!("{} {name}", text("kind"));
-            let (group, version) =
-                text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-            let kind = GroupVersionKind::gvk(group, version, text("kind"));
-            let (resource, capabilities) = discovery::pinned_kind(&self.client, &kind)
-                .await
-                .with_context(|| format!("cannot create {title}"))?;
-            let api: Api<DynamicObject> = match capabilities.scope {
-                discovery::Scope::Cluster => Api::all_with(self.client.clone(), &resource),
-                discovery::Scope::Namespaced => {
-                    let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
-                    Api::namespaced_with(self.client.clone(), namespace, &resource)
-                }
-            };
-            api.patch(name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object))
-                .await
-                .with_context(|| format!("cannot create {title}"))?;
+            let applied = manifests::apply(&self.client, MANAGER, object).await;
+            applied.with_context(|| {
+                format!("cannot create {} {}", object.field("kind"), object.name())
+            })?;
         }
         self.created.cancel();
         Ok(())

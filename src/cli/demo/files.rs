@@ -16,9 +16,8 @@ use crate::cli::facts::Facts;
 use crate::cli::input::{self, Object};
 use crate::desired;
 use crate::desired::inputs::Inputs;
+use crate::settings::CONTROL_PLANE_NAMESPACE;
 
-/// Default namespace of ApplicationSets.
-const CONTROL_PLANE: &str = "argocd";
 /// Metadata that only a server writes.
 const SERVER_METADATA: [&str; 7] = [
     "creationTimestamp",
@@ -47,7 +46,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
     let namespaces: BTreeSet<String> = objects
         .iter()
         .filter(|object| is_set(&object.value))
-        .map(|object| namespace_of(&object.value).unwrap_or(CONTROL_PLANE).to_owned())
+        .map(|object| namespace_of(&object.value).unwrap_or(CONTROL_PLANE_NAMESPACE).to_owned())
         .collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
         [one] => one.clone(),

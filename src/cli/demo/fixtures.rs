@@ -13,6 +13,7 @@ use crate::api;
 use crate::cli::error::Error;
 use crate::cli::rollout_view::steps;
 use crate::desired::inputs::Inputs;
+use crate::settings::CONTROL_PLANE_NAMESPACE;
 use crate::yaml;
 
 const SET: &str = include_str!("../../../examples/demo/applicationset.yaml");
@@ -61,15 +62,18 @@ impl Fixtures {
             .context("cannot create a temporary directory")?;
         let (namespace, objects, inputs) = match own {
             Some(own) => own,
-            None => ("argocd".to_owned(), own_objects(folder.path())?, Inputs::default()),
+            None => {
+                let namespace = CONTROL_PLANE_NAMESPACE.to_owned();
+                (namespace, own_objects(folder.path())?, Inputs::default())
+            }
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_set(object)) {
             let name = crate::desired::name_of(set);
-            let plan = steps::plan(set, &inputs, Timestamp::now()).map_err(|error| {
+            let generated = steps::generated(set, &inputs, Timestamp::now()).map_err(|error| {
                 Error::input("cannot generate", format!("ApplicationSet {name}"), error)
             })?;
-            applications.extend(plan.applications.into_keys());
+            applications.extend(generated.into_keys());
         }
         let mut world = Self { folder, namespace, objects, applications, inputs };
         world.complete();
@@ -141,9 +145,9 @@ fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
     let address = repository.display().to_string();
     let set = yaml::value(SET).context("the demo's own ApplicationSet")?;
     let set = replace(set, REPOSITORY, &address);
-    let plan = steps::plan(&set, &Inputs::default(), Timestamp::now())
+    let generated = steps::generated(&set, &Inputs::default(), Timestamp::now())
         .context("the demo's own ApplicationSet")?;
-    for application in plan.applications.keys() {
+    for application in generated.keys() {
         let directory = repository.join("apps").join(application);
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {address}"))?;
         for (name, text) in MANIFESTS {

@@ -27,16 +27,15 @@ use self::environment::Environment;
 use self::fixtures::Fixtures;
 use self::summary::Facts;
 use super::error::Error;
-use super::rollout_view::app_view::AppView;
 use super::rollout_view::events::WatchEvent;
 use super::rollout_view::fleet::{Fleet, Source};
-use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
 use super::rollout_view::{sentence, terminal, text};
 use crate::api::HealthStatus;
+use crate::decide::rollout::report::{Application, Outcome};
 
 /// Interval of drawing the screen.
 const FRAME: Duration = Duration::from_millis(100);
@@ -265,7 +264,7 @@ impl DemoRun {
 
     /// Shows how to go on as long as the server is there to be asked.
     fn advise(&mut self, over: bool, show: &Ui) -> io::Result<()> {
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
             summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
         });
@@ -307,23 +306,23 @@ impl DemoRun {
 
     /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome != Outcome::Running)
     }
 
     /// The time limit without a change.
     fn quiet_limit(&self) -> Duration {
-        let moves =
-            |seen: &AppView| seen.is_operating() || seen.health == HealthStatus::Progressing;
-        let mut members = self.fleet.known().flat_map(|set| set.members.values());
-        if members.any(|member| member.seen.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
+        let moves = |live: &Application| {
+            live.is_operating() || live.observed.health == HealthStatus::Progressing
+        };
+        let mut members = self.fleet.known().flat_map(|set| set.report.members.values());
+        if members.any(|member| member.live.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
     }
 
-    /// The rollout is complete, and no limit was exceeded.
+    /// The rollout of every set is complete.
     fn is_complete(&self) -> bool {
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete)
-            && summary::is_kept(&self.fleet)
     }
 
     fn summary(&self, stop: &Stop, elapsed: Duration, columns: Option<usize>) -> Vec<text::Line> {
@@ -333,7 +332,7 @@ impl DemoRun {
             let waits: Vec<String> = self
                 .fleet
                 .known()
-                .filter(|set| outcome::of(set) == Outcome::Running)
+                .filter(|set| set.outcome() == Outcome::Running)
                 .map(|set| sentence::waiting(set, Timestamp::now()))
                 .collect();
             let text = format!("The rollout makes no progress. {}", waits.join("; "));

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::cli::explain::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
-use crate::cli::rollout_view::member::Count;
-use crate::cli::rollout_view::outcome::{self, Outcome};
 use crate::cli::rollout_view::sentence::{describe, seconds};
-use crate::cli::rollout_view::set::Set;
+use crate::cli::rollout_view::set::{Set, max_update};
 use crate::cli::rollout_view::text::{self, Line, Style, count};
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::report::{Count, Outcome};
 
 /// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ pub(in crate::cli) struct Facts {
 
 /// The lines.
 pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
-    let outcomes = outcome::of_fleet(fleet);
+    let outcomes = fleet.outcomes();
     let complete = outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
-    let applications: usize = fleet.known().map(|set| set.members.len()).sum();
+    let applications: usize = fleet.known().map(|set| set.report.members.len()).sum();
     let (style, word) = if complete {
         (Style::Green, "Rollout complete")
     } else {
@@ -54,7 +54,7 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     for set in fleet.known() {
         lines.push(Line::default());
         if many {
-            lines.push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name)));
+            lines.push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name())));
         }
         lines.extend(table(set));
     }
@@ -62,8 +62,9 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     lines.extend(wrap(Line::of(Style::Dim, counted)));
     for (key, outcome) in &outcomes {
         let Some(set) = fleet.sets.get(key) else { continue };
-        lines.extend(remarks(set).into_iter().flat_map(wrap));
-        let text = describe(outcome);
+        let left = set.left_outside().map(|text| Line::of(Style::Yellow, text));
+        lines.extend(left.into_iter().flat_map(wrap));
+        let text = describe(set, outcome);
         if !text.is_empty() {
             lines.extend(wrap(Line::of(Style::Red, text)));
         }
@@ -79,29 +80,24 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     lines
 }
 
-/// Whether the limits of the sets were kept, as far as measured.
-pub(in crate::cli) fn is_kept(fleet: &Fleet) -> bool {
-    fleet.known().all(|set| broken(set).is_empty() && set.out_of_order.is_empty())
-}
-
 fn table(set: &Set) -> Vec<Line> {
     let mut rows =
         vec![["Step", "Selects", "Done", "Time", "Max in flight", "Limit"].map(str::to_owned)];
-    for (step, (plan, measured)) in set.plan.steps.iter().zip(&set.measured).enumerate() {
-        let Count { total, done, .. } = set.count(step);
+    for (step, (plan, measured)) in set.report.steps.iter().zip(&set.measured).enumerate() {
+        let Count { total, done, .. } = plan.count;
         let time = match (measured.opened, measured.done) {
             (Some(opened), Some(done)) => seconds(done.saturating_sub(opened)),
             (None, Some(_)) => "no sync needed".to_owned(),
             (_, None) => "-".to_owned(),
         };
-        let limit = match (plan.limit, plan.max_update.as_str()) {
-            (None, _) => "none".to_owned(),
-            (Some(limit), written) if limit.to_string() == written => written.to_owned(),
-            (Some(limit), written) => format!("{limit} ({written})"),
+        let limit = match (plan.limit(), max_update(&plan.rule.max_update)) {
+            (Limit::Unlimited, _) => "none".to_owned(),
+            (Limit::AtMost(limit), written) if limit.to_string() == written => written,
+            (Limit::AtMost(limit), written) => format!("{limit} ({written})"),
         };
         rows.push([
-            if set.plan.rolling { (step + 1).to_string() } else { "-".to_owned() },
-            text::ellipsis(&plan.selects, 40, false),
+            if set.report.is_rolling() { (step + 1).to_string() } else { "-".to_owned() },
+            text::ellipsis(&set.selects(step), 40, false),
             format!("{done}/{total}"),
             time,
             measured.peak.to_string(),
@@ -119,37 +115,9 @@ fn table(set: &Set) -> Vec<Line> {
     rows.iter().enumerate().map(line).collect()
 }
 
-/// Steps that exceeded their limit, counted from 1.
-fn broken(set: &Set) -> Vec<usize> {
-    let steps = set.plan.steps.iter().zip(&set.measured).enumerate();
-    steps
-        .filter(|(_, (plan, measured))| plan.limit.is_some_and(|limit| measured.peak > limit))
-        .map(|(step, _)| step + 1)
-        .collect()
-}
-
-fn remarks(set: &Set) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for step in broken(set) {
-        lines.push(Line::of(
-            Style::Red,
-            format!("Step {step} exceeded its limit of Applications in flight."),
-        ));
-    }
-    if !set.out_of_order.is_empty() {
-        let names = set.out_of_order.join(", ");
-        let text = format!("Started before a previous step was complete: {names}.");
-        lines.push(Line::of(Style::Red, text));
-    }
-    if let Some(text) = set.left_outside() {
-        lines.push(Line::of(Style::Yellow, text));
-    }
-    lines
-}
-
 /// The command that syncs the Applications that wait for it.
 pub(super) fn how_to_continue(set: &Set, outcome: &Outcome) -> Option<String> {
     let Outcome::Manual { applications, .. } = outcome else { return None };
     let names: Vec<&str> = applications.iter().map(String::as_str).collect();
-    (!names.is_empty()).then(|| sync_commands(&names, &set.namespace))
+    (!names.is_empty()).then(|| sync_commands(&names, &set.report.set.namespace))
 }

@@ -2,34 +2,33 @@
 
 use serde_json::Value;
 
-use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE};
+use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
 use crate::cli::cluster;
 use crate::cli::live_app::control_plane_of;
-use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
-use crate::decide::application_set::excluded::{self, Excluded};
-use crate::decide::application_set::observe::revisions;
-use crate::decide::application_set::{autosync, is_owned};
 use crate::decide::blocking_resource::below::Cause;
 use crate::decide::blocking_resource::{BlockingResource, WAITS_FOR_CONFIRMATION};
 use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::counts::WaitKind;
-use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::steps::Strategy;
+use crate::decide::rollout::report::{Application, Member, Report};
+use crate::decide::rollout::wait::WaitKind;
 
 /// An Application that is waited for.
 pub(super) struct Waiting<'a> {
     pub set: &'a Value,
+    pub report: &'a Report,
     pub name: &'a str,
-    pub phase: &'a str,
-    pub member: Option<&'a MemberSummary>,
+    pub member: &'a Member,
     pub live: Option<&'a Value>,
     pub resource: Option<&'a BlockingResource>,
+    /// The resource that the status of the set names.
+    pub reported: &'a str,
+    /// The kind of the wait.
+    pub kind: WaitKind,
     /// The reason that users see.
     pub reason: &'a str,
 }
@@ -54,14 +53,12 @@ pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
         format!("kubectl {at}{verb} applicationset {}", word(set.name()))
     };
     let is_busy = live.is_some_and(is_busy);
-    let kind = match WaitKind::of_reason(reason) {
+    let is_ready = waiting.member.live.as_ref().is_some_and(Application::is_done);
+    let kind = match waiting.kind {
         // Another sync would be refused.
-        Some(WaitKind::ManualSync | WaitKind::FailedOperation) if is_busy => WaitKind::Operation,
-        Some(WaitKind::ManualSync) if live.is_some_and(is_ready) => WaitKind::Promotion,
-        Some(kind) => kind,
-        None if live.is_none() => WaitKind::Creating,
-        None if is_busy => WaitKind::Operation,
-        None => WaitKind::Health,
+        WaitKind::ManualSync | WaitKind::FailedOperation if is_busy => WaitKind::Operation,
+        WaitKind::ManualSync if is_ready => WaitKind::Promotion,
+        kind => kind,
     };
     match kind {
         WaitKind::Creating => format!(
@@ -72,6 +69,15 @@ pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
         WaitKind::FailedWrite => "fix the cause: the ApplicationSet, or the permissions of its \
                                   controller, which tries again by itself"
             .to_owned(),
+        WaitKind::Refused => {
+            "give it another name in the ApplicationSet, remove it from its other owner, or permit \
+             updates in the policy of the ApplicationSet"
+                .to_owned()
+        }
+        WaitKind::Excluded => match live {
+            Some(live) => included_again(live, name, waiting.reported),
+            None => format!("remove the annotation {SKIP_RECONCILE}"),
+        },
         WaitKind::Invalid => match live.and_then(|live| about_project(live, reason)) {
             Some(action) => action,
             None => format!("correct the template of the ApplicationSet: {}", of_set("edit")),
@@ -80,8 +86,8 @@ pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
             "{NOTHING}it continues when a controller has compared it; to compare it at once: {}",
             own("refresh")
         ),
-        WaitKind::HeldByPerson => match live {
-            Some(live) => take_back(live, name),
+        WaitKind::HeldByPerson => match &waiting.member.live {
+            Some(live) => take_back(live, namespace, name),
             None => format!("{NOTHING}{TAKEN_BACK}"),
         },
         WaitKind::SyncWindow => match live {
@@ -151,25 +157,25 @@ fn about_project(live: &Value, message: &str) -> Option<String> {
     ))
 }
 
-/// How to reconcile an excluded Application again.
-fn included_again(live: &Value, name: &str, excluded: &Excluded<'_>) -> String {
-    match excluded {
-        Excluded::ByItself => format!(
+/// How to reconcile an excluded Application again; `secret` is the Secret of its cluster, as
+/// `Secret namespace/name`, if that excludes it.
+fn included_again(live: &Value, name: &str, secret: &str) -> String {
+    if is_skipped(live) {
+        return format!(
             "remove the annotation, in the template of the ApplicationSet if it is from there: kubectl \
              {}annotate application {} {SKIP_RECONCILE}-",
             in_namespace(live.namespace()),
             word(name)
-        ),
-        Excluded::BySecret(secret) => {
-            let (namespace, name) = secret.split_once('/').unwrap_or(("", secret));
-            format!(
-                "remove the annotation to reconcile its cluster again: kubectl {}annotate secret {} \
-                 {SKIP_RECONCILE}-",
-                in_namespace(namespace),
-                word(name)
-            )
-        }
+        );
     }
+    let key = secret.rsplit_once(' ').map_or(secret, |(_, key)| key);
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    format!(
+        "remove the annotation to reconcile its cluster again: kubectl {}annotate secret {} \
+         {SKIP_RECONCILE}-",
+        in_namespace(namespace),
+        word(name)
+    )
 }
 
 /// What to do about a sync window.
@@ -185,9 +191,9 @@ fn about_window(live: &Value, sync: &str) -> String {
 
 /// Suggested actions for what can be said in particular.
 fn specific(waiting: &Waiting<'_>) -> Vec<String> {
-    let &Waiting { set, name, phase, member, live, resource, reason } = waiting;
+    let &Waiting { report, name, member, live, resource, kind, .. } = waiting;
     let Some(live) = live else {
-        let fails = is_of_applications(set);
+        let fails = report.fails_for_applications();
         let action = "fix the cause: the ApplicationSet, or the permissions of its controller, \
                       which tries again by itself";
         return fails.then(|| action.to_owned()).into_iter().collect();
@@ -206,40 +212,35 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
         );
         return vec![waits.next().map_or(describe, |_| confirm(live, name))];
     }
-    if !is_owned(live, set) {
+    let Some(read) = &member.live else {
         return vec![
             "give it another name in the ApplicationSet, or remove it from its other owner"
                 .to_owned(),
         ];
+    };
+    if kind == WaitKind::Excluded {
+        return vec![included_again(live, name, waiting.reported)];
     }
-    if let Some(excluded) = excluded::read(reason) {
-        return vec![included_again(live, name, &excluded)];
-    }
-    let strategy = Strategy::read(set["spec"].get("strategy")).0;
-    let step = member.and_then(|member| member.step);
-    let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
-    let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
-    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
-    let is_busy = is_busy(live);
-    let sync = sync_of(live, name);
-    if phase == Phase::Waiting.name()
-        && member.is_some_and(|member| member.message.starts_with(HELD))
-    {
-        return vec![take_back(live, name)];
+    let is_waiting = member.phase() == Some(Phase::Waiting);
+    let held = report.step_of(member).is_some_and(|step| step.limit() == Limit::AtMost(0));
+    let is_busy = read.is_operating();
+    let sync = sync_of(read, live.namespace(), name);
+    if is_waiting && member.is_held() {
+        return vec![take_back(read, live.namespace(), name)];
     }
     // Its status may be that of the spec before.
-    if matches!(WaitKind::of_reason(reason), Some(WaitKind::Invalid | WaitKind::SyncWindow)) {
+    if matches!(kind, WaitKind::Invalid | WaitKind::SyncWindow) {
         return Vec::new();
     }
-    if phase == Phase::Waiting.name() && held {
+    if is_waiting && held {
         let action = format!("maxUpdate of its step is 0, so sync it yourself: {sync}");
-        return if is_busy || is_ready(live) { Vec::new() } else { vec![action] };
+        return if is_busy || read.is_done() { Vec::new() } else { vec![action] };
     }
-    if step.is_none() && phase == Phase::Waiting.name() && !strategy.steps().is_empty() {
+    if member.step.is_none() && is_waiting && report.is_rolling() {
         let action = format!("sync it yourself, or select it by a step: {sync}");
         return if is_busy { Vec::new() } else { vec![action] };
     }
-    if phase == Phase::Pending.name() {
+    if member.phase() == Some(Phase::Pending) {
         return vec![
             "its operation was not started yet: check that an application controller is running"
                 .to_owned(),
@@ -251,13 +252,13 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
         return actions;
     }
     actions.extend(about_source(live, name));
-    let has_failed = last.has_failed() || member.is_some_and(|member| member.has_failed);
+    let has_failed = read.operation().has_failed() || member.needs_a_sync();
     let is_unhealthy = resource.is_some_and(|resource| resource.status == "Degraded");
     let by_itself = || "a commit that fixes the cause is rolled out by itself".to_owned();
     if let Some(resource) = resource.filter(|resource| resource.requires_pruning()) {
         actions.extend(about_pruning(live, resource, &sync));
-    } else if strategy.steps().is_empty() && !autosync::is_enabled(live) {
-        let is_out = live.text("/status/sync/status") == "OutOfSync";
+    } else if !report.is_rolling() && !read.is_automated {
+        let is_out = read.sync == "OutOfSync";
         let action = format!("automated sync is not enabled, so sync it yourself: {sync}");
         actions.extend((is_out || has_failed).then_some(action));
     } else if has_failed {
@@ -487,29 +488,22 @@ fn describe_command(live: &Value, resource: &BlockingResource) -> String {
 }
 
 /// The command that syncs an Application, with prune if nothing else is left to do.
-fn sync_of(live: &Value, name: &str) -> String {
-    let resources = live.items("/status/resources").iter();
-    let mut out = resources.filter(|resource| resource.field("status") == "OutOfSync").peekable();
-    let prunes = out.peek().is_some() && out.all(|resource| resource["requiresPruning"] == true);
-    let prune = if prunes { " --prune" } else { "" };
-    format!("{}{prune}", sync_commands(&[name], live.namespace()))
+fn sync_of(live: &Application, namespace: &str, name: &str) -> String {
+    let prune = if live.only_prunes { " --prune" } else { "" };
+    format!("{}{prune}", sync_commands(&[name], namespace))
 }
 
 /// What ends a sync by a person without anybody's help (ST-065).
 const TAKEN_BACK: &str = "the next revision or spec takes it back";
 
-/// What ends a hold, and the command (ST-065).
-pub(in crate::cli) fn taking_back(command: &str) -> String {
-    format!("{TAKEN_BACK}; to take it back now: {command}")
-}
-
 /// What ends a hold, with the command that syncs an Application to what its rollout wants,
 /// after a person has synced it to something else (ST-065).
-pub(in crate::cli) fn take_back(live: &Value, name: &str) -> String {
-    let wanted = revisions(&live["status"]["sync"]);
+pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
+    let wanted = &live.observed.revisions;
     let wanted: String =
         wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
-    taking_back(&format!("{}{wanted}", sync_of(live, name)))
+    let command = format!("{}{wanted}", sync_of(live, namespace, name));
+    format!("{TAKEN_BACK}; to take it back now: {command}")
 }
 
 /// The most Applications in one command.

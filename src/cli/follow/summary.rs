@@ -3,24 +3,24 @@
 use jiff::Timestamp;
 
 use super::super::explain::{in_namespace, word};
-use super::super::rollout_view::outcome::{self, Outcome};
 use super::super::rollout_view::sentence::{describe, seconds, waiting};
 use super::super::rollout_view::set::Set;
 use super::super::rollout_view::text::{Line, Style};
 use super::{Ending, Followed};
+use crate::decide::rollout::report::Outcome;
 
 impl Followed {
     /// What it came to.
     pub(super) fn summary(&self, ending: &Ending) -> Vec<Line> {
         let now = Timestamp::now();
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         let mut lines = Vec::new();
         match ending {
             Ending::Complete => {
                 let text = match outcomes.as_slice() {
                     [(key, _)] => {
                         let set = self.fleet.sets.get(key);
-                        let time = set.filter(|set| set.plan.rolling);
+                        let time = set.filter(|set| set.report.is_rolling());
                         match time.and_then(|set| set.duration(now)) {
                             Some(time) => {
                                 format!("Rollout of {} complete after {}", key.name, seconds(time))
@@ -69,7 +69,7 @@ impl Followed {
                     let Some(set) = self.fleet.sets.get(key) else { continue };
                     let why = match outcome {
                         Outcome::Running => waiting(set, now),
-                        outcome => describe(outcome),
+                        outcome => describe(set, outcome),
                     };
                     let text = format!("{} is not complete after {time}. {why}", key.name);
                     lines.push(Line::of(Style::Red, text));

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::app_view::AppView;
 use super::set::Set;
-use super::set_status::SetView;
 use super::steps;
 use super::transition::Transition;
 use crate::api::ObjectKey;
+use crate::decide::application_set::shown;
+use crate::decide::rollout::report::Outcome;
 use crate::desired::inputs::Inputs;
 use crate::watch::control_plane::owner;
 use crate::watch::object::Object;
@@ -55,29 +55,20 @@ impl Fleet {
             return Vec::new();
         }
         let set = self.sets.entry(object.key()).or_default();
-        object.name().clone_into(&mut set.name);
-        object.namespace().clone_into(&mut set.namespace);
-        let view: SetView = object.read().unwrap_or_default();
+        let raw = object.parse();
         set.is_in_cluster = matches!(self.source, Source::Cluster(_));
-        set.is_deleting = view.metadata.deletion_timestamp.is_some();
+        let mut read = shown::set(&raw);
         // The status changes much more often than the spec.
-        let version = (object.uid().to_owned(), view.metadata.generation);
-        if version.1.is_none() || version != set.version {
-            let raw = object.parse();
-            let plan = match &self.source {
-                Source::Generated(inputs) => steps::plan(&raw, inputs, now),
-                Source::Cluster(_) => Ok(steps::of_cluster(&raw, now)),
-            };
-            match plan {
-                Ok(plan) => {
-                    set.error = None;
-                    set.adopt(plan);
-                }
-                Err(error) => set.error = Some(error.to_string()),
+        let version = (object.uid().to_owned(), raw["metadata"]["generation"].as_i64());
+        read.generated = match &self.source {
+            _ if version.1.is_some() && version == set.version => set.report.set.generated.take(),
+            Source::Generated(inputs) => {
+                Some(steps::generated(&raw, inputs, now).map_err(|error| error.to_string()))
             }
-            set.version = version;
-        }
-        set.read_status(view.status, at)
+            Source::Cluster(_) => steps::of_cluster(&raw, now).map(Ok),
+        };
+        set.version = version;
+        set.read(read, at)
     }
 
     fn includes(&self, set: &str) -> bool {
@@ -94,22 +85,19 @@ impl Fleet {
         let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
             return Vec::new();
         };
-        let (name, seen) = (object.name().to_owned(), AppView::read(object));
+        let (name, live) = (object.name(), shown::application(&object.parse()));
         // Only the demo counts them: a cluster may be watched for days.
-        if !seen.started_at.is_empty() && matches!(self.source, Source::Generated(_)) {
-            let key = (name.clone(), seen.started_at.clone());
-            for hook in &seen.hooks {
+        if !live.doing.started_at.is_empty() && matches!(self.source, Source::Generated(_)) {
+            let key = (name.to_owned(), live.doing.started_at.clone());
+            for hook in &live.doing.hooks {
                 self.hooks.insert((key.0.clone(), key.1.clone(), hook.clone()));
             }
-            if seen.operation.is_completed() {
+            if live.operation().is_completed() {
                 self.syncs.insert(key);
             }
         }
         let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
-        if set.plan.observed.is_some() || set.name.is_empty() {
-            set.label(&name, steps::labels(&object.parse()));
-        }
-        set.observe(name, seen, at)
+        set.observe(name, live, at)
     }
 
     /// An Application was deleted.
@@ -121,7 +109,12 @@ impl Fleet {
 
     /// Sets that were observed themselves, not only through their Applications.
     pub fn known(&self) -> impl Iterator<Item = &Set> {
-        self.sets.values().filter(|set| !set.name.is_empty())
+        self.sets.values().filter(|set| !set.name().is_empty())
+    }
+
+    /// Outcomes of all these sets.
+    pub fn outcomes(&self) -> Vec<(ObjectKey, Outcome)> {
+        self.known().map(|set| (set.key(), set.outcome())).collect()
     }
 
     /// Number of completed syncs.

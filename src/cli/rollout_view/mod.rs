@@ -4,17 +4,12 @@
 //! [`fleet`] holds what watches of the API server reported; everything that is shown and
 //! every outcome follows from it, and not from the controllers of this process.
 
-pub(in crate::cli) mod app_view;
 pub(in crate::cli) mod events;
 pub(in crate::cli) mod fleet;
-mod holding;
-pub(in crate::cli) mod member;
-pub(in crate::cli) mod outcome;
 pub(in crate::cli) mod plain;
 pub(in crate::cli) mod screen;
 pub(in crate::cli) mod sentence;
 pub(in crate::cli) mod set;
-pub(in crate::cli) mod set_status;
 pub(in crate::cli) mod signals;
 pub(in crate::cli) mod steps;
 pub(in crate::cli) mod terminal;

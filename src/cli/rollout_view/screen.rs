@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::member::{Count, Member};
-use super::outcome::Outcome;
-use super::sentence::{detail, seconds, sentence};
-use super::set::Set;
+use super::sentence::{detail, seconds, sentence, why};
+use super::set::{Set, max_update};
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
 use super::ui::Frame;
-use crate::api::application_set::RolloutPhase;
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::{Application, Count, Member, Outcome, Report};
 
 /// The content of one screen.
 #[derive(Debug)]
@@ -124,12 +124,11 @@ impl Screen<'_> {
 
     fn state(&self, set: &Set, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
         // As the status counts: without those that no step selects.
-        let counted = |member: &&Member| !set.plan.rolling || member.step.is_some();
-        let members = || set.members.values().filter(counted);
-        let (total, done) =
-            (members().count(), members().filter(|member| set.is_done(member)).count());
-        let step = match set.status.open_step {
-            Some(step) => format!(", step {} of {}", step + 1, set.plan.steps.len()),
+        let counts = || set.report.steps.iter().map(|step| step.count);
+        let total: u64 = counts().map(|count| count.total).sum();
+        let done: u64 = counts().map(|count| count.done).sum();
+        let step = match set.report.open_step {
+            Some(step) => format!(", step {} of {}", step + 1, set.report.steps.len()),
             None => String::new(),
         };
         let title = format!("{}{step}, {done}/{total} done", self.called(key));
@@ -146,7 +145,7 @@ impl Screen<'_> {
     }
 
     fn members(&self) -> usize {
-        self.frame.fleet.known().map(|set| set.members.len()).sum()
+        self.frame.fleet.known().map(|set| set.report.members.len()).sum()
     }
 
     fn all_sets(&self, width: usize, room: usize) -> Vec<Line> {
@@ -178,11 +177,9 @@ impl Screen<'_> {
                 let line = sentence(set, outcome, many, self.frame.now);
                 // Why it cannot go on is said in full, where there is room.
                 let says_why =
-                    |member: &Member| member.seen.as_ref().is_some_and(|seen| seen.is_reason);
-                let holds = |(name, member): (&String, &Member)| {
-                    set.is_held_by(name, member) || says_why(member)
-                };
-                let matters = outcome.is_stuck() || set.members.iter().any(holds);
+                    |member: &Member| member.live.as_ref().is_some_and(|live| live.doing.is_reason);
+                let holds = |member: &Member| set.report.is_held_by(member) || says_why(member);
+                let matters = outcome.is_stuck() || set.report.members.values().any(holds);
                 let is_roomy = height.is_none_or(|height| height >= ROOMY);
                 match many {
                     None if matters && is_roomy => lines.extend(line.wrapped(width, WRAPPED)),
@@ -240,18 +237,19 @@ fn clock(time: Duration) -> String {
 }
 
 fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<Line> {
-    let name_width = set.members.keys().map(|name| columns(name)).max().unwrap_or_default();
+    let report = &set.report;
+    let name_width = report.members.keys().map(|name| columns(name)).max().unwrap_or_default();
     let name_width = name_width.min(NAME_WIDTH).min(width / 3);
     // When not all members fit: those of the current step first, then of later ones.
-    let mut shares = vec![0; set.plan.steps.len()];
+    let mut shares = vec![0; report.steps.len()];
     let mut order: Vec<usize> = (0..shares.len()).collect();
-    order.sort_by_key(|step| match state(set, *step) {
+    order.sort_by_key(|step| match state(report, *step) {
         StepState::Open => (0, *step),
         StepState::Closed => (1, *step),
         StepState::Done => (2, *step),
     });
     for step in order {
-        let size = usize::try_from(set.count(step).total).unwrap_or(usize::MAX);
+        let size = usize::try_from(report.steps[step].count.total).unwrap_or(usize::MAX);
         shares[step] = size.min(*room);
         *room = room.saturating_sub(size);
     }
@@ -259,21 +257,22 @@ fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<L
     for (step, share) in shares.iter().enumerate() {
         lines.push(Line::default());
         lines.push(step_line(set, step, width));
-        lines.extend(member_lines(set, Some(step), *share, name_width, width, now));
+        lines.extend(member_lines(report, Some(step), *share, name_width, width, now));
     }
-    let outside = set.members.values().filter(|member| member.step.is_none()).count();
+    let is_outside = |member: &&Member| report.is_rolling() && member.step.is_none();
+    let outside = report.members.values().filter(is_outside).count();
     if outside > 0 {
         lines.push(Line::default());
         lines.push(Line::of(Style::Bold, "Not selected by a step").cut(width));
         let share = outside.min(*room);
         *room = room.saturating_sub(outside);
-        lines.extend(member_lines(set, None, share, name_width, width, now));
+        lines.extend(member_lines(report, None, share, name_width, width, now));
     }
     lines
 }
 
 fn member_lines(
-    set: &Set,
+    report: &Report,
     step: Option<usize>,
     share: usize,
     name_width: usize,
@@ -284,17 +283,17 @@ fn member_lines(
         return Vec::new();
     }
     let mut members: Vec<(&String, &Member)> =
-        set.members.iter().filter(|(_, member)| member.step == step).collect();
+        report.members.iter().filter(|(_, one)| !report.is_rolling() || one.step == step).collect();
     let hidden = members.len().saturating_sub(share);
     if hidden > 0 {
         // Complete members are the least interesting.
-        members.sort_by_key(|(_, member)| set.is_done(member));
+        members.sort_by_key(|(_, member)| report.is_done(member));
         members.truncate(share);
         members.sort_by_key(|(name, _)| *name);
     }
     let mut lines: Vec<Line> = members
         .into_iter()
-        .map(|(name, member)| member_line(set, name, member, name_width, width, now))
+        .map(|(name, member)| member_line(report, name, member, name_width, width, now))
         .collect();
     if hidden > 0 && share > 0 {
         lines.pop();
@@ -310,12 +309,12 @@ enum StepState {
     Done,
 }
 
-fn state(set: &Set, step: usize) -> StepState {
-    let Count { total, done, .. } = set.count(step);
-    let passed = set.status.complete || set.status.open_step > Some(step);
-    match set.plan.rolling {
+fn state(report: &Report, step: usize) -> StepState {
+    let Count { total, done, .. } = report.steps[step].count;
+    let passed = report.is_complete() || report.open_step > Some(step);
+    match report.is_rolling() {
         true if passed => StepState::Done,
-        true if set.is_open(step) => StepState::Open,
+        true if report.is_open(step) => StepState::Open,
         true => StepState::Closed,
         false if total > 0 && done == total => StepState::Done,
         false => StepState::Open,
@@ -323,22 +322,23 @@ fn state(set: &Set, step: usize) -> StepState {
 }
 
 fn step_line(set: &Set, step: usize, width: usize) -> Line {
-    let plan = &set.plan.steps[step];
-    let Count { total, done, in_flight, .. } = set.count(step);
-    let state = state(set, step);
+    let report = &set.report;
+    let plan = &report.steps[step];
+    let Count { total, done, in_flight, .. } = plan.count;
+    let state = state(report, step);
     let (word, style) = match state {
         StepState::Closed => ("closed", Style::Dim),
         StepState::Open => ("open", Style::Cyan),
         StepState::Done => ("done", Style::Green),
     };
-    let title = if set.plan.rolling { format!("Step {}", step + 1) } else { "All".to_owned() };
-    let flight = match plan.limit {
-        Some(limit) => format!("{in_flight} of {limit} in flight"),
-        None => format!("{in_flight} in flight"),
+    let title = if report.is_rolling() { format!("Step {}", step + 1) } else { "All".to_owned() };
+    let flight = match plan.limit() {
+        Limit::AtMost(limit) => format!("{in_flight} of {limit} in flight"),
+        Limit::Unlimited => format!("{in_flight} in flight"),
     };
     let progress = format!("{done}/{total} done");
-    let written = match plan.max_update.as_str() {
-        "" => String::new(),
+    let written = match max_update(&plan.rule.max_update) {
+        none if none.is_empty() => none,
         written => format!("maxUpdate {written}"),
     };
     let fixed = title.len() + progress.len() + flight.len() + word.len() + 8;
@@ -347,7 +347,7 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let written = Some(written).filter(|text| !text.is_empty() && text.len() + 12 <= left);
     let left = left.saturating_sub(written.as_ref().map_or(0, |text| text.len() + 2));
     let mut line = Line::of(Style::Bold, &title)
-        .and(Style::Plain, format!("  {}", ellipsis(&plan.selects, left.min(40), false)));
+        .and(Style::Plain, format!("  {}", ellipsis(&set.selects(step), left.min(40), false)));
     if let Some(written) = written {
         line = line.and(Style::Plain, format!("  {written}"));
     }
@@ -363,60 +363,61 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
 }
 
 fn member_line(
-    set: &Set,
+    report: &Report,
     name: &str,
     member: &Member,
     name_width: usize,
     width: usize,
     now: Timestamp,
 ) -> Line {
-    let seen = member.seen.clone().unwrap_or_default();
-    let refusal = set.refusal(name, member);
-    let failure = set.failure(name, member);
+    let live = member.live.as_ref();
+    let refusal = report.refusal(member);
+    let failure = report.failure(member).map(|failure| why(report, name, &failure));
     let holds = failure.is_some() || refusal.is_some();
-    let is_done = set.is_done(member);
+    let is_done = report.is_done(member);
     let (glyph, style) = match () {
         () if is_done => ("✔", Style::Green),
         () if holds => ("✘", Style::Red),
-        () if member.is_in_flight(set.plan.rolling) => ("●", Style::Yellow),
+        () if report.is_in_flight(member) => ("●", Style::Yellow),
         () => ("○", Style::Dim),
     };
-    let phase = match (set.plan.rolling, member.current_phase()) {
+    let phase = match (report.is_rolling(), member.phase()) {
         _ if refusal.is_some() => "refused",
-        (true, RolloutPhase::Unknown) if member.seen.is_none() => "to come",
-        (true, phase) => phase.as_str(),
+        (true, None) if live.is_none() => "to come",
+        (true, phase) => phase.map_or("Unknown", Phase::name),
         (false, _) if is_done => "done",
-        (false, _) if seen.is_operating() => "syncing",
+        (false, _) if member.is_operating() => "syncing",
         (false, _) => "",
     };
-    let stage = match (seen.stage.as_str(), seen.sync) {
-        ("", SyncStatusCode::Unknown) => "",
-        ("", sync) => sync.as_str(),
-        (stage, _) => stage,
+    let stage = match live.map(|live| (live.doing.stage.as_str(), live.observed.sync)) {
+        None | Some(("", SyncStatusCode::Unknown)) => "",
+        Some(("", sync)) => sync.as_str(),
+        Some((stage, _)) => stage,
     };
-    let health = match seen.health {
-        HealthStatus::Unknown => "",
-        health => health.as_str(),
-    };
+    let known = live.map_or(HealthStatus::Unknown, |live| live.observed.health);
+    let health = if known == HealthStatus::Unknown { "" } else { known.as_str() };
     let text = if is_done { Style::Dim } else { Style::Plain };
     let mut line = Line::of(style, format!("  {glyph} "))
         .and(if is_done { Style::Plain } else { Style::Bold }, cell(name, name_width))
         .and(style, format!("  {}", cell(phase, 11)))
         .and(text, format!("  {}", cell(stage, 11)));
     if width >= WITH_HEALTH {
-        let style = match seen.health {
+        let style = match known {
             HealthStatus::Degraded => Style::Red,
             HealthStatus::Healthy => Style::Green,
             _ => text,
         };
         line = line.and(style, format!("  {}", cell(health, 11)));
     }
+    let stuck = live.filter(|live| live.is_stuck());
     let detail = match refusal.map(str::to_owned).or(failure) {
         Some(reason) => reason,
         None if is_done => String::new(),
         // A failure has no age.
-        None if seen.is_stuck() => seen.detail,
-        None => detail(set, name, member, &seen, now),
+        None => match stuck {
+            Some(Application { doing, .. }) => doing.detail.clone(),
+            None => detail(report, member, now),
+        },
     };
     line.and(if holds { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
 }

@@ -8,12 +8,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fleet::Fleet;
-use super::outcome::{self, Outcome};
 use super::screen::Screen;
 use super::transition::Transition;
 use super::ui::Frame;
 use crate::api::ObjectKey;
 use crate::cli::demo::summary::{self, Facts};
+use crate::decide::rollout::report::{Failure, Outcome};
+use crate::decide::rollout::wait::WaitKind;
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
 fn set(status: Value) -> Value {
@@ -37,6 +38,14 @@ fn set(status: Value) -> Value {
         },
         "status": status,
     })
+}
+
+/// The status with the kinds of its waits.
+fn with_kinds(mut status: Value, kinds: &[WaitKind]) -> Value {
+    for (at, kind) in kinds.iter().enumerate() {
+        status["rollout"]["waitingFor"][at]["kind"] = kind.name().into();
+    }
+    status
 }
 
 /// A status with the current step, counted from 1, and the phase of each Application.
@@ -156,15 +165,15 @@ impl Watch {
     }
 
     fn outcome(&self) -> Outcome {
-        outcome::of(self.shop())
+        self.shop().outcome()
     }
 
     fn shop(&self) -> &super::set::Set {
-        self.fleet.sets.values().find(|set| set.name == "shop").unwrap()
+        self.fleet.sets.values().find(|set| set.name() == "shop").unwrap()
     }
 
     fn screen(&self, width: usize, height: Option<usize>) -> String {
-        let outcomes = outcome::of_fleet(&self.fleet);
+        let outcomes = self.fleet.outcomes();
         let (elapsed, now) = (self.at, "2026-01-01T00:00:05Z".parse().unwrap());
         let frame = Frame { fleet: &self.fleet, elapsed, now, notes: &[], disconnected: None };
         let screen = Screen { frame, outcomes: &outcomes };
@@ -304,19 +313,9 @@ fn measurements_come_from_the_applications() {
         set.measured.iter().map(|m| (secs(m.opened), secs(m.done), m.peak)).collect();
     assert_eq!(measured, [(Some(3), Some(5), 1), (Some(6), None, 1)]);
     assert_eq!((watch.fleet.syncs(), watch.fleet.hooks()), (1, 1));
-    assert!(summary::is_kept(&watch.fleet));
 
     let watch = watch.observe(&migrating("prod-us"));
     assert_eq!(watch.shop().measured[1].peak, 2);
-    assert!(!summary::is_kept(&watch.fleet), "two of one were in flight");
-    assert!(watch.summary().contains("Step 2 exceeded its limit of Applications in flight."));
-
-    let early = Watch::default()
-        .observe(&set_at_rest())
-        .observe(&untouched("dev-eu"))
-        .observe(&migrating("prod-eu"));
-    assert_eq!(early.shop().out_of_order, ["prod-eu"]);
-    assert!(!summary::is_kept(&early.fleet), "prod began before dev was done");
 }
 
 fn set_at_rest() -> Value {
@@ -329,16 +328,20 @@ fn a_rollout_ends_when_no_change_is_possible() {
         halfway().observe(&works("prod-eu")).observe(&last).observe(&set(status)).outcome()
     };
     let failed = set_status(2, ["Healthy", "Healthy", "Progressing"], &[]);
-    let stopped = |behind| Outcome::Stopped {
+    let blocked = |why: &str, behind| Outcome::Blocked {
         step: Some(1),
         application: "prod-us".to_owned(),
-        why: "Deployment prod-us/web is Degraded: it exceeded its progress deadline".to_owned(),
+        failure: Failure { why: why.to_owned(), is_held: false },
         behind,
+    };
+    let stopped = |behind| {
+        blocked("Deployment prod-us/web is Degraded: it exceeded its progress deadline", behind)
     };
     let mut dry_run = works("prod-us");
     dry_run["status"]["operationState"]["operation"] = json!({"sync": {"dryRun": true}});
     let unknown = "Sync failed, waiting for one that succeeds: smoke test";
     let held = set_status(2, ["Healthy", "Healthy", "Progressing"], &[("prod-us", unknown)]);
+    let held = with_kinds(held, &[WaitKind::FailedOperation]);
     let held = halfway().observe(&works("prod-eu")).observe(&dry_run).observe(&set(held));
     let shown = held.screen(100, None);
     assert!(shown.contains(&format!("Stopped in step 2: prod-us: {unknown}")), "{shown}");
@@ -347,12 +350,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
         (
             "only a sync of the whole Application says how it is",
             held.outcome(),
-            Outcome::Stopped {
-                step: Some(1),
-                application: "prod-us".to_owned(),
-                why: unknown.to_owned(),
-                behind: 0,
-            },
+            blocked(unknown, 0),
         ),
         (
             "all are done",
@@ -421,9 +419,8 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
     assert!(table.iter().all(|row| row.contains("env = ") || row.contains("Selects")), "{wide:#?}");
 }
 
-/// It was reported as a step with more in flight than its limit, and exit code 1.
 #[test]
-fn manual_syncs_are_no_breach_of_a_limit() {
+fn manual_syncs_are_not_measured() {
     let by_hand = |name: &str| {
         let mut syncing = migrating(name);
         syncing["status"]["operationState"]["operation"] = json!({"sync": {}});
@@ -431,16 +428,13 @@ fn manual_syncs_are_no_breach_of_a_limit() {
     };
     let watch = || Watch::default().observe(&set_at_rest()).observe(&untouched("dev-eu"));
     let both = watch().observe(&by_hand("prod-eu")).observe(&by_hand("prod-us"));
-    let set = &both.fleet.sets[&ObjectKey::new("argocd", "shop")];
-    assert_eq!((set.measured[1].peak, set.out_of_order.len()), (0, 0));
-    assert!(summary::is_kept(&both.fleet));
-    // One of each: the rollout kept its limit of one.
+    assert_eq!(both.fleet.sets[&ObjectKey::new("argocd", "shop")].measured[1].peak, 0);
+    // One of each.
     let mixed = watch()
         .observe(&works("dev-eu"))
         .observe(&by_hand("prod-eu"))
         .observe(&migrating("prod-us"));
     assert_eq!(mixed.fleet.sets[&ObjectKey::new("argocd", "shop")].measured[1].peak, 1);
-    assert!(summary::is_kept(&mixed.fleet));
 }
 
 #[test]
@@ -450,7 +444,8 @@ fn an_invalid_set_has_a_reason() {
         "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
         "message": "application dev-eu: there is no project shop",
     }]);
-    let want = Outcome::Invalid("application dev-eu: there is no project shop".to_owned());
+    let message = "application dev-eu: there is no project shop".to_owned();
+    let want = Outcome::Invalid { message, is_off: false };
     assert_eq!(Watch::default().observe(&raw).outcome(), want);
     raw["status"]["conditions"][0]["reason"] = "UpdateApplicationError".into();
     assert_eq!(Watch::default().observe(&raw).outcome(), Outcome::Running, "it is retried");
@@ -466,7 +461,7 @@ fn without_a_rolling_sync_all_applications_count() {
     assert_eq!(watch().observe(&works("prod-us")).outcome(), Outcome::Complete);
     assert_eq!(watch().observe(&deploying("prod-us")).outcome(), Outcome::Running);
     let stopped = watch().observe(&broken("prod-us")).outcome();
-    assert!(matches!(stopped, Outcome::Stopped { step: None, .. }), "{stopped:?}");
+    assert!(matches!(stopped, Outcome::Blocked { step: None, .. }), "{stopped:?}");
     let mut by_hand = untouched("prod-us");
     by_hand["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
     let applications = vec!["prod-us".to_owned()];
@@ -492,7 +487,7 @@ fn applications_outside_of_the_steps_are_named_at_the_end() {
     assert_eq!(watch.outcome(), Outcome::Complete);
     let want = "All steps are complete. No step selects lab: it waits for a manual sync.";
     assert!(watch.screen(100, None).contains(want), "{}", watch.screen(100, None));
-    let outcomes = outcome::of_fleet(&watch.fleet);
+    let outcomes = watch.fleet.outcomes();
     let frame = Frame {
         fleet: &watch.fleet,
         elapsed: watch.at,
@@ -513,8 +508,7 @@ fn the_limit_is_that_of_the_start() {
     let mut raw = set(set_status(1, ["Pending", "Waiting", "Waiting"], &[]));
     raw["status"]["applicationStatus"][0]["lastTransitionTime"] = start.into();
     let reason = format!("the operation to start, until {until} at most");
-    raw["status"]["rollout"]["waitingFor"] =
-        json!([{"application": "dev-eu", "reason": reason, "since": start, "until": until}]);
+    raw["status"]["rollout"]["waitingFor"] = json!([{"application": "dev-eu", "kind": "OperationStart", "reason": reason, "since": start, "until": until}]);
     let watch = Watch::default().observe(&raw).observe(&untouched("dev-eu"));
     let screen = watch.screen(200, None);
     assert!(

@@ -35,12 +35,13 @@ impl Line {
         Self::default().and(style, text)
     }
 
-    /// Appends a text. Characters that could move the cursor or reorder the text are
-    /// replaced.
+    /// Appends a text, without credentials: before anything is cut, which could hide that it
+    /// is one. Characters that could move the cursor or reorder the text are replaced.
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let mut combining = 0;
-        let clean = text.as_ref().chars().filter_map(|c| {
+        let text = crate::redact::text(text.as_ref());
+        let clean = text.chars().filter_map(|c| {
             combining = if columns(c) == 0 && !is_hostile(c) { combining + 1 } else { 0 };
             match c {
                 '\n' | '\t' => Some(' '),

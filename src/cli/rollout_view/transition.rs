@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::app_view::AppView;
-use crate::api::application_set::RolloutPhase;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::report::Application;
 
 /// A change to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,32 +24,34 @@ pub(in crate::cli) struct Transition {
 
 /// A change of phase; `None` when there is none to report: entries that start in Waiting
 /// are not reported.
-pub(super) fn moved(before: RolloutPhase, after: RolloutPhase) -> Option<String> {
-    match (before, after) {
-        (before, after) if before == after => None,
-        (RolloutPhase::Unknown, RolloutPhase::Waiting) => None,
-        (RolloutPhase::Unknown, after) => Some(after.to_string()),
-        (before, after) => Some(format!("{before} → {after}")),
+pub(super) fn moved(before: Option<Phase>, after: Phase) -> Option<String> {
+    match before {
+        Some(before) if before == after => None,
+        None if after == Phase::Waiting => None,
+        None => Some(after.name().to_owned()),
+        Some(before) => Some(format!("{} → {}", before.name(), after.name())),
     }
 }
 
 /// What changed in an Application, if it is worth logging.
-pub(super) fn change(before: Option<&AppView>, seen: &AppView) -> Option<String> {
+pub(super) fn change(before: Option<&Application>, seen: &Application) -> Option<String> {
     let before = before?;
-    if seen.operation.is_running() {
-        let same = (&before.stage, &before.detail) == (&seen.stage, &seen.detail);
-        return (!same && !seen.detail.is_empty()).then(|| progress(seen));
+    if seen.operation().is_running() {
+        let same =
+            (&before.doing.stage, &before.doing.detail) == (&seen.doing.stage, &seen.doing.detail);
+        return (!same && !seen.doing.detail.is_empty()).then(|| progress(seen));
     }
     if seen.is_stuck() {
-        let same = before.is_stuck() && before.detail == seen.detail;
+        let same = before.is_stuck() && before.doing.detail == seen.doing.detail;
         let what = if seen.has_failed() { "the sync failed" } else { "cannot be synced" };
-        return (!same).then(|| format!("{what}: {}", seen.detail));
+        return (!same).then(|| format!("{what}: {}", seen.doing.detail));
     }
     (seen.is_done() && !before.is_done()).then(|| "Synced and Healthy".to_owned())
 }
 
 /// Phase of a running operation and what it is waiting for.
-pub(in crate::cli) fn progress(seen: &AppView) -> String {
+pub(in crate::cli) fn progress(seen: &Application) -> String {
+    let seen = &seen.doing;
     let stage = if seen.is_reason { "" } else { seen.stage.as_str() };
     if let Some(hook) = seen.detail.strip_prefix("completion of ") {
         return format!("{stage} {hook}").trim().to_owned();

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::fleet::Fleet;
-use super::outcome::{self, Outcome};
 use super::plain::{Columns, Stamp};
 use super::screen::Screen;
 use super::sentence::{describe, waiting};
@@ -16,6 +15,7 @@ use super::transition::Transition;
 use crate::api::ObjectKey;
 use crate::cli::error::Error;
 use crate::cli::output;
+use crate::decide::rollout::report::Outcome;
 use crate::terminal::printable_lines;
 
 /// Most lines of the last screen, which stays in the scrollback.
@@ -125,12 +125,12 @@ impl Ui {
         let Self::Plain(plain) = self else { return Ok(()) };
         plain.columns = columns;
         let at = plain.stamp.text(frame.elapsed, frame.now);
-        let outcomes = outcome::of_fleet(frame.fleet);
+        let outcomes = frame.fleet.outcomes();
         let screen = Screen { frame, outcomes: &outcomes };
         let states = outcomes.iter().map(|(key, outcome)| screen.state_of(key, outcome));
         let lines: Vec<Line> =
             states.map(|state| Line::of(Style::Plain, format!("{at} {state}"))).collect();
-        plain.reported = problems(&outcomes);
+        plain.reported = problems(frame.fleet, &outcomes);
         plain.print(&lines)
     }
 
@@ -172,7 +172,7 @@ impl Ui {
         self.leave()?;
         let (mut lines, mut colour) = (Vec::new(), false);
         if let Self::Screen(screen) = self {
-            let outcomes = outcome::of_fleet(frame.fleet);
+            let outcomes = frame.fleet.outcomes();
             let frame = Frame { notes: &[], ..frame };
             let screen_of = Screen { frame, outcomes: &outcomes };
             lines = screen_of.lines(terminal::size().0, Some(LAST_SCREEN));
@@ -192,9 +192,10 @@ fn print(lines: &[Line], colour: bool) -> io::Result<()> {
 }
 
 /// The outcomes that need a person.
-fn problems(outcomes: &[(ObjectKey, Outcome)]) -> Vec<String> {
+fn problems(fleet: &Fleet, outcomes: &[(ObjectKey, Outcome)]) -> Vec<String> {
     let stuck = outcomes.iter().filter(|(_, outcome)| outcome.is_stuck());
-    stuck.map(|(key, outcome)| format!("{}: {}", key.name, describe(outcome))).collect()
+    let sets = stuck.filter_map(|(key, outcome)| Some((fleet.sets.get(key)?, outcome)));
+    sets.map(|(set, outcome)| format!("{}: {}", set.name(), describe(set, outcome))).collect()
 }
 
 impl ScreenUi {
@@ -211,7 +212,7 @@ impl ScreenUi {
             return Ok(());
         }
         self.shown = Some(key);
-        let outcomes = outcome::of_fleet(frame.fleet);
+        let outcomes = frame.fleet.outcomes();
         let lines = Screen { frame, outcomes: &outcomes }.lines(size.0, Some(size.1));
         self.terminal.draw(lines, size)
     }
@@ -241,8 +242,8 @@ impl PlainUi {
                 None => "connected again".to_owned(),
             });
         }
-        let outcomes = outcome::of_fleet(frame.fleet);
-        let problems = problems(&outcomes);
+        let outcomes = frame.fleet.outcomes();
+        let problems = problems(frame.fleet, &outcomes);
         if problems != self.reported {
             texts.extend(problems.iter().cloned());
             self.reported = problems;
@@ -252,7 +253,7 @@ impl PlainUi {
             let running = outcomes.iter().filter(|(_, outcome)| *outcome == Outcome::Running);
             for (key, _) in running {
                 let Some(set) = frame.fleet.sets.get(key) else { continue };
-                let step = match set.status.open_step {
+                let step = match set.report.open_step {
                     Some(step) => format!("step {}", step + 1),
                     None => String::new(),
                 };

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::cli::rollout_view::fleet::Fleet;
-use crate::cli::rollout_view::outcome::{self, Outcome};
+use crate::decide::rollout::report::{Application, Outcome};
 
 const AT: &str = "2026-01-02T03:04:05Z";
 
 /// A set whose first step waits for `dev`, which has this status.
-fn fleet_of(reason: &str, dev: Value, spec: &Value) -> Fleet {
+fn fleet_of(wait: Value, dev: Value, spec: &Value) -> Fleet {
     let mut set = set(json!({
-        "rollout": {"step": 1, "steps": 2, "waitingFor": [{"application": "dev", "reason": reason}]},
+        "rollout": {"step": 1, "steps": 2, "waitingFor": [wait]},
         "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
     }));
     set["spec"]["generators"] =
@@ -41,14 +41,24 @@ fn fleet_of(reason: &str, dev: Value, spec: &Value) -> Fleet {
 }
 
 /// The outcome of the set of [`fleet_of`].
-fn outcome_of(reason: &str, dev: Value, spec: &Value) -> Outcome {
-    outcome::of_fleet(&fleet_of(reason, dev, spec)).remove(0).1
+fn outcome_of(wait: Value, dev: Value, spec: &Value) -> Outcome {
+    fleet_of(wait, dev, spec).outcomes().remove(0).1
 }
 
 /// The Application that only a person continues, and why.
 fn stopped(reason: &str, dev: Value, spec: &Value) -> Option<(String, String)> {
-    match outcome_of(reason, dev, spec) {
-        Outcome::Stopped { application, why, .. } => Some((application, why)),
+    stopped_by(wait("Health", reason), dev, spec)
+}
+
+/// What the status of the set says about `dev`.
+fn wait(kind: &str, reason: &str) -> Value {
+    json!({"application": "dev", "kind": kind, "reason": reason})
+}
+
+/// The same by what the status of the set says.
+fn stopped_by(wait: Value, dev: Value, spec: &Value) -> Option<(String, String)> {
+    match outcome_of(wait, dev, spec) {
+        Outcome::Blocked { application, failure, .. } => Some((application, failure.why)),
         _ => None,
     }
 }
@@ -98,10 +108,11 @@ fn a_dry_run_does_not_continue_what_a_failed_sync_has_stopped() {
     let dry_run = out_of_sync(json!({"sync": {"dryRun": true}}), drifted);
     let known = "Sync failed, waiting for one that succeeds: Deployment shop/web is Degraded: no";
     let want = Some(("dev".to_owned(), known.to_owned()));
-    assert_eq!(stopped(known, dry_run.clone(), &Value::Null), want);
+    let failed = wait("FailedOperation", known);
+    assert_eq!(stopped_by(failed.clone(), dry_run.clone(), &Value::Null), want);
     let (name, live) = application("dev", dry_run);
     let status = json!({
-        "rollout": {"step": 1, "steps": 2, "waitingFor": [{"application": "dev", "reason": known}]},
+        "rollout": {"step": 1, "steps": 2, "waitingFor": [failed]},
         "applicationStatus": [entry("dev", "1", "Progressing")],
     });
     assert_eq!(explained(status, &[(name, live)]).waits[0].reason, known, "explain says the same");
@@ -114,8 +125,10 @@ fn a_comparison_that_may_be_outdated_is_waited_for() {
         let resource = json!({"kind": "ConfigMap", "name": "a", "status": "OutOfSync"});
         let mut status = out_of_sync(json!({"sync": {}}), resource);
         status["reconciledAt"] = compared.into();
-        let fleet = fleet_of("r", status, &Value::Null);
-        fleet.sets.values().any(outcome::may_be_outdated)
+        let fleet = fleet_of(wait("Health", "r"), status, &Value::Null);
+        let members = fleet.sets.values().flat_map(|set| set.report.members.values());
+        let mut live = members.filter_map(|member| member.live.as_ref());
+        live.any(Application::may_be_outdated)
     };
     assert!(may_be_outdated(AT));
     assert!(!may_be_outdated("2026-01-02T03:04:06Z"), "it is newer");

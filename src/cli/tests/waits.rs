@@ -1,12 +1,18 @@
 //! What `explain` and `status` say about waits, and what to do.
 
 use super::*;
+use crate::decide::rollout::wait::WaitKind;
+
+/// A status of the set, whose open step waits for `dev` to be healthy.
+fn waits_for_dev(reason: &str) -> Value {
+    waits_as(WaitKind::Health, reason)
+}
 
 /// A status of the set, whose open step waits for `dev`.
-fn waits_for_dev(reason: &str) -> Value {
+fn waits_as(kind: WaitKind, reason: &str) -> Value {
     json!({
         "rollout": {"step": 1, "steps": 2, "progress": "0/2", "message": "m",
-            "waitingFor": [{"application": "dev", "reason": reason, "since": "2026-01-02T03:04:05Z"}]},
+            "waitingFor": [{"application": "dev", "kind": kind.name(), "reason": reason, "since": "2026-01-02T03:04:05Z"}]},
         "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
     })
 }
@@ -179,7 +185,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
     assert_eq!(waits, want, "e is not owned by the set");
     let want = "automated sync is not enabled, so sync it yourself: wavegate sync -n argocd c";
     assert_eq!(explanation.waits[1].advice, want);
-    let summary = RolloutSummary::read(&all_at_once, &applications);
+    let summary = Summary::read(&all_at_once, &applications);
     assert_eq!((summary.state, summary.complete, summary.total), (State::AllAtOnce, 1, 4));
     assert_eq!(summary.message, "1 of 4 applications are Synced and Healthy; there are no steps");
     assert_eq!(summary.applications[3].message, "its sync failed: no");
@@ -205,58 +211,31 @@ fn what_a_failed_sync_said_stays_during_a_dry_run() {
                 "operation": {"sync": {"dryRun": true}}},
         });
         let (name, live) = application("dev", live);
-        let explained = explained(waits_for_dev(known), &[(name.clone(), live.clone())]);
+        let explained =
+            explained(waits_as(WaitKind::FailedOperation, known), &[(name.clone(), live.clone())]);
         assert_eq!(explained.waits[0].reason, known, "{phase}");
-        let summary = RolloutSummary::read(&set(waits_for_dev(known)), &[(name, live)].into());
+        let status = waits_as(WaitKind::FailedOperation, known);
+        let summary = Summary::read(&set(status), &[(name, live)].into());
         assert_eq!(summary.applications[0].message, known, "{phase}");
     }
 }
 
-/// A wait of each kind has advice, and the kind is read from the reason that the status names.
+/// The kind alone is enough for an advice, whatever the reason says.
 #[test]
 fn every_kind_of_wait_has_advice() {
-    use crate::decide::rollout::counts::WaitKind;
-
-    let reasons = [
-        (WaitKind::Creating, "the application is being created"),
-        (WaitKind::FailedWrite, "it cannot be created: 403: forbidden"),
-        (WaitKind::Invalid, "the application is invalid: there is no project nope"),
-        (WaitKind::Comparison, "it has not been compared with revision abc yet"),
-        (WaitKind::HeldByPerson, "HeldByPerson: admin synced it to another revision"),
-        (WaitKind::SyncWindow, "a sync window denies it: no sync at night"),
-        (WaitKind::OtherOperation, "another operation is running: Job a is Running"),
-        (WaitKind::ManualSync, "maxUpdate is 0: it waits for a manual sync"),
-        (WaitKind::MaxUpdate, "2 of 2 are in flight"),
-        (
-            WaitKind::StatusFull,
-            "as many Applications are in flight as the status of the ApplicationSet can hold",
-        ),
-        (WaitKind::Promotion, "it can start now"),
-        (WaitKind::OperationStart, "the operation to start, until 2026-01-02T03:04:05Z at most"),
-        (WaitKind::FailedOperation, "Sync failed, waiting for one that succeeds: no"),
-        (WaitKind::Health, "its health is now Degraded"),
-    ];
     for kind in WaitKind::ALL {
-        let known = reasons.iter().find(|(of, _)| *of == kind);
-        let reason = match (kind, known) {
-            // In the words of its resource.
-            (WaitKind::Operation, _) => "Deployment shop/web is Progressing: Waiting for rollout",
-            (_, Some((_, reason))) => reason,
-            (_, None) => panic!("no reason of {kind:?}: add it, and the advice"),
-        };
-        let read = WaitKind::of_reason(reason);
-        assert!(read == Some(kind) || kind == WaitKind::Operation, "{reason}: {read:?}");
         for phase in ["Waiting", "Pending", "Progressing"] {
             for live in [json!({}), json!({"sync": {"status": "OutOfSync"}})] {
-                let mut status = waits_for_dev(reason);
+                let mut status = waits_as(kind, "why");
                 status["applicationStatus"][0]["status"] = phase.into();
                 let explained = explained(status, &[application("dev", live)]);
                 assert!(!explained.waits[0].actions.is_empty(), "{kind:?} in {phase}");
                 assert!(show(&explained).contains("What to do:"), "{kind:?} in {phase}");
             }
         }
-        let absent = explained(waits_for_dev(reason), &[]);
+        let absent = explained(waits_as(kind, "why"), &[]);
         assert!(!absent.waits[0].actions.is_empty(), "{kind:?} without the Application");
+        assert_eq!(absent.waits[0].kind, kind.name());
     }
 }
 
@@ -319,19 +298,21 @@ fn denials_windows_and_what_is_missing_or_paused_have_their_advice() {
         let advice = advice(live).join("; ");
         assert!(advice.contains(what) && advice.contains(command), "{name}: {advice}");
     }
-    let of = |reason: &str| {
-        let mut status = waits_for_dev(reason);
+    let of = |kind: WaitKind, reason: &str| {
+        let mut status = waits_as(kind, reason);
         status["applicationStatus"][0]["status"] = "Waiting".into();
         explained(status, &[application("dev", json!({}))]).waits[0].advice.clone()
     };
-    let window = of("a sync window denies it: no sync at night");
+    let window = of(WaitKind::SyncWindow, "a sync window denies it: no sync at night");
     assert!(window.contains("spec.syncWindows of AppProject default"), "{window}");
     assert!(window.ends_with("wavegate sync -n argocd dev"), "{window}");
-    let denied =
-        of("the application is invalid: application destination server 'x' and namespace \
-                     'y' do not match any of the allowed destinations in project 'default'");
+    let denied = of(
+        WaitKind::Invalid,
+        "the application is invalid: application destination server 'x' and namespace \
+                     'y' do not match any of the allowed destinations in project 'default'",
+    );
     assert!(denied.contains("permit it in spec.destinations"), "{denied}");
-    let template = of("the application is invalid: there is no project nope");
+    let template = of(WaitKind::Invalid, "the application is invalid: there is no project nope");
     assert!(template.ends_with("kubectl -n argocd edit applicationset shop"), "{template}");
 }
 
@@ -362,13 +343,15 @@ fn a_held_application_ends_a_watch_when_nothing_else_of_its_step_goes_on_as_st_0
         (running, "Progressing", "Progressing"),
     ];
     for (message, other, want) in cases {
-        let mut status = waits_for_dev(message);
+        let mut status = waits_as(WaitKind::HeldByPerson, message);
         let mut first = entry("dev", "1", "Waiting");
         first["message"] = message.into();
         status["applicationStatus"] = json!([first, entry("other", "1", other)]);
         status["health"] = json!({"status": "Progressing"});
-        let applications = [application("dev", json!({})), application("other", json!({}))];
-        let summary = RolloutSummary::read(&set(status), &applications.into());
+        let phase = if message == running { "Running" } else { "Succeeded" };
+        let dev = application("dev", json!({"operationState": {"phase": phase}}));
+        let applications = [dev, application("other", json!({}))];
+        let summary = Summary::read(&set(status), &applications.into());
         assert_eq!(summary.health, want, "{message} {other}");
     }
 }
@@ -381,7 +364,7 @@ fn the_health_of_a_rollout_that_is_stuck_is_degraded() {
         status["applicationStatus"][0]["status"] = phase.into();
         status["health"] = json!({"status": "Progressing"});
         status["rollout"]["stalled"] = stalled;
-        RolloutSummary::read(&set(status), &[application("dev", live)].into()).health
+        Summary::read(&set(status), &[application("dev", live)].into()).health
     };
     let failed = || {
         json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},

@@ -5,8 +5,9 @@
 //! wish to delete every Application. What is meant is written in the spec. So:
 //!
 //! - A generator is *emptied* when it yields no parameter set now, has yielded
-//!   some before, and `spec.generators` is what it was then. A generator inside
-//!   of `matrix` and `merge` counts by itself, all its evaluations together.
+//!   some before, and its element of `spec.generators` is what it was then. A
+//!   generator inside of `matrix` and `merge` counts by itself, all its evaluations
+//!   together.
 //! - While one is emptied, no Application of the set is deleted for not being
 //!   generated. Creates and updates go on. The condition `DeletionsHeld` names
 //!   the generator, the Applications and the command that approves.
@@ -14,7 +15,9 @@
 //!   CD: a removed directory or cluster is an ordinary change.
 //! - Deletions are held as well while another set may be meant to take the
 //!   Applications over and cannot be generated ([`others`](super::others)).
-//! - A change of `spec.generators` is a person's word: nothing is held.
+//! - A change of an element of `spec.generators` is a person's word about that one:
+//!   what it generates no longer is deleted. Another element that is emptied stays
+//!   emptied, wherever it is in the list now.
 //! - An approval is the hash of the names and UIDs, so that it covers no
 //!   others. It is removed when it is used, and when nothing is held.
 //! - What a generator found is stored before its Applications are created, and
@@ -25,7 +28,7 @@
 //!
 //! What generators found is stored in an annotation of the set
 //! ([`FOUND`]), which every definition keeps, with
-//! a digest of `spec.generators`. Only sets that read clusters or repositories
+//! a digest of each element of `spec.generators`. Only sets that read clusters or repositories
 //! have it: what others generate follows from their spec. Without it, every
 //! generator counts as one that has found something: a controller that did not
 //! store it may have created the Applications.
@@ -47,8 +50,8 @@ use crate::decide::rollout::status::cut;
 /// What the generators of a spec found last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// A digest of `spec.generators`.
-    pub of: String,
+    /// A digest of each element of `spec.generators`.
+    pub of: Vec<String>,
     /// The paths of those that found something.
     pub generators: BTreeSet<String>,
 }
@@ -57,24 +60,47 @@ impl Found {
     /// The annotation of a set; `None` when it is absent or unreadable.
     pub fn read(set: &Value) -> Option<Self> {
         let stored: Value = serde_json::from_str(annotation(set, FOUND)?).ok()?;
-        let generators = stored["found"].as_array()?.iter();
-        Some(Self {
-            of: stored["generators"].as_str()?.to_owned(),
-            generators: generators.filter_map(|one| one.as_str().map(str::to_owned)).collect(),
-        })
+        let texts = |field: &str| -> Option<Vec<String>> {
+            let list = stored[field].as_array()?.iter();
+            Some(list.filter_map(|one| one.as_str().map(str::to_owned)).collect())
+        };
+        let generators = texts("found")?.into_iter().collect();
+        Some(Self { of: texts("generators")?, generators })
     }
 
     fn of(generated: &Generated) -> Self {
         let found = generated.reads.found.iter().filter(|(_, found)| **found);
         Self {
-            of: generated.generators.to_string(),
+            of: generated.generators.iter().map(ToString::to_string).collect(),
             generators: found.map(|(place, _)| place.clone()).collect(),
         }
+    }
+
+    /// The same of the elements that are in this list, too, with their paths in it: others were
+    /// changed or removed.
+    fn moved_to(&self, of: &[String]) -> Self {
+        let is_same = |at: usize, new: &String| self.of.get(at) == Some(new);
+        let paths = |path: &String| -> Vec<String> {
+            let Some((at, rest)) = element_of(path) else { return Vec::new() };
+            let places = of.iter().enumerate().filter(|(_, new)| is_same(at, new));
+            places.map(|(place, _)| format!("{ELEMENT}{place}{rest}")).collect()
+        };
+        Self { of: of.to_vec(), generators: self.generators.iter().flat_map(paths).collect() }
     }
 
     fn text(&self) -> String {
         json!({ "generators": self.of, "found": self.generators }).to_string()
     }
+}
+
+/// The start of the path of an element.
+const ELEMENT: &str = "spec.generators[";
+
+/// The index of the element that a path is in, and what follows it.
+fn element_of(path: &str) -> Option<(usize, &str)> {
+    let path = path.strip_prefix(ELEMENT)?;
+    let (at, rest) = path.split_at(path.find(']')?);
+    Some((at.parse().ok()?, rest))
 }
 
 /// Deletions that are held until a person approves them.
@@ -122,10 +148,10 @@ pub fn hold(
     let reads = &generated.reads;
     let is_observed = reads.clusters || !reads.git.is_empty();
     let now = is_observed.then(|| Found::of(generated));
-    let emptied: Vec<String> = match (&set.found, &now) {
-        (_, None) => Vec::new(),
-        (Some(stored), Some(now)) if stored.of != now.of => Vec::new(),
-        (stored, Some(_)) => emptied(stored.as_ref(), &reads.found),
+    let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
+    let emptied = match now {
+        None => Vec::new(),
+        Some(_) => emptied(stored.as_ref(), &reads.found),
     };
     if !doubts.has_left || (emptied.is_empty() && doubts.failed.is_empty()) {
         let is_needed = doubts.has_left && doubts.is_waiting;
@@ -133,7 +159,7 @@ pub fn hold(
         return Outcome { annotations: annotations(set, now.as_ref(), approved), held: None };
     }
     // What was found is kept until its Applications are gone, or their deletion is approved.
-    let kept = match (&set.found, &now) {
+    let kept = match (&stored, &now) {
         (Some(stored), Some(now)) if !emptied.is_empty() => {
             let generators = stored.generators.union(&now.generators).cloned().collect();
             annotations(set, Some(&Found { of: now.of.clone(), generators }), false)
@@ -169,7 +195,7 @@ const NAMED: (usize, usize) = (2, 160);
 
 fn of_emptied(emptied: &[String]) -> String {
     let named = named(emptied.iter().map(String::as_str), "generators");
-    format!("{named} found nothing where it found something, and spec.generators is unchanged")
+    format!("{named} found nothing where it found something, and is unchanged")
 }
 
 fn of_failed(failed: &[&str]) -> String {

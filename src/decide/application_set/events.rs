@@ -10,8 +10,9 @@ use super::stored::Status;
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
+use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::status::step_text;
-use crate::decide::rollout::{RolloutPlan, Waiting};
+use crate::decide::rollout::wait::Wait;
 
 /// One Event about a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,10 +78,10 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
 }
 
 /// A wait that exceeds the timeout (AS-611).
-pub fn stalled(wait: &Waiting, since: Timestamp) -> Event {
+pub fn stalled(wait: &Wait, since: Timestamp) -> Event {
     let (step, application) = (wait.step + 1, &wait.application);
     let text =
-        format!("step {step} waits for application {application} since {since}: {}", wait.reason);
+        format!("step {step} waits for application {application} since {since}: {}", wait.message);
     Event::warning("RolloutStalled", "Rollout", text)
 }
 

@@ -47,8 +47,8 @@ pub struct Generated {
     pub ignore_problems: Vec<ignore::Problem>,
     /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
-    /// A digest of `spec.generators`.
-    pub generators: Box<str>,
+    /// A digest of each element of `spec.generators`.
+    pub generators: Box<[Box<str>]>,
     /// What the generators used.
     pub reads: Reads,
     /// How many Applications each generator generated, by its path in the order of the spec.
@@ -214,6 +214,7 @@ impl Collector {
         let (strategy, strategy_problems) = Strategy::read(set["spec"].get("strategy"));
         let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
         let (ignore, ignore_problems) = Ignore::read(set);
+        let elements = set["spec"]["generators"].as_array().into_iter().flatten();
         let per_generator = per_generator(&self.applications);
         let applications = unique(self.applications);
         let memberships: BTreeMap<String, Membership> = applications
@@ -222,7 +223,7 @@ impl Collector {
             .collect();
         Generated {
             generation: set["metadata"]["generation"].as_i64().unwrap_or_default(),
-            generators: digest(&set["spec"]["generators"]),
+            generators: elements.map(digest).collect(),
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
             misspelt: steps::misspelt(set),
             has_steps: settings.progressive_syncs && !strategy.steps().is_empty(),

@@ -41,6 +41,7 @@ pub mod record;
 pub mod report;
 pub mod rollout_storage;
 pub mod shape;
+pub mod shown;
 pub mod status;
 pub mod stored;
 #[cfg(test)]
@@ -163,7 +164,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
     let mut plan = WritePlan::default();
     let mut bodies: BTreeMap<&str, Body<'_>> = BTreeMap::new();
     let mut going = None;
-    for (wanted, existing) in paired(snapshot) {
+    for (wanted, existing) in with_existing(snapshot) {
         if snapshot.invalid.contains_key(&*wanted.name) {
             continue;
         }
@@ -190,11 +191,14 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
     }
     plan.postponed = add_refreshes(snapshot, &mut bodies);
     plan.guards = snapshot.existing.iter().filter_map(guard).collect();
-    let unwritten = plan.guards.iter().filter(|guard| !bodies.contains_key(&*guard.name));
-    let unwritten: Vec<Patch> = unwritten.cloned().collect();
-    let patches = bodies.into_iter().map(|(name, body)| body.into_patch(name));
-    plan.patches = patches.filter(|patch| patch.json != "{}").chain(unwritten).collect();
-    plan.patches.sort_by(|one, other| one.name.cmp(&other.name));
+    let patch = |existing: &Existing| {
+        let body = bodies.remove(&*existing.name);
+        let is_planned = body.is_some();
+        let patch = body.map(|body| body.into_patch(&existing.name));
+        let protects = || guard(existing).filter(|_| !is_planned);
+        patch.filter(|patch| patch.json != "{}").or_else(protects)
+    };
+    plan.patches = snapshot.existing.iter().filter_map(patch).collect();
     let deletes = deletes(snapshot);
     if deletes.is_empty() {
         plan.held = taken(snapshot);
@@ -211,7 +215,7 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
 }
 
 /// Every generated Application with the existing one of its name.
-fn paired<'a>(
+fn with_existing<'a>(
     snapshot: &Snapshot<'a>,
 ) -> impl Iterator<Item = (&'a Wanted, Option<&'a Existing>)> + use<'a> {
     let mut existing = snapshot.existing.iter().peekable();
@@ -356,13 +360,10 @@ fn merge(body: &mut Value, more: Value) {
     }
 }
 
-/// The start of the reason why an Application of another owner is not written.
-pub const OWNED_BY: &str = "it is owned by";
-
 /// Why an existing Application must not be written.
 fn refusal(existing: &Existing) -> Option<String> {
     match (&existing.owner, &existing.update) {
-        (Owner::Other(owner), _) => Some(format!("{OWNED_BY} {owner}")),
+        (Owner::Other(owner), _) => Some(format!("it is owned by {owner}")),
         (_, Update::Refused(why)) => Some(why.to_string()),
         _ => None,
     }

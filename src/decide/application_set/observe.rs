@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::generated::Generated;
 use super::ignore::Ignore;
 use super::others::Takeover;
 use super::owner::{self, Identity, Owner};
@@ -15,6 +16,7 @@ use super::{normalize, operation, person, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use crate::api::conditions::application as condition;
 use crate::api::sources::InEffect;
+pub use crate::api::sources::revisions;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::app_state::operation::is_full;
 use crate::decide::blocking_resource::{self, Blocking};
@@ -97,6 +99,14 @@ pub struct Rules<'a> {
     pub preserve: &'a Preserve,
     /// Fields that are neither compared nor written.
     pub ignore: &'a Ignore,
+}
+
+impl<'a> Rules<'a> {
+    /// Those of a set with this identity.
+    pub fn of(set: &'a Identity, generated: &'a Generated) -> Self {
+        let Generated { policy, preserve, ignore, .. } = generated;
+        Self { set, policy: *policy, preserve, ignore }
+    }
 }
 
 impl Existing {
@@ -226,20 +236,6 @@ fn is_blocked(state: &Value) -> bool {
     let says_so = state["message"].as_str().is_some_and(|text| text.starts_with(windows::BLOCKED));
     let done = state["syncResult"]["resources"].as_array().is_some_and(|list| !list.is_empty());
     state["phase"] == "Running" && says_so && !done
-}
-
-/// `revisions` if there are any, else `revision` (AS-351).
-pub fn revisions(of: &Value) -> Vec<String> {
-    let listed: Vec<String> = of["revisions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|revision| revision.as_str().map(str::to_owned))
-        .collect();
-    if !listed.is_empty() {
-        return listed;
-    }
-    of["revision"].as_str().filter(|text| !text.is_empty()).map(str::to_owned).into_iter().collect()
 }
 
 /// Whether the comparison in the status was made for the current spec.

@@ -122,7 +122,7 @@ pub struct Takeover {
 
 /// The existing Applications by name, each with whether the set generates it; both lists are
 /// ordered by name.
-fn paired<'a>(
+fn with_wanted<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = (&'a Existing, bool)> {
@@ -151,7 +151,7 @@ pub struct Moves {
 impl Moves {
     /// Those of a set; both lists are ordered by name.
     pub fn of(existing: &[Existing], generated: &[Wanted]) -> Self {
-        let each = paired(existing, generated).map(|(existing, is_wanted)| Self {
+        let each = with_wanted(existing, generated).map(|(existing, is_wanted)| Self {
             leaves: is_left(existing, is_wanted),
             wants: is_wanted && !existing.is_owned(),
         });
@@ -172,20 +172,18 @@ pub fn left<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = &'a Existing> {
-    paired(existing, generated)
+    with_wanted(existing, generated)
         .filter(|(existing, is_wanted)| is_left(existing, *is_wanted))
         .map(|(existing, _)| existing)
 }
 
-/// The Applications that a set leaves to another one, with that one's name. `deletes`:
-/// whether the policy of the set permits deletions.
+/// The Applications that a set leaves to another one, with that one's name.
 pub fn given<'a>(
     existing: &'a [Existing],
-    generated: &'a [Wanted],
+    generated: &'a Generated,
     others: &'a [Other],
-    deletes: bool,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let left = left(existing, generated).filter(move |_| deletes);
+    let left = left(existing, &generated.applications).filter(|_| generated.policy.deletes());
     left.filter_map(|existing| Some((&*existing.name, taker(others, existing)?)))
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::decide::rollout::wait::Unwritten;
+
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -65,6 +67,11 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
+    /// The failure as the rollout reports it.
+    pub fn unwritten(&self) -> Unwritten {
+        Unwritten { why: self.to_string(), is_refused: self.code == Some(0) }
+    }
+
     /// Whether another failure has the same cause. Without a response, its text
     /// may contain a port or a time that differ between tries.
     pub fn is_same(&self, other: &Self) -> bool {

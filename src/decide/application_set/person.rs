@@ -1,6 +1,6 @@
 //! Reads the last sync of an Application that a person requested (ST-065): from
-//! `status.operationState`, or from `status.history` when a dry run or a sync of
-//! some resources has taken its place there.
+//! `status.operationState`, or from `status.history` when a dry run, a sync of some
+//! resources or a request that applied nothing has taken its place there.
 //!
 //! A person's is every operation that is neither automated nor a rollout's: those
 //! of the command lines and of the web page name a user, one that is written with
@@ -76,11 +76,19 @@ fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> PersonSyn
     }
 }
 
+/// The last deployment, if a person requested it. One that names nobody is a person's, too:
+/// those of rollouts and automated syncs say so.
 fn of_history(live: &Value, target: &[String]) -> Option<PersonSync> {
-    let last = live["status"]["history"].as_array()?.last()?;
+    let history = live["status"]["history"].as_array()?;
+    let last = history.last()?;
     let who = &last["initiatedBy"];
-    let by = who["username"].as_str().filter(|by| !by.is_empty() && *by != USERNAME)?;
-    if who["automated"] == true {
+    let by = who["username"].as_str().unwrap_or_default();
+    if who["automated"] == true || by == USERNAME {
+        return None;
+    }
+    // Controllers of older Argo CDs record nobody.
+    let names_users = || history.iter().any(|entry| entry["initiatedBy"].is_object());
+    if by.is_empty() && !names_users() {
         return None;
     }
     let started_at = time(&last["deployStartedAt"])?;

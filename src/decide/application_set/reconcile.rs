@@ -21,6 +21,7 @@ use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
 use super::others::{self, Other, Releases};
+use super::outcome::Cause;
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
@@ -29,7 +30,8 @@ use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
+use crate::decide::rollout::wait::{Excluded, Unwritten, Wait};
+use crate::decide::rollout::{self, Denied, Member, RolloutPlan};
 use crate::decide::wait::{WaitFor, WakeEvent};
 
 /// The delay after an error that only a change can fix (AS-505).
@@ -89,7 +91,7 @@ pub struct Decision {
     pub events: Vec<Event>,
     /// Stalled waits to report: repeated until the Event is known to be
     /// written, and recorded in the status then.
-    pub stalled: Vec<Waiting>,
+    pub stalled: Vec<Wait>,
     /// The decisions of the rollout.
     pub rollout: Option<RolloutPlan>,
     /// The Applications that a deletion waits for.
@@ -271,7 +273,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
 pub(super) fn stalls(
     set: &Set,
     plan: Option<&RolloutPlan>,
-) -> (Vec<(String, Timestamp)>, Vec<Waiting>) {
+) -> (Vec<(String, Timestamp)>, Vec<Wait>) {
     let (mut reported, mut new) = (Vec::new(), Vec::new());
     for wait in plan.into_iter().flat_map(|plan| &plan.stalled) {
         let Some(since) = wait.since else { continue };
@@ -292,8 +294,8 @@ struct Joined<'a> {
     stored: Option<&'a Entry>,
     implied: Option<Entry>,
     denied: Option<Denied>,
-    excluded: Option<String>,
-    unwritten: Option<String>,
+    excluded: Option<Excluded>,
+    unwritten: Option<Unwritten>,
 }
 
 fn decide_rollout(
@@ -310,9 +312,10 @@ fn decide_rollout(
             name: one.name,
             steps: one.wanted.map(|wanted| &wanted.steps),
             invalid: unwritable.get(one.name).map(String::as_str),
-            unwritten: one.unwritten.as_deref(),
+            unwritten: one.unwritten.as_ref(),
             denied: one.denied.as_ref(),
-            excluded: one.excluded.as_deref(),
+            excluded: one.excluded.as_ref(),
+            resource: one.existing.and_then(|existing| existing.blocking_resource.as_deref()),
             observed: one.existing.map(|existing| &existing.observed),
             entry: one.stored.or(one.implied.as_ref()),
             is_listed: one.stored.is_some(),
@@ -380,10 +383,13 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
 }
 
 /// Why a generated Application could not be written, or must not be.
-fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<String> {
-    let failed = || snapshot.failing.why(name).map(ToString::to_string);
+fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<Unwritten> {
     let is_taken = found.is_some_and(|found| others::takeover(snapshot.others, found).is_some());
-    found.filter(|_| !is_taken).and_then(super::refusal).or_else(failed)
+    let refusal = found.filter(|_| !is_taken).and_then(super::refusal);
+    match refusal {
+        Some(why) => Some(Unwritten { why, is_refused: true }),
+        None => snapshot.failing.why(name).map(Cause::unwritten),
+    }
 }
 
 fn decide_writes(

@@ -11,7 +11,8 @@ use super::reconcile::{Decision, Next, Snapshot, stalls};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use crate::api::conditions::application_set::reason;
-use crate::decide::rollout::{RolloutPlan, Waiting};
+use crate::decide::rollout::RolloutPlan;
+use crate::decide::rollout::wait::Wait;
 
 /// The most characters of an API server's response in a condition, which also
 /// names the Applications that wait for it.
@@ -39,7 +40,7 @@ pub struct Carried<'a> {
     /// The outcomes of the writes.
     pub outcomes: &'a [Outcome],
     /// The stalled waits that were reported.
-    pub stalled: &'a [Waiting],
+    pub stalled: &'a [Wait],
     /// How many reconciles in a row before this one were based on an outdated
     /// state.
     pub conflicts: u32,
@@ -128,14 +129,14 @@ pub fn record(
 /// The plan with the failures of the writes that its Applications wait for, as the next
 /// decision will report them.
 fn after_failures<'a>(plan: &'a RolloutPlan, failing: &Failing) -> Cow<'a, RolloutPlan> {
-    let fails = |wait: &Waiting| wait.write.is_some() && failing.why(&wait.application).is_some();
+    let fails = |wait: &Wait| wait.write.is_some() && failing.why(&wait.application).is_some();
     if !plan.waiting.iter().any(fails) {
         return Cow::Borrowed(plan);
     }
     let mut plan = plan.clone();
     for wait in &mut plan.waiting {
         if let Some(cause) = failing.why(&wait.application) {
-            *wait = wait.clone().after_failure(&cause.to_string());
+            *wait = wait.clone().after_failure(&cause.unwritten());
         }
     }
     Cow::Owned(plan)

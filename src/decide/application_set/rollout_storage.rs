@@ -145,13 +145,8 @@ pub fn rollout_among(conditions: &[Value], field: &Value) -> Value {
     Storage::take(&mut kept, field).0
 }
 
-/// The summary in the message of a condition [`ROLLOUT_STATUS`], as JSON.
-pub fn summary_in(message: &str) -> Option<&str> {
-    message.strip_prefix(PREFIX)
-}
-
 fn parse(condition: &Value) -> Option<Value> {
-    let summary = summary_in(condition["message"].as_str()?)?;
+    let summary = condition["message"].as_str()?.strip_prefix(PREFIX)?;
     serde_json::from_str(summary).ok().filter(Value::is_object)
 }
 

@@ -13,10 +13,11 @@ use super::stored::{self, Resource, Set, Status};
 use super::{Held, Settings};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
+use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::listed::Listed;
 use crate::decide::rollout::status::{self as entries, cut};
 use crate::decide::rollout::steps::{Problem, Strategy};
-use crate::decide::rollout::{self, RolloutPlan};
+use crate::decide::rollout::wait::Wait;
 
 /// The most problems in one message.
 const PROBLEMS_LIMIT: usize = 20;
@@ -219,13 +220,13 @@ fn rollout_text(plan: &RolloutPlan, findings: &Findings<'_>) -> String {
     text(&rollout_message(plan), findings)
 }
 
-fn waiting_json(wait: &rollout::Waiting, findings: &Findings<'_>) -> Value {
-    let reason = text(&wait.reason, findings);
-    let mut json = json!({ "application": wait.application, "reason": reason });
-    let existing = findings.existing;
-    let at = existing.binary_search_by(|one| (*one.name).cmp(&wait.application)).ok();
-    let resource = at.and_then(|at| existing[at].blocking_resource.as_deref());
-    if let Some(resource) = resource {
+fn waiting_json(wait: &Wait, findings: &Findings<'_>) -> Value {
+    let mut json = json!({
+        "application": wait.application,
+        "kind": wait.kind.name(),
+        "reason": text(&wait.message, findings),
+    });
+    if let Some(resource) = &wait.resource {
         json["resource"] = cut(resource, RESOURCE_LIMIT).into();
     }
     for (field, time) in [("since", wait.since), ("until", wait.until)] {
@@ -250,7 +251,7 @@ pub fn rollout_message(plan: &RolloutPlan) -> String {
         state.total
     );
     if let Some(wait) = plan.waiting.first() {
-        let reason = shortened(&wait.reason);
+        let reason = shortened(&wait.message);
         message.push_str(&format!("; {} waits: {reason}", wait.application));
         if plan.waiting_count > 1 {
             message.push_str(&format!(" (and {} more)", plan.waiting_count - 1));

@@ -1,26 +1,18 @@
 //! The set and its status, typed, so that changes of a large status are found
 //! without JSON trees.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Identity;
 use super::emptied::Found;
-use super::generated::labels_of;
-use super::observe::observe;
 use super::rollout_storage::Storage;
-use super::{Identity, is_owned, record};
-use crate::api::SyncStatusCode;
 use crate::api::annotations::{
     APPLICATION_SET_REFRESH, APPROVED_DELETIONS, annotation, finalizers,
 };
 use crate::api::conditions::application_set as condition;
-use crate::decide::rollout::listed;
-use crate::decide::rollout::phase::{Compared, Entry};
+use crate::decide::rollout::phase::Entry;
 use crate::decide::rollout::status::{self as entries, cut, json_bytes};
-use crate::decide::rollout::steps::Strategy;
 
 /// The most bytes of the message of a resource's health.
 const HEALTH_MESSAGE: usize = 256;
@@ -206,39 +198,6 @@ impl Status {
             Some((one["application"].as_str()?, one["since"].as_str()?.parse().ok()?))
         })
     }
-}
-
-/// The entries of all Applications of a raw set: those listed in its status,
-/// and those implied by the Applications of its namespace. Used to show the
-/// rollout: the generated spec is not known here, so an Application whose
-/// comparison is outdated or OutOfSync does not count as Healthy.
-pub fn entries(
-    set: &Value,
-    applications: &BTreeMap<String, Arc<Value>>,
-) -> BTreeMap<String, Entry> {
-    let status = Status::read(&set["status"]);
-    let is_compact = status.is_compact();
-    let began = status.started_at().unwrap_or(Timestamp::UNIX_EPOCH);
-    let listed = status.entries.into_iter().flatten();
-    let mut entries: BTreeMap<String, Entry> =
-        listed.map(|entry| (entry.application.clone(), entry)).collect();
-    if !is_compact {
-        return entries;
-    }
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-    for (name, live) in applications.iter().filter(|(_, live)| is_owned(live, set)) {
-        if entries.contains_key(name) {
-            continue;
-        }
-        let labels = labels_of(live);
-        let step = strategy.steps().iter().position(|step| step.selects(&labels));
-        let seen = observe(live, false);
-        let record = record::read(live)
-            .filter(|_| seen.compared == Compared::Current && seen.sync == SyncStatusCode::Synced);
-        let entry = listed::implied(name, step, record.as_ref(), None, &seen, began);
-        entries.insert(name.clone(), entry);
-    }
-    entries
 }
 
 impl Resource {

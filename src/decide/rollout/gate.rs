@@ -5,14 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::counts::{self, WaitKind, text};
-use super::phase::{Compared, Entry, Mark, Observed, Phase, SourceKey};
-use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting, Write};
+use super::phase::{Compared, Observed, Phase, SourceKey};
+use super::wait::{self, KindCount, Turn, Unfinished, Wait, WaitKind};
+use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT};
 use crate::api::SyncStatusCode;
-use crate::decide::health;
-
-/// The start of the reason of an Application that validation rejected.
-pub const INVALID: &str = "the application is invalid";
 
 /// The revision that an Application has not been compared with, and whether to
 /// request a refresh.
@@ -41,31 +37,16 @@ struct StepGate {
     limit: Limit,
 }
 
-/// Why an Application is not complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Obstacle<'a> {
-    /// It does not exist yet.
-    Missing,
-    /// Validation rejected it for this reason.
-    Invalid(&'a str),
-    /// Its entry is not Healthy.
-    Entry,
-    /// It has not been compared with this revision yet.
-    Behind(String),
-    /// It was Healthy and no longer is (only with the setting of AS-331).
-    NoLongerHealthy(health::Status),
-}
-
 /// The Applications that the rollout is waiting for.
 pub(super) struct Waits {
     /// The first ones by name.
-    pub first: Vec<Waiting>,
+    pub first: Vec<Wait>,
     /// How many there are.
     pub count: usize,
     /// Those that have been waited for too long, the first ones by name.
-    pub stalled: Vec<Waiting>,
+    pub stalled: Vec<Wait>,
     /// All, by the kind of the wait.
-    pub kinds: BTreeMap<WaitKind, counts::Wait>,
+    pub kinds: BTreeMap<WaitKind, KindCount>,
 }
 
 impl Gate {
@@ -77,7 +58,7 @@ impl Gate {
         let mut sizes = vec![0_u64; steps.len()];
         for row in rows {
             let Some(membership) = row.member.steps else { continue };
-            let is_complete = obstacle(snapshot, row).is_none();
+            let is_complete = wait::is_complete(row, snapshot.settings.require_live_health);
             for step in &membership.steps {
                 let Some(gate) = gates.get_mut(*step) else { continue };
                 gate.total += 1;
@@ -144,212 +125,30 @@ impl Gate {
         let in_step = |row: &&Row<'_>| {
             row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
         };
-        let moves = in_flight.per_step.get(step).is_some_and(|count| *count > 0);
+        let count = in_flight.per_step.get(step).copied().unwrap_or_default();
+        let moves = count > 0;
+        let turn = Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
         let limit = snapshot.settings.stalled_after();
+        let timeout = snapshot.settings.rules.progressing_timeout;
         for row in rows.iter().filter(in_step) {
-            let Some(obstacle) = obstacle(snapshot, row) else { continue };
-            let wait = || self.wait(snapshot, row, &obstacle, step, in_flight);
+            let live_health = snapshot.settings.require_live_health;
+            let Some(unfinished) = Unfinished::of(row, turn, live_health) else { continue };
             waits.count += 1;
-            let kind = self.kind(row, &obstacle, step, in_flight);
-            counts::add(&mut waits.kinds, kind, row.entry.as_ref().map(|entry| entry.since));
+            let since = row.entry.as_ref().map(|entry| entry.since);
+            wait::add(&mut waits.kinds, unfinished.kind, since);
             if waits.first.len() < WAITING_LIMIT {
-                waits.first.push(wait());
+                waits.first.push(unfinished.wait(step, timeout));
             }
             let Some(entry) = &row.entry else { continue };
             let since = entry.since.max(opened);
             let has_turn = entry.phase != Phase::Waiting || !moves;
             let is_stalled = has_turn && now.duration_since(since) >= limit;
             if is_stalled && waits.stalled.len() < WAITING_LIMIT {
-                waits.stalled.push(Waiting { since: Some(since), ..wait() });
+                let wait = unfinished.wait(step, timeout);
+                waits.stalled.push(Wait { since: Some(since), ..wait });
             }
         }
         waits
-    }
-
-    fn kind(
-        &self,
-        row: &Row<'_>,
-        obstacle: &Obstacle<'_>,
-        step: usize,
-        in_flight: &InFlight,
-    ) -> WaitKind {
-        if row.member.unwritten.is_some() && write_of(row, obstacle).is_some() {
-            return WaitKind::FailedWrite;
-        }
-        let (entry, seen) = match (obstacle, &row.entry, row.member.observed) {
-            (Obstacle::Invalid(_), ..) => return WaitKind::Invalid,
-            (Obstacle::Behind(_), ..) => return WaitKind::Comparison,
-            (Obstacle::NoLongerHealthy(_), ..) => return WaitKind::Health,
-            (Obstacle::Entry, Some(entry), Some(seen)) => (entry, seen),
-            (Obstacle::Missing | Obstacle::Entry, ..) => return WaitKind::Creating,
-        };
-        if entry.phase == Phase::Waiting && row.member.denied.is_some() && !entry.is_held() {
-            return WaitKind::SyncWindow;
-        }
-        let count = in_flight.per_step.get(step).copied().unwrap_or_default();
-        WaitKind::of_entry(entry, seen, self.limit(step), count, in_flight.is_full)
-    }
-
-    fn wait(
-        &self,
-        snapshot: &Snapshot<'_>,
-        row: &Row<'_>,
-        obstacle: &Obstacle<'_>,
-        step: usize,
-        in_flight: &InFlight,
-    ) -> Waiting {
-        let (entry, seen) = (row.entry.as_ref(), row.member.observed);
-        let timeout = snapshot.settings.rules.progressing_timeout;
-        let until = entry
-            .filter(|entry| entry.phase == Phase::Pending)
-            .and_then(|entry| entry.since.checked_add(timeout?).ok());
-        let is_waiting =
-            entry.is_some_and(|entry| entry.phase == Phase::Waiting && !entry.is_held());
-        let denied = row.member.denied.filter(|_| is_waiting);
-        let until = denied.map_or(until, |denied| denied.until);
-        // The next attempt of its operation, which is not started then.
-        let attempt = seen.filter(|seen| seen.has_operation_in_flight() && denied.is_none());
-        let until = until.or(attempt.and_then(|seen| seen.until));
-        let reason = match (obstacle, denied) {
-            (Obstacle::Missing, _) => text::CREATING.to_owned(),
-            (Obstacle::Invalid(reason), _) => format!("{INVALID}: {reason}"),
-            (Obstacle::Behind(revision), _) => with_detail(
-                &format!("{}{revision} yet", text::NOT_COMPARED_WITH),
-                seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
-            ),
-            (Obstacle::NoLongerHealthy(status), _) => {
-                with_detail(&format!("{}{status:?}", text::UNHEALTHY), seen)
-            }
-            (Obstacle::Entry, Some(denied)) => {
-                format!("{}{}", text::DENIED, denied.reason)
-            }
-            (Obstacle::Entry, None) => match (entry, seen) {
-                (Some(entry), Some(seen)) => {
-                    let count = in_flight.per_step.get(step).copied().unwrap_or_default();
-                    let limit = self.limit(step);
-                    reason_of(entry, seen, limit, count, in_flight.is_full, until)
-                }
-                _ => text::UNKNOWN.to_owned(),
-            },
-        };
-        let reason = match row.member.excluded {
-            Some(why) if self.kind(row, obstacle, step, in_flight).is_for_the_controller() => {
-                format!("{reason}; {why}")
-            }
-            _ => reason,
-        };
-        let wait = Waiting {
-            application: row.member.name.to_owned(),
-            step,
-            reason,
-            since: entry.map(|entry| entry.since),
-            until,
-            write: write_of(row, obstacle),
-        };
-        match row.member.unwritten {
-            Some(why) => wait.after_failure(why),
-            None => wait,
-        }
-    }
-}
-
-/// The write that an Application waits for.
-fn write_of(row: &Row<'_>, obstacle: &Obstacle<'_>) -> Option<Write> {
-    let (entry, seen) = match (obstacle, &row.entry, row.member.observed) {
-        (Obstacle::Missing, ..) => return Some(Write::Create),
-        (Obstacle::Entry, Some(entry), Some(seen)) => (entry, seen),
-        _ => return None,
-    };
-    let is_idle = !seen.has_operation_in_flight();
-    match entry.phase {
-        Phase::Waiting if is_idle && seen.spec_differs => Some(Write::Update),
-        Phase::Pending if is_idle => Some(Write::Start),
-        _ => None,
-    }
-}
-
-fn obstacle<'a>(snapshot: &Snapshot<'_>, row: &Row<'a>) -> Option<Obstacle<'a>> {
-    if let Some(reason) = row.member.invalid {
-        return Some(Obstacle::Invalid(reason));
-    }
-    let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else {
-        return Some(Obstacle::Missing);
-    };
-    if entry.phase != Phase::Healthy {
-        return Some(Obstacle::Entry);
-    }
-    if let Some(lag) = &row.behind {
-        return Some(Obstacle::Behind(lag.revision.clone()));
-    }
-    (snapshot.settings.require_live_health && seen.health != health::Status::Healthy)
-        .then_some(Obstacle::NoLongerHealthy(seen.health))
-}
-
-/// The reason why one Application of the open step is waiting.
-fn reason_of(
-    entry: &Entry,
-    seen: &Observed,
-    limit: Limit,
-    in_flight: u64,
-    is_full: bool,
-    until: Option<Timestamp>,
-) -> String {
-    match entry.phase {
-        Phase::Waiting if entry.is_held() => entry.message.clone(),
-        Phase::Waiting if seen.has_operation_in_flight() => with_detail(text::ANOTHER, Some(seen)),
-        Phase::Waiting if limit == Limit::AtMost(0) => {
-            let wait = text::HELD;
-            match &seen.operation {
-                // A failure of an earlier revision is not relevant for the
-                // current one.
-                Some(last) if last.has_failed() && last.revisions == seen.revisions => {
-                    match seen.detail.as_str() {
-                        "" => format!("{wait}; its sync failed: {}", last.message),
-                        detail => format!("{wait}; {detail}"),
-                    }
-                }
-                Some(_) | None if entry.mark == Some(Mark::SyncFailed) => {
-                    format!("{wait}; {}", entry.message)
-                }
-                Some(_) | None => wait.to_owned(),
-            }
-        }
-        Phase::Waiting if seen.spec_differs => text::SPEC_IS_WRITTEN.to_owned(),
-        Phase::Waiting if seen.compared != Compared::Current => {
-            with_detail(text::NOT_COMPARED, Some(seen))
-        }
-        Phase::Waiting if !seen.knows_its_revisions() => {
-            with_detail(text::NO_COMPARISON, Some(seen))
-        }
-        Phase::Waiting if !limit.has_room(in_flight) => match limit {
-            Limit::AtMost(limit) => format!("{in_flight} of {limit}{}", text::IN_FLIGHT),
-            Limit::Unlimited => text::NOW.to_owned(),
-        },
-        Phase::Waiting if is_full => text::FULL.to_owned(),
-        // It names what the sync failed on.
-        Phase::Waiting if entry.mark == Some(Mark::SyncFailed) => entry.message.clone(),
-        Phase::Waiting => with_detail(&entry.message, Some(seen)),
-        Phase::Pending => match until {
-            Some(until) => format!("{}, until {until} at most", text::TO_START),
-            None => text::TO_START.to_owned(),
-        },
-        // A dry run or a sync of some resources has taken its place in the status.
-        Phase::Progressing
-            if entry.needs_a_sync()
-                && seen.operation.as_ref().is_some_and(|last| last.is_partial) =>
-        {
-            entry.message.clone()
-        }
-        // The resource says more than the states of the Application.
-        Phase::Progressing | Phase::Healthy if !seen.detail.is_empty() => seen.detail.clone(),
-        Phase::Progressing | Phase::Healthy => format!("{:?}, {:?}", seen.sync, seen.health),
-    }
-}
-
-fn with_detail(what: &str, seen: Option<&Observed>) -> String {
-    match seen.map(|seen| seen.detail.as_str()) {
-        Some(detail) if !detail.is_empty() => format!("{what}: {detail}"),
-        _ => what.to_owned(),
     }
 }
 

@@ -18,6 +18,10 @@
 //! if the target was deployed before it (`status.history`), or if it started
 //! after the entry.
 //!
+//! A sync that is running holds, and is named with its start. When another sync has taken its
+//! place in the status and has applied nothing, the end of the first one was not observed: it
+//! may have changed something, so that the hold stays.
+//!
 //! All of this is stored: in `status.operationState` and `status.history` of the
 //! Application, and in the message of its entry, which Argo CD's definitions keep.
 
@@ -31,6 +35,12 @@ pub const HELD: &str = "HeldByPerson";
 
 /// The words of a message about a sync that has not ended.
 pub const RUNNING: &str = " is syncing it to ";
+
+/// The words before its start, which identifies it.
+const SINCE: &str = " (since ";
+
+/// The words instead when its end was not observed: another sync has taken its place.
+const UNOBSERVED: &str = " may have synced it to ";
 
 /// The most characters of a user name in a message.
 const NAME: usize = 48;
@@ -101,7 +111,7 @@ impl PersonSync {
             false => text(&self.revisions),
         };
         let did = match self.end {
-            End::Running => format!("{by}{RUNNING}{what}"),
+            End::Running => format!("{by}{RUNNING}{what}{SINCE}{})", self.started_at),
             End::Succeeded => format!("{by} synced it to {what}"),
             End::Failed | End::Nothing => format!("{by} synced it to {what}, which failed"),
         };
@@ -130,8 +140,6 @@ pub(super) fn hold(
 ) -> Option<String> {
     let was_held = stored.is_some_and(Entry::is_held);
     let target = &entry.target_revisions;
-    // What has ended holds it; not what is running and may change nothing.
-    let ended = || stored.filter(|entry| entry.is_held() && !entry.message.contains(RUNNING));
     let Some(sync) = seen.person.as_deref() else {
         // A dry run or a sync of some resources has taken its place in the status.
         let is_partial = seen.operation.as_ref().is_some_and(|last| last.is_partial);
@@ -145,8 +153,12 @@ pub(super) fn hold(
         entry.earlier = Earlier::None;
         return None;
     }
+    let before = stored.filter(|entry| entry.is_held() && !is_new);
+    let before = before.and_then(|entry| without(&entry.message, sync.started_at));
+    // What differs in nothing is no other state than the target's.
+    let is_same = seen.sync == SyncStatusCode::Synced && seen.is_current();
     if sync.end == End::Nothing {
-        return ended().filter(|_| !is_new).map(|entry| entry.message.clone());
+        return before.filter(|_| !is_same);
     }
     let is_newer = match entry.earlier {
         _ if is_new => false,
@@ -164,11 +176,19 @@ pub(super) fn hold(
         return None;
     }
     entry.earlier = Earlier::None;
-    // What differs in nothing is no other state than the target's.
-    let is_same = seen.sync == SyncStatusCode::Synced && seen.is_current();
-    let known = ended().filter(|_| sync.end == End::Running && !is_new);
-    let message = || known.map_or_else(|| sync.message(target), |entry| entry.message.clone());
-    (!is_same).then(message)
+    // What is running may change nothing.
+    let known = before.filter(|_| sync.end == End::Running);
+    (!is_same).then(|| known.unwrap_or_else(|| sync.message(target)))
+}
+
+/// The message of a hold without the sync that started at this time: about what was synced
+/// before. `None` when it is about that sync itself, which has changed nothing yet.
+fn without(message: &str, start: Timestamp) -> Option<String> {
+    let Some((by, what)) = message.split_once(RUNNING) else { return Some(message.to_owned()) };
+    let (what, rest) = what.split_once(SINCE)?;
+    let (since, rest) = rest.split_once(')')?;
+    // It may have changed something until it ended.
+    (since.parse().ok() != Some(start)).then(|| format!("{by}{UNOBSERVED}{what}{rest}"))
 }
 
 impl Entry {

@@ -65,12 +65,14 @@ pub mod listed;
 pub mod observed;
 pub mod phase;
 pub mod preview;
+pub mod report;
 mod start;
 pub mod status;
 pub mod steps;
 #[cfg(test)]
 mod tests;
 mod transition;
+pub mod wait;
 
 use std::collections::BTreeMap;
 
@@ -81,6 +83,7 @@ use self::gate::{Gate, Lag};
 use self::listed::Record;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
+use self::wait::{Excluded, Unwritten, Wait};
 
 pub use self::transition::{Before, Transition};
 
@@ -108,12 +111,14 @@ pub struct Member<'a> {
     pub invalid: Option<&'a str>,
     /// Why it could not be written, if the last write of it failed or it must not
     /// be written.
-    pub unwritten: Option<&'a str>,
+    pub unwritten: Option<&'a Unwritten>,
     /// Why sync windows deny a sync now, if they do.
     pub denied: Option<&'a Denied>,
     /// Why no application controller reconciles it, if that is known: it is waited for all
     /// the same, and the reason is reported.
-    pub excluded: Option<&'a str>,
+    pub excluded: Option<&'a Excluded>,
+    /// The resource that it waits for, as `apps/Deployment shop/web`, if known.
+    pub resource: Option<&'a str>,
     /// What is observed, if it exists and is owned by the set.
     pub observed: Option<&'a Observed>,
     /// Its entry of the last reconcile, listed in the status or implied by the
@@ -214,14 +219,14 @@ pub struct RolloutPlan {
     pub counts: Counts,
     /// The Applications that the open step is waiting for; by name, the first
     /// [`WAITING_LIMIT`].
-    pub waiting: Vec<Waiting>,
+    pub waiting: Vec<Wait>,
     /// How many Applications the open step is waiting for.
     pub waiting_count: usize,
     /// Applications that have been waited for longer than the timeout, and
     /// since when (AS-611); by name, the first [`WAITING_LIMIT`]. An
     /// Application that was not started is not stalled while others of its step
     /// are in flight, and no wait begins before the step opened.
-    pub stalled: Vec<Waiting>,
+    pub stalled: Vec<Wait>,
     /// The first incomplete step, counted from 0; `None` when the rollout is
     /// complete.
     pub open_step: Option<usize>,
@@ -259,57 +264,6 @@ pub struct StepState {
     pub limit: budget::Limit,
     /// Whether its Applications may start.
     pub open: bool,
-}
-
-/// An Application that the rollout is waiting for, with the reason, the start
-/// and the latest end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
-    /// The Application.
-    pub application: String,
-    /// The step, counted from 0.
-    pub step: usize,
-    /// The reason, with the name of the resource if known.
-    pub reason: String,
-    /// When the wait started, if known.
-    pub since: Option<Timestamp>,
-    /// When the wait ends by itself, if it does.
-    pub until: Option<Timestamp>,
-    /// The write of the Application that it waits for, if it does.
-    pub write: Option<Write>,
-}
-
-/// The start of the reason of an Application whose creation fails.
-pub const NOT_CREATED: &str = "it cannot be created";
-/// The same of one whose spec cannot be written.
-const NOT_WRITTEN: &str = "its new spec cannot be written";
-/// The same of one whose operation cannot be written.
-const NOT_STARTED: &str = "its sync cannot be started";
-
-/// A write of an Application that the rollout waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// Its creation.
-    Create,
-    /// The update of its spec.
-    Update,
-    /// The start of its sync.
-    Start,
-}
-
-impl Waiting {
-    /// The same wait after its write has failed; the reason is then that failure.
-    /// No change if it waits for something else.
-    #[must_use]
-    pub fn after_failure(self, why: &str) -> Self {
-        let Some(write) = self.write else { return self };
-        let what = match write {
-            Write::Create => NOT_CREATED,
-            Write::Update => NOT_WRITTEN,
-            Write::Start => NOT_STARTED,
-        };
-        Self { reason: format!("{what}: {why}"), ..self }
-    }
 }
 
 /// A member during one reconcile.

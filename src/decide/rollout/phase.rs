@@ -162,13 +162,6 @@ impl Mark {
         };
         Self::ALL.into_iter().find(|mark| fits(mark) && message.starts_with(mark.prefix()))
     }
-
-    /// Whether a reason is that of an entry which only a sync of the whole Application
-    /// continues.
-    pub fn says_that_a_sync_is_needed(reason: &str) -> bool {
-        let mark = Self::of(Phase::Progressing, reason);
-        matches!(mark, Some(Self::SyncFailed | Self::ResultUnknown))
-    }
 }
 
 impl Entry {

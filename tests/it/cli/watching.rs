@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use wavegate::embedded::{Effect, Fault, RequestRecord};
+use kube_sim::{Effect, Fault, RequestRecord};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;
@@ -338,7 +338,7 @@ async fn refused_applications_and_retries_have_their_reason() {
     watched.application("a", retried).await;
     let waiting = json!([
         {"application": "a", "reason": "m"},
-        {"application": "b", "reason": "the application is invalid: there is no project nope"},
+        {"application": "b", "kind": "Refused", "reason": "the application is invalid: there is no project nope"},
     ]);
     let mut status = rollout(1, ["Progressing", "Waiting", "Waiting"], waiting);
     status["applicationStatus"].as_array_mut().unwrap().truncate(1);

@@ -33,6 +33,10 @@ fn sources() -> Vec<String> {
         .collect()
 }
 
+fn is_compiled(path: &str) -> bool {
+    path.starts_with("src/") || path.starts_with("crates/")
+}
+
 #[test]
 fn copied_files_exist_and_contain_what_is_compiled() {
     let sources = sources();
@@ -42,7 +46,7 @@ fn copied_files_exist_and_contain_what_is_compiled() {
         assert!(!ignored.lines().any(|line| line == source), "{source} is in .dockerignore");
     }
     let include = Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
-    for path in files("rs").into_iter().filter(|path| path.starts_with("src/")) {
+    for path in files("rs").into_iter().filter(|path| is_compiled(path)) {
         let text = std::fs::read_to_string(root().join(&path)).unwrap();
         for found in include.captures_iter(&text) {
             let file = root().join(&path).parent().unwrap().join(&found[1]);
@@ -67,6 +71,8 @@ fn the_layer_of_dependencies_has_all_targets() {
         assert!(sources().iter().any(|copied| copied == source));
         std::fs::copy(root().join(source), folder.path().join(source)).unwrap();
     }
+    assert!(sources().iter().any(|copied| copied == "crates"));
+    std::os::unix::fs::symlink(root().join("crates"), folder.path().join("crates")).unwrap();
     // A cargo that reads the manifest, and builds nothing.
     let bin = folder.path().join("bin");
     std::fs::create_dir(&bin).unwrap();

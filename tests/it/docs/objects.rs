@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use wavegate::api::{API_VERSION, crds};
+use wavegate::decide::rollout::wait::WaitKind;
 
 use super::markdown::{Page, files};
 
@@ -135,4 +136,22 @@ fn unknown_fields_are_found() {
     ];
     found.sort();
     assert_eq!(found, want);
+}
+
+/// The list of kinds is closed and documented: in `docs/operations.md` and in the definition.
+#[test]
+fn the_kinds_of_waits_are_listed() {
+    let page = std::fs::read_to_string(super::markdown::root().join("docs/operations.md")).unwrap();
+    let (_, section) = page.split_once("### Kinds of waits\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let listed: Vec<&str> = rows.map(|(kind, _)| kind).collect();
+    assert_eq!(listed, WaitKind::ALL.map(WaitKind::name));
+    let rollout = &schema("ApplicationSet")["properties"]["status"]["properties"]["rollout"];
+    let wait = &rollout["properties"]["waitingFor"]["items"]["properties"];
+    let described = wait["kind"]["description"].as_str().unwrap();
+    let words: Vec<&str> = described.split(|c: char| !c.is_alphanumeric()).collect();
+    for kind in listed {
+        assert!(words.contains(&kind), "{kind} in {described}");
+    }
 }

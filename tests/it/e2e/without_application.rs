@@ -1,6 +1,6 @@
 //! `wavegate sync -f`: the sync engine without an Application.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -49,19 +49,20 @@ fn path(folder: &TempDir) -> String {
     folder.path().to_str().unwrap().to_owned()
 }
 
-/// Waits until a Job of the run exists; its UID.
-async fn job(world: &World) -> (String, String) {
+/// Waits until the run has this number of Jobs; their names and UIDs.
+async fn jobs(world: &World, count: usize) -> BTreeMap<String, String> {
     let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
     let found = async {
         loop {
             let list = jobs.list(&ListParams::default().labels("wavegate.dev/sync")).await.unwrap();
-            if let Some(job) = list.items.into_iter().next() {
-                return (job.metadata.name.unwrap(), job.metadata.uid.unwrap());
+            if list.items.len() == count {
+                let metadata = list.items.into_iter().map(|job| job.metadata);
+                return metadata.map(|of| (of.name.unwrap(), of.uid.unwrap())).collect();
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), found).await.expect("the hook is created")
+    tokio::time::timeout(Duration::from_secs(120), found).await.expect("the hooks are created")
 }
 
 pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
@@ -134,43 +135,57 @@ pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
     world.finish().await;
 }
 
-/// The second process continues the operation of the first: a migration would otherwise run
-/// twice at the same time.
-pub async fn a_killed_run_is_continued(world: World) {
+/// A run leaves nothing that the next one continues: hooks run again, and all is owned by the run.
+pub async fn a_run_after_a_kill_begins_anew(world: World) {
     let folder = folder(&[
-        ("a.json", config_map("settings", 0)),
-        ("b.json", hook(json!({"generateName": "migrate-"}), "PreSync", "25s", "succeed")),
+        ("a.json", config_map("early", -1)),
+        ("b.json", hook(json!({"name": "check"}), "Sync", "8s", "succeed")),
+        ("c.json", hook(json!({"generateName": "migrate-"}), "Sync", "8s", "succeed")),
+        ("d.json", config_map("late", 1)),
     ]);
     let (dir, target) = (path(&folder), world.target.clone());
     let args = ["sync", "-f", &dir, "-n", &target, "--name", "killed", "--timeout", "4m"];
     let mut command = world.command(&args).await;
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let first = job(&world).await;
-    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
-    let finalizers = jobs.get(&first.0).await.unwrap().metadata.finalizers;
+    let first = jobs(&world, 2).await;
+    let api: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
+    let finalizers = api.get("check").await.unwrap().metadata.finalizers;
     assert_eq!(finalizers, None, "no process would remove them after a kill");
-    // It is in progress, and that is not taken for an interrupted one.
+    // A second run at the same time is refused, and touches nothing of the first.
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 1, "{out}{err}");
     assert!(err.contains("it is in progress by ") && err.contains("wait for its end"), "{err}");
-    assert_eq!(job(&world).await, first, "the hook of the other run is not touched");
+    assert_eq!(jobs(&world, 2).await, first, "the hooks of the other run are not touched");
     child.kill().unwrap();
     child.wait().unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
+    assert!(maps.get_opt("late").await.unwrap().is_none(), "it was killed before");
 
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(err.contains("until its Lease wavegate-sync-killed is renewed or expires"), "{err}");
-    assert!(err.contains("which was interrupted: its hooks do not run again"), "{err}");
-    assert!(out.contains(&first.0), "{out}");
-    assert_eq!(job(&world).await, first, "the same Job");
-    let of_runs = ListParams::default().labels("wavegate.dev/sync");
-    let count = async || jobs.list(&of_runs).await.unwrap().items.len();
-    assert_eq!(count().await, 1);
-    // It has ended, so the next one is another run.
-    let (code, out, err) = world.wavegate(&args).await;
+    assert!(out.contains("1 to apply, 1 unchanged"), "{out}");
+    let second = jobs(&world, 3).await;
+    assert_ne!(second["check"], first["check"], "the hook with a name was deleted and runs again");
+    let generated = |jobs: &BTreeMap<String, String>| -> BTreeSet<String> {
+        jobs.keys().filter(|name| name.starts_with("migrate-")).cloned().collect()
+    };
+    assert!(generated(&second).is_superset(&generated(&first)), "that of the killed run stays");
+    for name in ["early", "late"] {
+        let labels = maps.get(name).await.unwrap().metadata.labels.unwrap_or_default();
+        assert_eq!(labels["wavegate.dev/sync"], format!("{target}.killed"), "{name}");
+    }
+    // It has ended, so that the next one begins at once, and prunes what both have applied.
+    for file in ["a.json", "d.json"] {
+        std::fs::remove_file(folder.path().join(file)).unwrap();
+    }
+    let (code, out, err) = world.wavegate(&[&args[..], &["--prune"]].concat()).await;
     assert_eq!(code, 0, "{out}{err}");
-    assert!(!err.contains("interrupted"), "{err}");
-    assert_eq!(count().await, 2);
+    assert!(!err.contains("Lease"), "{err}");
+    assert_eq!(generated(&jobs(&world, 4).await).len(), 3);
+    for name in ["early", "late"] {
+        assert!(maps.get_opt(name).await.unwrap().is_none(), "{name}: {out}");
+    }
     world.finish().await;
 }
 
@@ -183,7 +198,7 @@ pub async fn an_interrupted_run_is_terminated(world: World) {
     let args = ["sync", "-f", &dir, "-n", &target, "--name", "interrupted"];
     let mut command = world.command(&args).await;
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    job(&world).await;
+    jobs(&world, 1).await;
     let killed =
         std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(killed.unwrap().success());
@@ -355,13 +370,13 @@ pub async fn a_failed_run_runs_its_sync_fail_hook(world: World) {
 /// of the watch of the whole cluster. Requires faults of the embedded server.
 pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
     let server = world.server().unwrap().clone();
-    let everywhere = |request: &wavegate::embedded::RequestRecord| {
+    let everywhere = |request: &kube_sim::RequestRecord| {
         request.client == "wavegate"
             && matches!(request.verb.as_str(), "list" | "watch")
             && request.namespace.is_empty()
     };
-    let forbid = wavegate::embedded::Effect::Status(403);
-    server.inject(wavegate::embedded::Fault::new(forbid, everywhere).times(100_000));
+    let forbid = kube_sim::Effect::Status(403);
+    server.inject(kube_sim::Fault::new(forbid, everywhere).times(100_000));
     let mut elsewhere = config_map("elsewhere", 0);
     elsewhere["metadata"]["namespace"] = world.namespace.clone().into();
     let folder = folder(&[

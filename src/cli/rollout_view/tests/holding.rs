@@ -75,6 +75,7 @@ fn a_refused_application_is_not_to_come() {
     let owned = "it cannot be created: it is owned by ApplicationSet st";
     let waiting = [("prod-eu", invalid), ("prod-us", owned)];
     let status = set_status(2, ["Healthy", "Waiting", "Waiting"], &waiting);
+    let status = with_kinds(status, &[WaitKind::Invalid, WaitKind::Refused]);
     let without_entries = || {
         let mut status = status.clone();
         status["applicationStatus"].as_array_mut().unwrap().truncate(1);
@@ -105,7 +106,7 @@ fn all_of_later_steps_are_behind_a_failure() {
         .observe(&broken("dev-eu"))
         .observe(&broken("prod-eu"))
         .observe(&untouched("prod-us"));
-    let Outcome::Stopped { application, behind, .. } = watch.outcome() else {
+    let Outcome::Blocked { application, behind, .. } = watch.outcome() else {
         panic!("{:?}", watch.outcome())
     };
     assert_eq!((application.as_str(), behind), ("dev-eu", 2));
@@ -187,7 +188,9 @@ fn sets_that_do_not_fit_use_the_rows_that_are_free() {
 fn an_invalid_application_of_a_later_step_stops_nothing() {
     let reason = "the application is invalid: spec.project: AppProject nope does not exist";
     let with = |step: u64, phases: [&str; 3], waiting: &[(&str, &str)]| {
-        let mut status = set_status(step, phases, waiting);
+        let status = set_status(step, phases, waiting);
+        let kinds: Vec<WaitKind> = waiting.iter().map(|_| WaitKind::Invalid).collect();
+        let mut status = with_kinds(status, &kinds);
         status["conditions"].as_array_mut().unwrap().push(json!({
             "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
             "message": "application prod-eu: spec.project: AppProject nope does not exist",
@@ -201,13 +204,13 @@ fn an_invalid_application_of_a_later_step_stops_nothing() {
     assert_eq!(started.outcome(), Outcome::Running, "dev-eu was not seen as Healthy yet");
     let held = started.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[("prod-eu", reason)]));
     let held = held.observe(&works("prod-us"));
-    let Outcome::Stopped { application, why, .. } = held.outcome() else {
+    let Outcome::Blocked { application, failure: Failure { why, .. }, .. } = held.outcome() else {
         panic!("{:?}", held.outcome())
     };
     assert_eq!((application.as_str(), why.as_str()), ("prod-eu", reason));
     // It may be beyond the listed waits.
     let unlisted = held.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[]));
-    assert!(matches!(unlisted.outcome(), Outcome::Invalid(_)), "{:?}", unlisted.outcome());
+    assert!(matches!(unlisted.outcome(), Outcome::Invalid { .. }), "{:?}", unlisted.outcome());
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn a_commit_that_cannot_be_rendered_stops_a_rollout_that_was_complete() {
     let mut status = set_status(2, ["Healthy"; 3], &waiting);
     status["conditions"][0]["status"] = "True".into();
     let watch = halfway().observe(&works("prod-eu")).observe(&unread).observe(&set(status));
-    let Outcome::Stopped { application, why, .. } = watch.outcome() else {
+    let Outcome::Blocked { application, failure: Failure { why, .. }, .. } = watch.outcome() else {
         panic!("{:?}", watch.outcome())
     };
     assert_eq!((application.as_str(), why.as_str()), ("prod-us", "no such file: values.yaml"));
@@ -241,16 +244,21 @@ fn a_commit_that_cannot_be_rendered_stops_a_rollout_that_was_complete() {
 #[test]
 fn an_application_of_another_owner_ends_the_watch() {
     let owned = "it cannot be created: it is owned by ApplicationSet st";
-    let of = |reason| {
+    let of = |kind, reason| {
         let phases = ["Healthy", "Waiting", "Healthy"];
+        let status = set_status(2, phases, &[("prod-eu", reason)]);
         let watch = Watch::default()
-            .observe(&set(set_status(2, phases, &[("prod-eu", reason)])))
+            .observe(&set(with_kinds(status, &[kind])))
             .observe(&works("dev-eu"))
             .observe(&works("prod-us"));
         watch.outcome()
     };
-    let stopped = of(owned);
-    assert!(matches!(&stopped, Outcome::Stopped { why, .. } if why == owned), "{stopped:?}");
+    let stopped = of(WaitKind::Refused, owned);
+    assert!(
+        matches!(&stopped, Outcome::Blocked { failure, .. } if failure.why == owned),
+        "{stopped:?}"
+    );
     // The controller tries again.
-    assert_eq!(of("it cannot be created: 500: no leader"), Outcome::Running);
+    let failed = of(WaitKind::FailedWrite, "it cannot be created: 500: no leader");
+    assert_eq!(failed, Outcome::Running);
 }

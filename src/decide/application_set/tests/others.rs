@@ -25,13 +25,7 @@ fn existing(name: &str) -> Existing {
     let set = set();
     let generated = generated_by(&set, &Settings::default(), &[]);
     let id = Identity::of(&set);
-    let rules = Rules {
-        set: &id,
-        policy: generated.policy,
-        preserve: &generated.preserve,
-        ignore: &generated.ignore,
-    };
-    Existing::read(&live, None, &rules)
+    Existing::read(&live, None, &Rules::of(&id, &generated))
 }
 
 fn deletes() -> Vec<Delete> {

@@ -73,7 +73,7 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
         ]);
         assert_eq!(plan.starts, [], "{name}: production goes before development");
         assert_eq!(plan.open_step, Some(0), "{name}");
-        assert!(plan.waiting[0].reason.contains("revision new"), "{name}: {:?}", plan.waiting);
+        assert!(plan.waiting[0].message.contains("revision new"), "{name}: {:?}", plan.waiting);
         assert_eq!(plan.refreshes, refreshes, "{name}");
     }
 }
@@ -100,7 +100,7 @@ fn a_failed_manual_sync_is_reported_until_there_is_another_revision() {
             entries: &BTreeMap::new(),
             settings: Settings::default(),
         };
-        assert_eq!(step(&snapshot, now()).waiting[0].reason, want);
+        assert_eq!(step(&snapshot, now()).waiting[0].message, want);
     }
 }
 
@@ -510,12 +510,12 @@ fn the_resource_of_a_failed_sync_is_named_after_a_dry_run() {
         at(Progressing, "app", "next"),
         with(&failed, &format!("its sync failed: {cause}")),
     )]);
-    assert_eq!(first.waiting[0].reason, format!("its sync failed: {cause}"));
+    assert_eq!(first.waiting[0].message, format!("its sync failed: {cause}"));
     let dry_run = ObservedOperation { is_partial: true, ..operation(OperationPhase::Succeeded, 5) };
     let entry = Some(first.entries[0].clone());
     let second = plan(&[("app", "1", entry, with(&dry_run, cause))]);
     let want = format!("Sync failed, waiting for one that succeeds: {cause}");
-    assert_eq!(second.waiting[0].reason, want);
+    assert_eq!(second.waiting[0].message, want);
     // Without a resource, it is the message of the operation.
     let entry = at(Progressing, "app", "next");
     let unknown = plan(&[("app", "1", entry, with(&failed, "its sync failed"))]);
@@ -538,6 +538,6 @@ fn the_next_attempt_is_the_end_of_the_wait() {
     ] {
         let plan = plan(&[("app", "1", at(phase, "app", "next"), seen.clone())]);
         let wait = &plan.waiting[0];
-        assert_eq!((wait.reason.as_str(), wait.until), (want, Some(ago(-8))), "{phase:?}");
+        assert_eq!((wait.message.as_str(), wait.until), (want, Some(ago(-8))), "{phase:?}");
     }
 }

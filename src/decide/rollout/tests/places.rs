@@ -89,7 +89,7 @@ fn an_application_denied_by_a_window_does_not_count_as_366() {
     let waiting = [entry("a", Phase::Waiting), entry("b", Phase::Waiting)];
     let first = plan(&two, &[("a", out()), ("b", out())], &waiting);
     assert_eq!(first.starts.iter().map(|start| &start.application).collect::<Vec<_>>(), ["b"]);
-    assert_eq!(first.waiting[0].reason, "a sync window denies it: window x is open");
+    assert_eq!(first.waiting[0].message, "a sync window denies it: window x is open");
     assert_eq!(first.waiting[0].until, Some(ago(-60)));
 
     // Promoted before the window closed, and not written yet.

@@ -508,7 +508,54 @@ fn an_application_that_has_not_noticed_the_commit_holds_its_step() {
             (Some(0), behind.into_iter().map(str::to_owned).collect(), vec![]),
             "{name}"
         );
-        assert!(plan.waiting[0].reason.contains("revision new"), "{name}: {:?}", plan.waiting);
+        assert!(plan.waiting[0].message.contains("revision new"), "{name}: {:?}", plan.waiting);
+    }
+}
+
+/// They were said to be able to start, and did not.
+#[test]
+fn what_keeps_a_waiting_application_from_its_promotion_is_named() {
+    let current = || seen(H::Healthy, SyncStatusCode::OutOfSync);
+    let stale = Observed {
+        operation: Some(ObservedOperation {
+            finished_at: Some(now()),
+            ..operation(OperationPhase::Succeeded, 20)
+        }),
+        reconciled_at: Some(ago(5)),
+        ..current()
+    };
+    let unhealthy = seen(H::Degraded, SyncStatusCode::Synced);
+    let old = Observed { revisions: vec!["old".into()], reconciled_at: Some(ago(30)), ..current() };
+    let cases = [
+        (stale, "Comparison", "it has not been compared since the end of its operation"),
+        (unhealthy, "Health", "Synced, Degraded"),
+        (old, "Comparison", "it has not been compared with revision next yet"),
+    ];
+    for (observed, kind, message) in cases {
+        let strategy = steps_of(&[json!(null), json!(null)]);
+        let waiting = Entry { target_revisions: observed.revisions.clone(), ..entry("a", Waiting) };
+        let snapshot = Snapshot {
+            strategy: &strategy,
+            generated: &[("a".to_owned(), generated("1")), ("b".to_owned(), generated("2"))].into(),
+            current: &[("a".to_owned(), observed), ("b".to_owned(), current())].into(),
+            entries: &[("a".to_owned(), waiting), ("b".to_owned(), entry("b", Waiting))].into(),
+            settings: Settings::default(),
+        };
+        // The status can hold no more Applications that are in flight.
+        let plan = with_members(&snapshot, |members| {
+            let snapshot = super::super::Snapshot {
+                strategy: &strategy,
+                members,
+                settings: Settings::default(),
+                opened: None,
+                capacity: 0,
+            };
+            super::super::step(&snapshot, now())
+        });
+        let said: Vec<(&str, &str)> =
+            plan.waiting.iter().map(|wait| (wait.kind.name(), &*wait.message)).collect();
+        assert_eq!(said, [(kind, message)]);
+        assert_eq!(plan.starts, []);
     }
 }
 
@@ -530,8 +577,11 @@ fn a_step_waits_for_members_that_are_invalid_or_missing_as_182_as_332() {
         settings: Settings::default(),
     };
     let plan = step(&snapshot, now());
-    let reasons: Vec<(&str, &str)> =
-        plan.waiting.iter().map(|wait| (wait.application.as_str(), wait.reason.as_str())).collect();
+    let reasons: Vec<(&str, &str)> = plan
+        .waiting
+        .iter()
+        .map(|wait| (wait.application.as_str(), wait.message.as_str()))
+        .collect();
     assert_eq!(
         reasons,
         [

@@ -321,6 +321,9 @@ impl World {
         }
         let names: Vec<&String> = plan.entries.iter().map(|entry| &entry.application).collect();
         assert_eq!(names, self.apps.keys().collect::<Vec<_>>(), "I5");
+        // Whoever could start has started: what is left waits for something with a name.
+        let idle = plan.waiting.iter().find(|wait| wait.kind == wait::WaitKind::Promotion);
+        assert_eq!(idle, None, "nothing keeps it from starting");
     }
 
     /// No Application is moved on before it was waited for as long as allowed.

@@ -1,0 +1,158 @@
+//! One Application, as far as a report of a rollout shows it.
+
+use jiff::Timestamp;
+
+use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
+use crate::decide::blocking_resource::Blocking;
+use crate::decide::rollout::listed::Record;
+use crate::decide::rollout::observed::Observed;
+use crate::decide::rollout::phase::{Entry, Phase};
+use crate::decide::rollout::steps::Labels;
+
+/// What is known of one Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// What a decision observes of it.
+    pub observed: Observed,
+    /// The rollout record that it carries.
+    pub record: Option<Record>,
+    /// Its labels, from which its step follows where the generated ones are not known.
+    pub labels: Labels,
+    /// `status.sync.status` and `status.health.status` as written; empty when absent.
+    pub sync: String,
+    /// The same for health.
+    pub health: String,
+    /// What it waits for.
+    pub blocking: Blocking,
+    /// Its deletion, if it is being deleted.
+    pub deletion: Option<Deletion>,
+    /// It has an error condition, such as for a source that cannot be read.
+    pub has_error: bool,
+    /// Automated sync is enabled.
+    pub is_automated: bool,
+    /// An operation would only prune.
+    pub only_prunes: bool,
+    /// Who requested the current or last operation.
+    pub initiator: Initiator,
+    /// The operation, in the few words that a line of a screen has room for.
+    pub doing: Doing,
+}
+
+/// Who requested an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Initiator {
+    /// A rollout.
+    Rollout,
+    /// An automated sync.
+    Automation,
+    /// A person, or nobody yet.
+    #[default]
+    Person,
+}
+
+/// The deletion of an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// When it was requested, as in the object.
+    pub since: String,
+    /// What holds it.
+    pub message: String,
+}
+
+/// What an operation does, in few words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doing {
+    /// Phase and wave of the running operation, such as `Sync wave 0`.
+    pub stage: String,
+    /// What it waits for, or why it failed; may be empty.
+    pub detail: String,
+    /// The detail is a whole reason, which is shown as it is.
+    pub is_reason: bool,
+    /// The start of this wait, if known.
+    pub since: Option<Timestamp>,
+    /// Start of the last operation as text, which identifies it.
+    pub started_at: String,
+    /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
+    pub hooks: Vec<String>,
+}
+
+impl Application {
+    /// Phase of the last operation; Unknown when there was none.
+    pub fn operation(&self) -> OperationPhase {
+        self.observed.operation.as_ref().map_or(OperationPhase::Unknown, |last| last.phase)
+    }
+
+    /// A sync is requested or running.
+    pub fn is_operating(&self) -> bool {
+        self.observed.has_operation_in_flight()
+    }
+
+    /// Whether the last operation is a dry run, or one of some resources: it says nothing about
+    /// the sync that a rollout waits for.
+    pub fn is_partial(&self) -> bool {
+        self.observed.operation.as_ref().is_some_and(|last| last.is_partial)
+    }
+
+    /// Synced and Healthy, and the last operation, if any, succeeded.
+    pub fn is_done(&self) -> bool {
+        !self.is_operating()
+            && self.observed.is_synced_and_healthy()
+            && matches!(self.operation(), OperationPhase::Succeeded | OperationPhase::Unknown)
+    }
+
+    /// The operation ended without a Synced and Healthy Application, and no change is in
+    /// progress.
+    pub fn has_failed(&self) -> bool {
+        let degraded = self.operation() == OperationPhase::Succeeded
+            && self.is_judged_since()
+            && self.observed.health == HealthStatus::Degraded;
+        let badly = self.operation().has_failed() || degraded;
+        !self.is_operating() && self.deletion.is_none() && badly
+    }
+
+    /// It has failed, or cannot be compared.
+    pub fn is_stuck(&self) -> bool {
+        let rests = !self.is_operating() && self.deletion.is_none() && !self.is_done();
+        self.has_failed() || self.has_error && rests
+    }
+
+    /// Whether it was compared after the end of its operation. Times have whole seconds, so
+    /// an equal one may be later.
+    pub fn is_judged_since(&self) -> bool {
+        self.judged().is_some_and(|(compared, ended)| compared >= ended)
+    }
+
+    /// Whether it is OutOfSync by a comparison of the second in which its sync ended, so that
+    /// a newer one may be about to say something else.
+    pub fn may_be_outdated(&self) -> bool {
+        let is_at_once = self.judged().is_some_and(|(compared, ended)| compared == ended);
+        is_at_once && self.is_out_of_sync() && !self.has_failed()
+    }
+
+    fn judged(&self) -> Option<(i64, i64)> {
+        let ended = self.observed.operation.as_ref()?.finished_at?;
+        Some((self.observed.reconciled_at?.as_second(), ended.as_second()))
+    }
+
+    pub(super) fn is_out_of_sync(&self) -> bool {
+        self.observed.sync == SyncStatusCode::OutOfSync
+    }
+
+    /// Whether the operation of the promotion of a Pending entry was seen, or a rollout syncs
+    /// it although its entry is still Waiting: the status of a set follows its Applications by
+    /// up to a second.
+    pub(super) fn has_started(&self, entry: &Entry) -> bool {
+        let Some(last) = &self.observed.operation else { return false };
+        let of_rollout = self.initiator == Initiator::Rollout;
+        match entry.phase {
+            Phase::Pending if entry.since == Timestamp::UNIX_EPOCH => false,
+            // Argo CD's own controller does not name the promotion.
+            Phase::Pending if last.promotion.is_none() => {
+                of_rollout && last.started_at >= entry.since
+            }
+            Phase::Pending => entry.owns(last),
+            Phase::Waiting => of_rollout && last.phase.is_running() && !entry.is_held(),
+            Phase::Progressing | Phase::Healthy => false,
+        }
+    }
+}

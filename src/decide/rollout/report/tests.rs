@@ -1,0 +1,384 @@
+//! What is told about rollouts, from raw objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Outcome, Report, State};
+use crate::decide::application_set::shown;
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::wait::WaitKind;
+
+const AT: &str = "2026-01-02T03:04:05Z";
+
+/// A set with a step for dev and one for prod with this `maxUpdate`.
+fn set(max_update: Value, status: Value) -> Value {
+    let step = |env: &str, most: Value| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}], "maxUpdate": most});
+    json!({
+        "metadata": {"name": "shop", "namespace": "argocd", "uid": "u"},
+        "spec": {"strategy": {"type": "RollingSync", "rollingSync": {
+            "steps": [step("dev", Value::Null), step("prod", max_update)]}}},
+        "status": status,
+    })
+}
+
+fn entry(name: &str, step: &str, phase: &str, message: &str) -> Value {
+    json!({"application": name, "step": step, "status": phase, "message": message,
+        "targetRevisions": ["r2"], "lastTransitionTime": AT})
+}
+
+/// dev is complete; of prod, `a` and `b` are in these phases.
+fn entries(a: &str, b: &str) -> Value {
+    json!([entry("dev", "1", "Healthy", "m"), entry("a", "2", a, "m"), entry("b", "2", b, "m")])
+}
+
+fn waits(kind: WaitKind, reason: &str) -> Value {
+    json!({"step": 2, "steps": 2, "progress": "1/3", "message": "step 2 of 2", "waitingFor": [
+        {"application": "a", "kind": kind.name(), "reason": reason, "since": AT}]})
+}
+
+fn live(env: &str, status: Value) -> Value {
+    json!({
+        "metadata": {"labels": {"env": env}, "ownerReferences": [{"kind": "ApplicationSet",
+            "apiVersion": "argoproj.io/v1alpha1", "name": "shop", "uid": "u", "controller": true}]},
+        "spec": {"source": {"repoURL": "r"}, "destination": {"name": "c"}},
+        "status": status,
+    })
+}
+
+fn done() -> Value {
+    json!({"sync": {"status": "Synced", "revision": "r2",
+        "comparedTo": {"source": {"repoURL": "r"}, "destination": {"name": "c"}}},
+        "health": {"status": "Healthy"}})
+}
+
+fn out_of_sync() -> Value {
+    json!({"sync": {"status": "OutOfSync", "revision": "r2"}, "health": {"status": "Healthy"}})
+}
+
+fn after(phase: &str, message: &str) -> Value {
+    json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Missing"}, "operationState": {
+        "phase": phase, "message": message, "operation": {"sync": {}}, "startedAt": AT}})
+}
+
+fn read(set: &Value, applications: &[(&str, Value)]) -> Report {
+    let named = applications.iter().map(|(name, live)| {
+        let mut live = live.clone();
+        live["metadata"]["name"] = (*name).into();
+        ((*name).to_owned(), Arc::new(live))
+    });
+    shown::read(set, &named.collect::<BTreeMap<String, Arc<Value>>>())
+}
+
+/// The report of dev, which is done, and of these.
+fn of(set: &Value, a: Value, b: Value) -> Report {
+    read(set, &[("dev", live("dev", done())), ("a", live("prod", a)), ("b", live("prod", b))])
+}
+
+fn word(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Running => "Running",
+        Outcome::Complete => "Complete",
+        Outcome::Blocked { .. } => "Blocked",
+        Outcome::Manual { .. } => "Manual",
+        Outcome::Invalid { .. } => "Invalid",
+    }
+}
+
+/// Both statuses tell the same: that of our controller, and one without `rollout` (Argo CD's,
+/// or its definition removes the field).
+#[test]
+fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
+    let held = "HeldByPerson: alice synced it to r1; the rollout wants r2";
+    let failed = || after("Failed", "no");
+    let cases = [
+        // maxUpdate, phases, the Applications: limit, in flight, kind of the first wait, outcome.
+        (
+            json!(null),
+            ["Waiting", "Waiting"],
+            [out_of_sync(), out_of_sync()],
+            (Limit::Unlimited, 0, WaitKind::Promotion, "Running"),
+        ),
+        (
+            json!(1),
+            ["Waiting", "Progressing"],
+            [out_of_sync(), after("Running", "")],
+            (Limit::AtMost(1), 1, WaitKind::MaxUpdate, "Running"),
+        ),
+        (
+            json!(1),
+            ["Waiting", "Progressing"],
+            [out_of_sync(), failed()],
+            (Limit::AtMost(1), 1, WaitKind::MaxUpdate, "Blocked"),
+        ),
+        (
+            json!("50%"),
+            ["Pending", "Waiting"],
+            [out_of_sync(), out_of_sync()],
+            (Limit::AtMost(1), 1, WaitKind::OperationStart, "Running"),
+        ),
+        (
+            json!("50%"),
+            ["Progressing", "Waiting"],
+            [failed(), out_of_sync()],
+            (Limit::AtMost(1), 1, WaitKind::FailedOperation, "Blocked"),
+        ),
+        (
+            json!("100%"),
+            ["Progressing", "Waiting"],
+            [failed(), out_of_sync()],
+            (Limit::AtMost(2), 1, WaitKind::FailedOperation, "Running"),
+        ),
+        (
+            json!(0),
+            ["Waiting", "Waiting"],
+            [out_of_sync(), out_of_sync()],
+            (Limit::AtMost(0), 0, WaitKind::ManualSync, "Manual"),
+        ),
+        (
+            json!(0),
+            ["Waiting", "Healthy"],
+            [out_of_sync(), done()],
+            (Limit::AtMost(0), 0, WaitKind::ManualSync, "Manual"),
+        ),
+    ];
+    for (max_update, [a, b], [live_a, live_b], (limit, in_flight, kind, outcome)) in cases {
+        let name = format!("{max_update} {a} {b}");
+        for rollout in [Value::Null, waits(kind, "why")] {
+            let ours = !rollout.is_null();
+            let status = json!({"applicationStatus": entries(a, b), "rollout": rollout});
+            let report = of(&set(max_update.clone(), status), live_a.clone(), live_b.clone());
+            assert_eq!((report.state(), report.open_step), (State::Rolling, Some(1)), "{name}");
+            let [dev, prod] = report.steps.as_slice() else { panic!("{name}") };
+            assert_eq!((dev.count.total, dev.count.done, prod.count.total), (1, 1, 2), "{name}");
+            assert_eq!((prod.limit(), prod.count.promoted), (limit, in_flight), "{name}");
+            let waits = report.waits(false);
+            assert_eq!((waits[0].application.as_str(), waits[0].step), ("a", 1), "{name}");
+            // A failure is told by the Application itself.
+            let follows = ours && waits[0].message != "why" || waits[0].kind == kind;
+            assert!(follows, "{name}: {waits:?}");
+            assert_eq!(word(&report.outcome()), outcome, "{name} {ours}");
+        }
+    }
+    let mut first = entry("a", "2", "Waiting", held);
+    first["message"] = held.into();
+    let status = json!({"applicationStatus": [entry("dev", "1", "Healthy", "m"), first, entry("b", "2", "Healthy", "m")]});
+    let report = of(&set(Value::Null, status), out_of_sync(), done());
+    let Outcome::Blocked { application, failure, step, behind } = report.outcome() else {
+        panic!("{:?}", report.outcome())
+    };
+    assert_eq!((application.as_str(), failure.is_held, step, behind), ("a", true, Some(1), 0));
+    assert_eq!(report.waits(false)[0].kind, WaitKind::HeldByPerson);
+}
+
+#[test]
+fn a_status_names_what_the_applications_do_not_tell() {
+    let status = |kind, reason| json!({"applicationStatus": entries("Waiting", "Healthy"), "rollout": waits(kind, reason)});
+    let excluded = "its comparison is old; the annotation of its cluster excludes it";
+    let invalid = "the application is invalid: no project";
+    for (kind, reason, outcome) in [
+        (WaitKind::Excluded, excluded, "Running"),
+        (WaitKind::SyncWindow, "a sync window denies it: at night", "Running"),
+        (WaitKind::Comparison, "its new spec has not been compared yet", "Running"),
+        (WaitKind::FailedWrite, "its new spec cannot be written: 500", "Running"),
+        (WaitKind::Invalid, invalid, "Running"),
+    ] {
+        let report = of(&set(Value::Null, status(kind, reason)), out_of_sync(), done());
+        let wait = report.waits(false).remove(0);
+        assert_eq!((wait.kind, wait.message.as_str()), (kind, reason));
+        assert_eq!(word(&report.outcome()), outcome, "{kind:?}");
+    }
+    // One that does not exist is refused for good.
+    let raw = set(Value::Null, status(WaitKind::Invalid, invalid));
+    let report = read(&raw, &[("dev", live("dev", done())), ("b", live("prod", done()))]);
+    assert_eq!(word(&report.outcome()), "Blocked");
+    assert_eq!(report.refusal(&report.members["a"]), Some(invalid));
+    let mut error = status(WaitKind::MaxUpdate, "1 of 1 are in flight");
+    error["conditions"] = json!([{"type": "ErrorOccurred", "status": "True", "reason": "RenderTemplateParamsError", "message": "line 3"}]);
+    let report = of(&set(Value::Null, error), out_of_sync(), done());
+    let message = "line 3".to_owned();
+    assert_eq!(report.outcome(), Outcome::Invalid { message, is_off: false });
+    assert!(report.waits(false).is_empty(), "nothing is rolled out");
+}
+
+#[test]
+fn an_attempt_that_is_waited_for_is_no_failure_and_has_its_time() {
+    let mut retried = after(
+        "Running",
+        "one or more objects failed to apply, reason: denied. Retrying attempt #1 at 3:04AM.",
+    );
+    retried["operationState"]["retryCount"] = 1.into();
+    retried["operationState"]["finishedAt"] = "2026-01-02T03:04:10Z".into();
+    retried["operationState"]["operation"] =
+        json!({"retry": {"limit": 3, "backoff": {"duration": "8s"}}});
+    let status = json!({"applicationStatus": entries("Progressing", "Healthy")});
+    let report = of(&set(Value::Null, status), retried, done());
+    assert_eq!(report.outcome(), Outcome::Running);
+    let wait = report.waits(false).remove(0);
+    assert_eq!(wait.kind, WaitKind::Operation);
+    assert_eq!(wait.until, "2026-01-02T03:04:18Z".parse().ok());
+    assert!(wait.message.starts_with("attempt 2 of 4 at 03:04:18Z"), "{}", wait.message);
+}
+
+/// The status of a set follows its Applications.
+#[test]
+fn a_promotion_has_started_when_its_operation_is_seen() {
+    let with = |promotion: &str| {
+        let mut running = after("Running", "");
+        running["operationState"]["operation"] =
+            json!({"info": [{"name": "RollingSync", "value": promotion}]});
+        let status = json!({"applicationStatus": entries("Pending", "Healthy")});
+        of(&set(Value::Null, status), running, done()).members["a"].phase()
+    };
+    assert_eq!(with(AT), Some(Phase::Progressing));
+    assert_eq!(with("2026-01-02T03:04:04Z"), Some(Phase::Pending), "of the promotion before");
+}
+
+/// In reverse order, prod is deleted before dev.
+#[test]
+fn a_deletion_waits_for_what_is_being_deleted() {
+    let mut raw = set(Value::Null, json!({"applicationStatus": entries("Healthy", "Healthy")}));
+    raw["metadata"]["deletionTimestamp"] = AT.into();
+    let mut going = live("prod", done());
+    going["metadata"]["deletionTimestamp"] = AT.into();
+    going["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let report = read(&raw, &[("dev", live("dev", done())), ("a", going)]);
+    assert_eq!((report.state(), report.outcome()), (State::Deleting, Outcome::Running));
+    let waits = report.waits(true);
+    assert_eq!((waits.len(), waits[0].application.as_str()), (1, "a"));
+    assert!(waits[0].message.contains("held by the finalizer"), "{}", waits[0].message);
+    assert_eq!(waits[0].since, AT.parse().ok());
+}
+
+#[test]
+fn sets_without_a_rollout_have_their_own_outcomes() {
+    let mut all_at_once = set(Value::Null, json!({"conditions": []}));
+    all_at_once["spec"] = json!({});
+    let state = |a| of(&all_at_once, a, done());
+    let report = state(done());
+    assert_eq!((report.state(), report.progress()), (State::AllAtOnce, (3, 3)));
+    assert_eq!(report.outcome(), Outcome::Complete);
+    assert_eq!(word(&state(after("Failed", "no")).outcome()), "Blocked");
+    let mut compared = out_of_sync();
+    compared["reconciledAt"] = AT.into();
+    assert_eq!(word(&state(compared).outcome()), "Manual", "automated sync is not enabled");
+    let off = of(&set(Value::Null, json!({"conditions": []})), out_of_sync(), done());
+    assert_eq!(off.state(), State::SwitchedOff);
+    assert!(matches!(off.outcome(), Outcome::Invalid { is_off: true, .. }), "{:?}", off.outcome());
+    let unseen = of(&set(Value::Null, Value::Null), out_of_sync(), done());
+    assert_eq!((unseen.state(), unseen.outcome()), (State::Unseen, Outcome::Running));
+}
+
+/// A large set lists only some entries: the others follow from the records.
+#[test]
+fn entries_that_are_not_listed_are_implied() {
+    let status = json!({
+        "applicationStatus": [entry("b", "2", "Progressing", "m")],
+        "rollout": {"step": 2, "steps": 2, "progress": "1/3", "listed": 1, "startedAt": AT},
+    });
+    let report = of(&set(Value::Null, status), out_of_sync(), after("Running", ""));
+    let phases: Vec<_> =
+        report.members.values().map(|member| (member.step, member.phase())).collect();
+    let want = [
+        (Some(1), Some(Phase::Waiting)),
+        (Some(1), Some(Phase::Progressing)),
+        (Some(0), Some(Phase::Waiting)),
+    ];
+    assert_eq!(phases, want, "of a, b and dev");
+}
+
+/// What a watch keeps is the report of all at once.
+#[test]
+fn a_report_that_is_kept_equals_a_new_one() {
+    let old = set(json!(1), json!({"applicationStatus": entries("Waiting", "Waiting")}));
+    let new = set(
+        json!("50%"),
+        json!({"applicationStatus": entries("Progressing", "Waiting"),
+        "rollout": waits(WaitKind::Operation, "why")}),
+    );
+    let mut kept = of(&old, out_of_sync(), done());
+    kept.observe("c", Some(shown::application(&live("prod", done()))));
+    kept.read(shown::set(&new));
+    kept.observe("a", Some(shown::application(&live("prod", after("Running", "")))));
+    kept.observe("c", None);
+    kept.observe("b", Some(shown::application(&live("prod", out_of_sync()))));
+    let fresh = of(&new, after("Running", ""), out_of_sync());
+    assert_eq!((&kept.steps, kept.outcome()), (&fresh.steps, fresh.outcome()));
+    let names = |report: &Report| report.members.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&kept), names(&fresh));
+    let lines = |report: &Report| format!("{:?}", report.waits(true));
+    assert_eq!(lines(&kept), lines(&fresh));
+}
+
+#[test]
+fn a_reason_is_not_older_than_its_application() {
+    let live = |phase: &str, message: &str, sync: &str| {
+        json!({"status": {"sync": {"status": sync}, "health": {"status": "Healthy"},
+            "operationState": {"phase": phase, "message": message}}})
+    };
+    let cases = [
+        (
+            "Progressing",
+            WaitKind::Operation,
+            "one or more tasks are running",
+            live("Failed", "no", "OutOfSync"),
+            "its sync failed: no",
+        ),
+        (
+            "Progressing",
+            WaitKind::Invalid,
+            "the application is invalid: x",
+            live("Failed", "no", "OutOfSync"),
+            "the application is invalid: x",
+        ),
+        (
+            "Waiting",
+            WaitKind::OtherOperation,
+            "another operation is running: ConfigMap a is OutOfSync",
+            live("Running", "", "Synced"),
+            "another operation is running",
+        ),
+        (
+            "Waiting",
+            WaitKind::OtherOperation,
+            "another operation is running: ConfigMap a is OutOfSync",
+            live("Succeeded", "", "Synced"),
+            "it is Synced and Healthy, its step is being updated",
+        ),
+        (
+            "Waiting",
+            WaitKind::MaxUpdate,
+            "1 of 1 are in flight",
+            live("", "", "Synced"),
+            "1 of 1 are in flight",
+        ),
+        (
+            "Pending",
+            WaitKind::OperationStart,
+            "the operation to start",
+            live("Succeeded", "", "Synced"),
+            "the operation to start",
+        ),
+    ];
+    let mut dry_run = live("Succeeded", "", "Synced");
+    dry_run["status"]["operationState"]["operation"] = json!({"sync": {"dryRun": true}});
+    let failed = "Sync failed, waiting for one that succeeds: smoke test";
+    let reason = |phase: &str, kind: WaitKind, known: &str, live: Option<&Value>| {
+        let mut status = json!({"applicationStatus": entries(phase, "Healthy")});
+        status["rollout"] = waits(kind, known);
+        let of = |found: &Value| {
+            crate::decide::rollout::report::tests::live("prod", found["status"].clone())
+        };
+        let named: Vec<(&str, Value)> = live.iter().map(|found| ("a", of(found))).collect();
+        let report = read(&set(Value::Null, status), &named);
+        report.why(&report.members["a"]).message
+    };
+    let of_failed = reason("Progressing", WaitKind::FailedOperation, failed, Some(&dry_run));
+    assert_eq!(of_failed, failed);
+    for (phase, kind, known, live, want) in cases {
+        assert_eq!(reason(phase, kind, known, Some(&live)), want, "{phase}: {known}");
+    }
+    assert_eq!(reason("Progressing", WaitKind::Health, "known", None), "known");
+}

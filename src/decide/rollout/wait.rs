@@ -1,0 +1,562 @@
+//! What a rollout waits for: the one ladder from the state of an Application of the open
+//! step to the kind of its wait and the message that users see.
+//!
+//! The rungs, from the first that applies:
+//!
+//! | state | kind |
+//! |---|---|
+//! | validation rejected it | `Invalid` |
+//! | it does not exist yet | `Creating` |
+//! | its entry is Waiting, a person has synced it to something else | `HeldByPerson` |
+//! | Waiting, and a sync window denies its sync | `SyncWindow` |
+//! | Waiting, and an operation runs or is requested | `OtherOperation` |
+//! | Waiting, and `maxUpdate` is 0 | `ManualSync` |
+//! | Waiting, and its new spec is not written or not compared, the comparison failed or is older than the end of its operation, or another Application has seen a newer revision | `Comparison` |
+//! | Waiting, in sync and not Healthy | `Health` |
+//! | Waiting, and as many as `maxUpdate` allows are in flight | `MaxUpdate` |
+//! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
+//! | Waiting otherwise | `Promotion` |
+//! | Pending | `OperationStart` |
+//! | Progressing, and its operation runs or is requested | `Operation` |
+//! | Progressing, and its operation failed | `FailedOperation` |
+//! | Progressing otherwise | `Health` |
+//! | Healthy, but another Application has seen a newer revision | `Comparison` |
+//! | Healthy, but its health is now another (only with the setting of AS-331) | `Health` |
+//!
+//! Two kinds replace these: `FailedWrite` or `Refused` when the write that it waits for
+//! failed or must not be done, and `Excluded` when the application controller would have to
+//! act, which an annotation forbids.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::budget::Limit;
+use super::phase::{Compared, Entry, Mark, Observed, Phase};
+use super::{Denied, Row};
+use crate::api::SyncStatusCode;
+use crate::decide::health;
+
+/// Why an Application is waited for: a closed list, for `status.rollout.waitingFor[].kind`
+/// and for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitKind {
+    /// It is being created.
+    Creating,
+    /// It could not be written, which is tried again.
+    FailedWrite,
+    /// It must not be written: another owner has it, or a policy forbids it.
+    Refused,
+    /// Validation rejected it.
+    Invalid,
+    /// Its spec or revision has not been compared yet, or the comparison failed.
+    Comparison,
+    /// A person has synced it to something else (ST-065).
+    HeldByPerson,
+    /// A sync window denies its sync.
+    SyncWindow,
+    /// An annotation of it or of its cluster excludes it from reconciling (SE-380).
+    Excluded,
+    /// An operation of another client runs.
+    OtherOperation,
+    /// `maxUpdate` is 0.
+    ManualSync,
+    /// As many as `maxUpdate` allows are in flight.
+    MaxUpdate,
+    /// The status of the set can hold no more entries in flight.
+    StatusFull,
+    /// It can start now.
+    Promotion,
+    /// Its operation is requested and has not started.
+    OperationStart,
+    /// Its operation runs.
+    Operation,
+    /// Its operation failed.
+    FailedOperation,
+    /// It is not Healthy.
+    Health,
+}
+
+impl WaitKind {
+    /// All kinds, in the order of the declaration.
+    pub const ALL: [Self; 17] = [
+        Self::Creating,
+        Self::FailedWrite,
+        Self::Refused,
+        Self::Invalid,
+        Self::Comparison,
+        Self::HeldByPerson,
+        Self::SyncWindow,
+        Self::Excluded,
+        Self::OtherOperation,
+        Self::ManualSync,
+        Self::MaxUpdate,
+        Self::StatusFull,
+        Self::Promotion,
+        Self::OperationStart,
+        Self::Operation,
+        Self::FailedOperation,
+        Self::Health,
+    ];
+
+    /// The kind as the status and labels of metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Creating => "Creating",
+            Self::FailedWrite => "FailedWrite",
+            Self::Refused => "Refused",
+            Self::Invalid => "Invalid",
+            Self::Comparison => "Comparison",
+            Self::HeldByPerson => "HeldByPerson",
+            Self::SyncWindow => "SyncWindow",
+            Self::Excluded => "Excluded",
+            Self::OtherOperation => "OtherOperation",
+            Self::ManualSync => "ManualSync",
+            Self::MaxUpdate => "MaxUpdate",
+            Self::StatusFull => "StatusFull",
+            Self::Promotion => "Promotion",
+            Self::OperationStart => "OperationStart",
+            Self::Operation => "Operation",
+            Self::FailedOperation => "FailedOperation",
+            Self::Health => "Health",
+        }
+    }
+
+    /// The kind that a status names; `None` for another word, or none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The kind of the wait that an entry tells alone, for a status that lists no waits.
+    pub fn of_entry(entry: &Entry) -> Option<Self> {
+        match entry.phase {
+            Phase::Waiting if entry.is_held() => Some(Self::HeldByPerson),
+            Phase::Waiting | Phase::Progressing if entry.needs_a_sync() => {
+                Some(Self::FailedOperation)
+            }
+            Phase::Pending => Some(Self::OperationStart),
+            Phase::Waiting | Phase::Progressing | Phase::Healthy => None,
+        }
+    }
+
+    /// Whether the application controller ends the wait, by a comparison or a sync.
+    const fn is_for_the_controller(self) -> bool {
+        match self {
+            Self::Comparison
+            | Self::OtherOperation
+            | Self::OperationStart
+            | Self::Operation
+            | Self::FailedOperation
+            | Self::Health => true,
+            Self::Creating
+            | Self::FailedWrite
+            | Self::Refused
+            | Self::Invalid
+            | Self::HeldByPerson
+            | Self::SyncWindow
+            | Self::Excluded
+            | Self::ManualSync
+            | Self::MaxUpdate
+            | Self::StatusFull
+            | Self::Promotion => false,
+        }
+    }
+}
+
+/// An Application that the rollout is waiting for, with the reason, the start
+/// and the latest end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The kind of the reason.
+    pub kind: WaitKind,
+    /// The Application.
+    pub application: String,
+    /// The step, counted from 0.
+    pub step: usize,
+    /// The resource that it waits for, as `apps/Deployment shop/web`, if known.
+    pub resource: Option<String>,
+    /// The reason in words, with the name of the resource if known.
+    pub message: String,
+    /// When the wait started, if known.
+    pub since: Option<Timestamp>,
+    /// When the wait ends by itself, if it does.
+    pub until: Option<Timestamp>,
+    /// The write of the Application that it waits for, if it does.
+    pub write: Option<Write>,
+}
+
+/// A write of an Application that the rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Its creation.
+    Create,
+    /// The update of its spec.
+    Update,
+    /// The start of its sync.
+    Start,
+}
+
+/// Why an Application could not be written, or must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// The reason.
+    pub why: String,
+    /// Whether it must not be written, so that nothing was tried.
+    pub is_refused: bool,
+}
+
+/// The annotation that excludes an Application from reconciling, and what carries it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    /// The reason in words.
+    pub why: String,
+    /// The cluster Secret that carries it, as a resource; `None` for the Application itself.
+    pub secret: Option<String>,
+}
+
+impl Wait {
+    /// The same wait after its write has failed; the reason is then that failure.
+    /// No change if it waits for something else.
+    #[must_use]
+    pub fn after_failure(self, failure: &Unwritten) -> Self {
+        let Some(write) = self.write else { return self };
+        let what = match write {
+            Write::Create => "it cannot be created",
+            Write::Update => "its new spec cannot be written",
+            Write::Start => "its sync cannot be started",
+        };
+        let message = format!("{what}: {}", failure.why);
+        Self { kind: kind_of(failure), message, ..self }
+    }
+}
+
+const fn kind_of(failure: &Unwritten) -> WaitKind {
+    if failure.is_refused { WaitKind::Refused } else { WaitKind::FailedWrite }
+}
+
+/// How many of a step may be in flight, and are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub limit: Limit,
+    pub in_flight: u64,
+    /// An Application was not promoted because the status is full.
+    pub is_full: bool,
+}
+
+/// A rung of the ladder, with what its message names.
+#[derive(Clone, Copy, Debug)]
+enum Rung<'a> {
+    Invalid(&'a str),
+    Creating,
+    HeldByPerson(&'a Entry),
+    SyncWindow(&'a Denied),
+    OtherOperation(&'a Observed),
+    ManualSync(&'a Entry, &'a Observed),
+    SpecIsWritten,
+    NotCompared(&'a Observed),
+    NoComparison(&'a Observed),
+    ComparedBefore(&'a Observed),
+    MaxUpdate { in_flight: u64, limit: u64 },
+    StatusFull,
+    Promotion(&'a Entry, &'a Observed),
+    OperationStart,
+    Operation(&'a Entry, &'a Observed),
+    FailedOperation(&'a Entry, &'a Observed),
+    NotHealthy(&'a Entry, &'a Observed),
+    Behind(&'a str, &'a Observed),
+    NoLongerHealthy(&'a Observed),
+}
+
+impl<'a> Rung<'a> {
+    /// The first rung that applies; `None` when the Application is complete.
+    fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
+        if let Some(reason) = row.member.invalid {
+            return Some(Self::Invalid(reason));
+        }
+        let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else {
+            return Some(Self::Creating);
+        };
+        Some(match entry.phase {
+            Phase::Waiting => Self::of_waiting(row, entry, seen, turn),
+            Phase::Pending => Self::OperationStart,
+            Phase::Progressing => Self::of_progressing(entry, seen),
+            Phase::Healthy => match &row.behind {
+                Some(lag) => Self::Behind(&lag.revision, seen),
+                None if require_live_health && seen.health != health::Status::Healthy => {
+                    Self::NoLongerHealthy(seen)
+                }
+                None => return None,
+            },
+        })
+    }
+
+    /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
+    fn of_waiting(row: &'a Row<'a>, entry: &'a Entry, seen: &'a Observed, turn: Turn) -> Self {
+        if entry.is_held() {
+            return Self::HeldByPerson(entry);
+        }
+        if let Some(denied) = row.member.denied {
+            return Self::SyncWindow(denied);
+        }
+        match turn.limit {
+            _ if seen.has_operation_in_flight() => Self::OtherOperation(seen),
+            Limit::AtMost(0) => Self::ManualSync(entry, seen),
+            _ if seen.spec_differs => Self::SpecIsWritten,
+            _ if seen.compared != Compared::Current => Self::NotCompared(seen),
+            _ if !seen.knows_its_revisions() => Self::NoComparison(seen),
+            _ if !seen.is_current() => Self::ComparedBefore(seen),
+            _ if !seen.may_be_started() => Self::NotHealthy(entry, seen),
+            _ if let Some(lag) = &row.behind => Self::Behind(&lag.revision, seen),
+            Limit::AtMost(limit) if !turn.limit.has_room(turn.in_flight) => {
+                Self::MaxUpdate { in_flight: turn.in_flight, limit }
+            }
+            Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Self::StatusFull,
+            Limit::AtMost(_) | Limit::Unlimited => Self::Promotion(entry, seen),
+        }
+    }
+
+    fn of_progressing(entry: &'a Entry, seen: &'a Observed) -> Self {
+        let last_failed = || seen.operation.as_ref().is_some_and(|last| last.has_failed());
+        if seen.has_operation_in_flight() {
+            Self::Operation(entry, seen)
+        } else if entry.needs_a_sync() || last_failed() {
+            Self::FailedOperation(entry, seen)
+        } else {
+            Self::NotHealthy(entry, seen)
+        }
+    }
+
+    const fn kind(&self) -> WaitKind {
+        match self {
+            Self::Invalid(_) => WaitKind::Invalid,
+            Self::Creating => WaitKind::Creating,
+            Self::HeldByPerson(_) => WaitKind::HeldByPerson,
+            Self::SyncWindow(_) => WaitKind::SyncWindow,
+            Self::OtherOperation(_) => WaitKind::OtherOperation,
+            Self::ManualSync(..) => WaitKind::ManualSync,
+            Self::SpecIsWritten
+            | Self::NotCompared(_)
+            | Self::NoComparison(_)
+            | Self::ComparedBefore(_)
+            | Self::Behind(..) => WaitKind::Comparison,
+            Self::MaxUpdate { .. } => WaitKind::MaxUpdate,
+            Self::StatusFull => WaitKind::StatusFull,
+            Self::Promotion(..) => WaitKind::Promotion,
+            Self::OperationStart => WaitKind::OperationStart,
+            Self::Operation(..) => WaitKind::Operation,
+            Self::FailedOperation(..) => WaitKind::FailedOperation,
+            Self::NotHealthy(..) | Self::NoLongerHealthy(_) => WaitKind::Health,
+        }
+    }
+
+    /// The write that the Application waits for.
+    fn write(&self, row: &Row<'_>) -> Option<Write> {
+        match self {
+            Self::Creating => Some(Write::Create),
+            Self::OperationStart => {
+                let is_idle =
+                    row.member.observed.is_some_and(|seen| !seen.has_operation_in_flight());
+                is_idle.then_some(Write::Start)
+            }
+            Self::HeldByPerson(_)
+            | Self::SyncWindow(_)
+            | Self::ManualSync(..)
+            | Self::SpecIsWritten => {
+                let seen = row.member.observed?;
+                (!seen.has_operation_in_flight() && seen.spec_differs).then_some(Write::Update)
+            }
+            Self::Invalid(_)
+            | Self::OtherOperation(_)
+            | Self::NotCompared(_)
+            | Self::NoComparison(_)
+            | Self::ComparedBefore(_)
+            | Self::MaxUpdate { .. }
+            | Self::StatusFull
+            | Self::Promotion(..)
+            | Self::Operation(..)
+            | Self::FailedOperation(..)
+            | Self::NotHealthy(..)
+            | Self::Behind(..)
+            | Self::NoLongerHealthy(_) => None,
+        }
+    }
+
+    fn message(&self, until: Option<Timestamp>) -> String {
+        match self {
+            Self::Invalid(reason) => format!("the application is invalid: {reason}"),
+            Self::Creating => "the application is being created".to_owned(),
+            Self::HeldByPerson(entry) => entry.message.clone(),
+            Self::SyncWindow(denied) => format!("a sync window denies it: {}", denied.reason),
+            Self::OtherOperation(seen) => with_detail(&ANOTHER_OPERATION, seen),
+            Self::ManualSync(entry, seen) => {
+                let wait = "maxUpdate is 0: it waits for a manual sync";
+                match failure_of(entry, seen) {
+                    Some(failure) => format!("{wait}; {failure}"),
+                    None => wait.to_owned(),
+                }
+            }
+            Self::SpecIsWritten => "its new spec is being written".to_owned(),
+            Self::NotCompared(seen) => with_detail(&"its new spec has not been compared yet", seen),
+            Self::NoComparison(seen) => with_detail(&"its comparison failed", seen),
+            Self::ComparedBefore(seen) => {
+                with_detail(&"it has not been compared since the end of its operation", seen)
+            }
+            Self::MaxUpdate { in_flight, limit } => format!("{in_flight} of {limit} are in flight"),
+            Self::StatusFull => {
+                "as many Applications are in flight as the status of the ApplicationSet can hold"
+                    .to_owned()
+            }
+            // It names what the sync failed on.
+            Self::Promotion(entry, _) if entry.mark == Some(Mark::SyncFailed) => {
+                entry.message.clone()
+            }
+            Self::Promotion(entry, seen) => with_detail(&entry.message, seen),
+            Self::OperationStart => match until {
+                Some(until) => format!("{OPERATION_START}, until {until} at most"),
+                None => OPERATION_START.to_owned(),
+            },
+            Self::Operation(entry, seen)
+            | Self::FailedOperation(entry, seen)
+            | Self::NotHealthy(entry, seen) => message_of_sync(entry, seen),
+            // A failed comparison says why.
+            Self::Behind(revision, seen) => {
+                let what = format_args!("it has not been compared with revision {revision} yet");
+                match seen.sync {
+                    SyncStatusCode::Unknown => with_detail(&what, seen),
+                    _ => what.to_string(),
+                }
+            }
+            Self::NoLongerHealthy(seen) => {
+                with_detail(&format_args!("its health is now {:?}", seen.health), seen)
+            }
+        }
+    }
+}
+
+/// The message about an operation that is requested, without its limit.
+pub const OPERATION_START: &str = "the operation to start";
+
+/// The message about an operation of another client.
+pub const ANOTHER_OPERATION: &str = "another operation is running";
+
+/// The failure of a sync of the current revision, which a person has to repeat.
+fn failure_of(entry: &Entry, seen: &Observed) -> Option<String> {
+    match &seen.operation {
+        Some(last) if last.has_failed() && last.revisions == seen.revisions => {
+            Some(match seen.detail.as_str() {
+                "" => format!("its sync failed: {}", last.message),
+                detail => detail.to_owned(),
+            })
+        }
+        Some(_) | None if entry.mark == Some(Mark::SyncFailed) => Some(entry.message.clone()),
+        Some(_) | None => None,
+    }
+}
+
+fn message_of_sync(entry: &Entry, seen: &Observed) -> String {
+    // A dry run or a sync of some resources has taken its place in the status.
+    let is_replaced =
+        entry.needs_a_sync() && seen.operation.as_ref().is_some_and(|last| last.is_partial);
+    if is_replaced {
+        entry.message.clone()
+    } else if !seen.detail.is_empty() {
+        // The resource says more than the states of the Application.
+        seen.detail.clone()
+    } else {
+        format!("{:?}, {:?}", seen.sync, seen.health)
+    }
+}
+
+fn with_detail(what: &dyn fmt::Display, seen: &Observed) -> String {
+    match seen.detail.as_str() {
+        "" => what.to_string(),
+        detail => format!("{what}: {detail}"),
+    }
+}
+
+/// Whether an Application is complete: nothing of its step waits for it.
+pub(super) fn is_complete(row: &Row<'_>, require_live_health: bool) -> bool {
+    let turn = Turn { limit: Limit::Unlimited, in_flight: 0, is_full: false };
+    Rung::of(row, turn, require_live_health).is_none()
+}
+
+/// An Application that is not complete, as far as it costs nothing to say.
+pub(super) struct Unfinished<'a> {
+    row: &'a Row<'a>,
+    rung: Rung<'a>,
+    write: Option<Write>,
+    /// The kind of its wait.
+    pub kind: WaitKind,
+}
+
+impl<'a> Unfinished<'a> {
+    /// `None` when it is complete.
+    pub fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
+        let rung = Rung::of(row, turn, require_live_health)?;
+        let write = rung.write(row);
+        let kind = match (row.member.unwritten.filter(|_| write.is_some()), rung.kind()) {
+            (Some(failure), _) => kind_of(failure),
+            (None, kind) if row.member.excluded.is_some() && kind.is_for_the_controller() => {
+                WaitKind::Excluded
+            }
+            (None, kind) => kind,
+        };
+        Some(Self { row, rung, write, kind })
+    }
+
+    /// The whole wait in a step, counted from 0; `timeout` is that of Pending Applications.
+    pub fn wait(&self, step: usize, timeout: Option<jiff::SignedDuration>) -> Wait {
+        let Self { row, rung, .. } = self;
+        let (entry, seen) = (row.entry.as_ref(), row.member.observed);
+        let until = match rung {
+            Rung::SyncWindow(denied) => denied.until,
+            Rung::OperationStart => entry.and_then(|entry| entry.since.checked_add(timeout?).ok()),
+            _ => None,
+        };
+        // The next attempt of its operation, which is not started in a denied window.
+        let attempt = seen
+            .filter(|seen| seen.has_operation_in_flight() && !matches!(rung, Rung::SyncWindow(_)));
+        let until = until.or(attempt.and_then(|seen| seen.until));
+        let message = rung.message(until);
+        let excluded = row.member.excluded.filter(|_| self.kind == WaitKind::Excluded);
+        let (message, secret) = match excluded {
+            Some(excluded) => (format!("{message}; {}", excluded.why), excluded.secret.as_deref()),
+            None => (message, None),
+        };
+        let wait = Wait {
+            kind: self.kind,
+            application: row.member.name.to_owned(),
+            step,
+            resource: secret.or(row.member.resource).map(str::to_owned),
+            message,
+            since: entry.map(|entry| entry.since),
+            until,
+            write: self.write,
+        };
+        match row.member.unwritten {
+            Some(failure) => wait.after_failure(failure),
+            None => wait,
+        }
+    }
+}
+
+/// The Applications that are waited for because of one kind of reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindCount {
+    /// How many.
+    pub count: u64,
+    /// Since when the first of them, if known.
+    pub since: Option<Timestamp>,
+}
+
+/// Adds a wait.
+pub(super) fn add(
+    waits: &mut BTreeMap<WaitKind, KindCount>,
+    kind: WaitKind,
+    since: Option<Timestamp>,
+) {
+    let wait = waits.entry(kind).or_default();
+    wait.count += 1;
+    wait.since = [wait.since, since].into_iter().flatten().min();
+}
