@@ -212,7 +212,10 @@ impl Report {
         // Resources do not block an Application whose sync has not started.
         let started = blocking
             .filter(|_| member.phase() != Some(Phase::Waiting) && self.is_waited_for(member));
-        if let Some(blocking) = started.filter(|blocking| blocking.resource.is_some()) {
+        // The entry may be older than what a running operation says.
+        let runs = member.phase() == Some(Phase::Progressing) && member.is_operating();
+        let current = started.filter(|blocking| blocking.resource.is_some() || runs);
+        if let Some(blocking) = current.filter(|blocking| !blocking.reason.is_empty()) {
             return of(kind, blocking.reason.clone());
         }
         let message = match (entry, &member.live) {
