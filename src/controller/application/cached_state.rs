@@ -42,6 +42,9 @@ pub struct CachedState {
     /// Since when its repository cannot be read. Not in the status during the grace
     /// period, so only this process knows it.
     pub failing_since: Option<Timestamp>,
+    /// When this process began its last operation. The status has whole seconds, and a
+    /// revision resolved in that second may be older than the operation.
+    pub operation_began: Option<Timestamp>,
     /// Since when its operation cannot read its inputs.
     pub unreadable_since: Option<Timestamp>,
     /// Digest of the operation progress that was last logged.

@@ -362,7 +362,7 @@ impl Reconciliation<'_> {
         if known.is_empty() {
             self.cached.checked_at = Some(self.now());
         }
-        let fresh = self.freshness(reason);
+        let fresh = self.freshness(reason, &sources);
         let of = (self.key, access::project_of(&self.application));
         let revisions = revisions(self.ctx, of, &sources, &known, fresh).await;
         self.cached.sources = wanted;

@@ -166,6 +166,7 @@ impl Reconciliation<'_> {
             expired: self.cached.checked_at.is_none() || expires.is_some_and(|at| at <= now),
             hard: hard.is_some_and(|at| at <= now),
             after_operation,
+            operation_began: self.cached.operation_began,
             is_due: self.cached.wait.is_some_and(|wait| wait.is_due(now)),
         };
         self.cached.last_spec = Some(digest(&self.application["spec"]));
@@ -275,7 +276,11 @@ impl Reconciliation<'_> {
     /// Rounds of observe, decide and apply. The Application is written before each action
     /// that must be recorded first; the caller writes the remaining changes.
     async fn rounds(&mut self) -> Result<Next, Error> {
-        let begun = operate::begin(&self.application, self.ctx.now());
+        let now = self.ctx.now();
+        if operation::stage(&self.application) == Stage::Requested {
+            self.cached.operation_began = Some(now);
+        }
+        let begun = operate::begin(&self.application, now);
         self.application = Arc::new(begun.application);
         if !matches!(begun.next, Next::Observe) {
             return Ok(begun.next);

@@ -69,6 +69,15 @@ impl Revisions {
         Ok(resolved)
     }
 
+    /// Whether these sources resolved to these commits last.
+    pub fn are_last(&self, sources: &[ApplicationSource], commits: &[String]) -> bool {
+        let known = self.known.lock();
+        let is_last = |(source, commit): (&ApplicationSource, &String)| {
+            known.get(&wanted(source)).is_some_and(|known| known.sha.as_ref() == Some(commit))
+        };
+        sources.len() == commits.len() && sources.iter().zip(commits).all(is_last)
+    }
+
     /// Unregisters a source of an Application, for example when it is removed from the spec.
     pub fn release(&self, key: &ObjectKey, wanted: &Wanted) {
         let mut known = self.known.lock();

@@ -37,12 +37,14 @@ pub(super) enum Deployed {
 }
 
 impl Reconciliation<'_> {
-    /// The maximum age of a revision, by the level of the request (SE-376).
-    pub(super) fn freshness(&self, reason: &Reason) -> Duration {
+    /// The maximum age of a revision of these sources, by the level of the request (SE-376).
+    pub(super) fn freshness(&self, reason: &Reason, sources: &[ApplicationSource]) -> Duration {
+        let synced = || operation::pinned(&self.application);
+        let is_synced = reason.accepts_synced && self.ctx.revisions.are_last(sources, &synced());
         match reason.request.level {
             // A response to any request that was sent after this one.
-            Level::Newest => reason.age(self.age(), self.now()),
-            Level::Revision | Level::Live | Level::None => {
+            Level::Newest if !is_synced => reason.age(self.age(), self.now()),
+            Level::Newest | Level::Revision | Level::Live | Level::None => {
                 let quarter = self.ctx.settings.reconciliation_timeout / 4;
                 if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
             }

@@ -91,6 +91,8 @@ pub struct Circumstances {
     pub hard: bool,
     /// Whether an operation has just ended.
     pub after_operation: bool,
+    /// When it began, if this process began it: the status has whole seconds.
+    pub operation_began: Option<Timestamp>,
     /// Whether the time has come that the last comparison waited for.
     pub is_due: bool,
 }
@@ -103,6 +105,8 @@ pub struct Reason {
     /// Cached revisions requested after this time count as new: the start of
     /// the operation that has just ended.
     pub since: Option<Timestamp>,
+    /// So do those that the operation has synced, however old.
+    pub accepts_synced: bool,
     /// Whether an operation has just ended.
     pub after_operation: bool,
     /// Whether a user requested it, by annotation or by a changed spec.
@@ -126,9 +130,9 @@ impl Reason {
     /// How old a cached revision may be for the newest level, when the request
     /// itself is this old.
     pub fn age(&self, request: Duration, now: Timestamp) -> Duration {
-        let since = self.since.map(|at| now.duration_since(at));
-        let since = since.and_then(|since| Duration::try_from(since).ok());
-        request + since.unwrap_or_default()
+        // An operation may begin later than the request.
+        let since = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
+        self.since.map_or(request, |at| since(at).min(request))
     }
 }
 
@@ -140,13 +144,15 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     if about.last_spec != spec {
         request = request.and(Request::new(Level::Revision));
     }
-    let mut since = None;
+    let (mut since, mut accepts_synced) = (None, false);
     if about.after_operation {
-        // The synced revision may be newer than the known one: a cached
+        // The synced revision may be newer than the known one: another cached
         // revision counts only if it was requested after the operation started
         // (SE-372).
+        accepts_synced = request.level < Level::Newest;
         request = request.and(Request::new(Level::Newest));
-        since = started_at(application).filter(|_| wanted.is_none());
+        let began = about.operation_began.or_else(|| started_at(application));
+        since = began.filter(|_| wanted.is_none());
     }
     if about.is_due {
         // Also a newer revision, as after any wait (SE-426).
@@ -159,6 +165,7 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     request.is_some().then_some(Reason {
         request,
         since,
+        accepts_synced,
         after_operation: about.after_operation,
         asked_for: wanted.is_some() || respecified,
         // After a start the last check is not known: nothing is written for that alone.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::auto_sync::{Decision, SelfHeal};
-use super::refresh::Level;
+use super::refresh::{Level, Request};
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::operation::OperationPhase;
@@ -514,6 +515,40 @@ fn an_operation_starts_and_ends() {
     operation::finish(&mut app, OperationPhase::Succeeded, "done", at(9));
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-028");
     assert_eq!(app["status"]["history"][0]["id"], 1);
+}
+
+/// The status has whole seconds: a revision that was resolved in the second of the start may
+/// be older than the operation.
+#[test]
+fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
+    use refresh::{Circumstances, digest, reason};
+    let mut app = application();
+    app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
+    app["status"]["operationState"] = json!({"phase": "Succeeded", "startedAt": at(5)});
+    let began = at(5) + SignedDuration::from_millis(400);
+    let newest = Request::new(Level::Newest);
+    let cases = [
+        // What this process knows of the start, another request, its age and that of the
+        // operation 1 s after its second, whether a revision that was synced will do.
+        (Some(began), Request::default(), 2000, 600, true),
+        (Some(began), Request::default(), 100, 100, true),
+        (None, Request::default(), 2000, 1000, true),
+        (Some(began), newest, 2000, 600, false),
+    ];
+    for (operation_began, request, asked, age, accepts_synced) in cases {
+        let last_spec = Some(digest(&app["spec"]));
+        let about = Circumstances {
+            request,
+            after_operation: true,
+            operation_began,
+            last_spec,
+            ..Circumstances::default()
+        };
+        let reason = reason(&app, &about).unwrap();
+        assert_eq!(reason.request.level, Level::Newest);
+        assert_eq!(reason.age(Duration::from_millis(asked), at(6)), Duration::from_millis(age));
+        assert_eq!(reason.accepts_synced, accepts_synced);
+    }
 }
 
 #[test]

@@ -99,6 +99,27 @@ async fn objects_are_adopted_in_any_version_of_their_kind_se_119_se_139() {
     assert_eq!((uid(&live), &live["spec"]["size"]), (before, &json!(2)), "it is the same object");
 }
 
+/// Several commits and syncs in one second: a comparison never takes a revision that was
+/// resolved before the sync (SE-372).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_after_a_sync_knows_the_synced_commit_se_372() {
+    let world = without_resyncs().await;
+    for value in 0..12 {
+        world.write("app/one.json", &config_map("one", &value.to_string(), &[]));
+        let revision = world.commit();
+        if value == 0 {
+            world.create_app(&world.application("app", "app")).await;
+        }
+        world.sync("app", json!({"revision": revision})).await;
+        let is_synced = |app: &Value| {
+            app["status"]["sync"]["revision"] == *revision
+                && settled(app)
+                && is(app, "Synced", "Healthy")
+        };
+        world.until("app", "compared with its commit", is_synced).await;
+    }
+}
+
 /// Ignored fields count for `ApplyOutOfSyncOnly`, and are left as they are by
 /// `RespectIgnoreDifferences` (SE-177, SE-324).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +208,7 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     world.create_app(&world.application("app", "app")).await;
-    let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     // Not missing: Git cannot read it.
     let config = world.repo.path().join(".git/config");
     let good = std::fs::read(&config).unwrap();
@@ -196,6 +217,8 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
     world.create_app(&world.application("new", "app")).await;
     let text = "Failed to load target state: ";
     world.until("new", "reported", |app| condition(app, "ComparisonError", text)).await;
+    // A check that had begun before may have ended after.
+    let app = world.app("app").await;
     world.rest().await;
     let now = world.app("app").await;
     assert!(is(&now, "OutOfSync", "Missing") && now["status"]["conditions"].is_null(), "{now}");
