@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::advice::{NOTHING, Waiting, about_cause, actions};
+use self::advice::{Action, Waiting, about_cause, actions};
 pub(super) use self::advice::{in_namespace, sync_commands, take_back, word};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
@@ -102,7 +102,7 @@ pub(super) struct Wait {
     pub advice: String,
     /// The same, one by one.
     #[serde(skip)]
-    pub actions: Vec<String>,
+    pub actions: Vec<Action>,
 }
 
 /// Applications that wait until the current step is complete.
@@ -180,15 +180,10 @@ impl Explanation {
         for (wait, cause) in self.waits.iter_mut().zip(causes) {
             let (Some(cause), Some(resource)) = (cause, &wait.resource) else { continue };
             let Some(live) = applications.get(&wait.application) else { continue };
-            let mut actions = about_cause(live, resource, &cause);
-            // It says more than the description of the workload.
-            let is_less = |action: &String| {
-                action.starts_with(NOTHING)
-                    || (action.starts_with("kubectl ") && action.contains(" describe "))
-            };
-            actions.extend(wait.actions.drain(..).filter(|action| !is_less(action)));
-            wait.advice = actions.join("; ");
-            wait.actions = actions;
+            wait.actions.retain(|action| !action.is_general);
+            let below = about_cause(live, resource, &cause);
+            wait.actions.splice(0..0, below.into_iter().map(Action::from));
+            wait.advice = advice_of(&wait.actions);
             wait.cause = Some(cause);
         }
     }
@@ -275,45 +270,25 @@ fn wait_of(
     let none = Member::default();
     let member = report.members.get(&wait.application).unwrap_or(&none);
     let live = member.live.as_ref();
-    let phase = member.phase();
-    // Resources do not block an Application whose sync has not started.
-    let has_started = phase != Some(Phase::Waiting) && !member.is_going();
-    let resource = live.filter(|_| has_started).and_then(|live| live.blocking.resource.clone());
-    let reason = match (wait.message, live) {
-        (message, _) if !message.is_empty() => message,
-        (_, None) => "the Application does not exist yet".to_owned(),
-        (_, Some(live)) => format!(
-            "sync status {}, health status {}",
-            or_unknown(&live.sync),
-            or_unknown(&live.health)
-        ),
-    };
-    let is_new = member.since().is_some_and(|since| now.duration_since(since) < STARTS);
-    let actions = match phase {
-        Some(Phase::Pending) if is_new => {
-            vec![format!("{NOTHING}its operation was just requested")]
-        }
-        _ => actions(&Waiting {
-            set,
-            report,
-            name: &wait.application,
-            member,
-            live: applications.get(&wait.application).map(Arc::as_ref),
-            resource: resource.as_ref(),
-            reported: wait.resource.as_deref().unwrap_or_default(),
-            kind: wait.kind,
-            reason: &reason,
-        }),
-    };
+    let resource = report.blocking(member).and_then(|blocking| blocking.resource.clone());
+    let actions = actions(&Waiting {
+        set,
+        report,
+        wait: &wait,
+        member,
+        live: applications.get(&wait.application).map(Arc::as_ref),
+        resource: resource.as_ref(),
+        is_new: member.since().is_some_and(|since| now.duration_since(since) < STARTS),
+    });
     Wait {
-        advice: actions.join("; "),
+        advice: advice_of(&actions),
         actions,
         step: report.goes_on().then(|| wait.step.saturating_add(1)),
-        phase: phase.map(Phase::name).unwrap_or_default(),
+        phase: member.phase().map(Phase::name).unwrap_or_default(),
         sync: live.map(|live| live.sync.clone()).unwrap_or_default(),
         health: live.map(|live| live.health.clone()).unwrap_or_default(),
         kind: wait.kind.name(),
-        reason,
+        reason: wait.message,
         resource,
         cause: None,
         since: wait.since.map(to_rfc3339).unwrap_or_default(),
@@ -325,8 +300,8 @@ fn wait_of(
 /// An operation starts within this time; before, nothing is advised.
 const STARTS: SignedDuration = SignedDuration::from_secs(10);
 
-fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "Unknown" } else { text }
+fn advice_of(actions: &[Action]) -> String {
+    actions.iter().map(|action| action.text.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 fn conditions(set: &Value) -> Vec<Condition> {
@@ -354,9 +329,9 @@ fn advice(waits: &[Wait]) -> Vec<(Vec<&str>, &str)> {
     let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
     for wait in waits {
         for action in &wait.actions {
-            match lines.iter_mut().find(|(_, known)| known == action) {
+            match lines.iter_mut().find(|(_, known)| *known == action.text) {
                 Some((names, _)) => names.push(&wait.application),
-                None => lines.push((vec![&wait.application], action)),
+                None => lines.push((vec![&wait.application], &action.text)),
             }
         }
     }

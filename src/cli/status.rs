@@ -17,8 +17,9 @@ use crate::api::Raw;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Member, Report, State};
+use crate::decide::rollout::report::{Member, Report, State, Why};
 use crate::decide::rollout::steps::Strategy;
+use crate::decide::rollout::wait::WaitKind;
 use crate::desired::name_of;
 
 /// The most namespaces in a message.
@@ -140,8 +141,8 @@ impl Summary {
 impl Row {
     fn of(report: &Report, name: &str, member: &Member) -> Self {
         let live = member.live.as_ref();
-        let message = report.why(member).message;
-        let held = live.filter(|_| member.is_held() && !report.is_outside(member));
+        let Why { kind, message } = report.why(member);
+        let held = live.filter(|_| member.is_held() && kind == WaitKind::HeldByPerson);
         Self {
             application: name.to_owned(),
             step: member.step.map(|step| step + 1),

@@ -205,7 +205,7 @@ fn explain_suggests_an_action() {
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
     let ill = explained(status, &[application("dev", json!({"resources": [odd]}))]);
     let want = r"kubectl -n shop describe deployment.apps 'a'\''; rm -rf $HOME #'";
-    assert_eq!(ill.waits[0].actions[0], want, "a shell takes it as one word");
+    assert_eq!(ill.waits[0].actions[0].text, want, "a shell takes it as one word");
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub struct Blocking {
     pub since: Option<Timestamp>,
     /// The end of the wait, if it ends by itself: the next attempt of an operation.
     pub until: Option<Timestamp>,
+    /// An operation waits until a person confirms its deletions.
+    pub needs_confirmation: bool,
 }
 
 /// A resource and its state.
@@ -79,9 +81,19 @@ impl BlockingResource {
         self.status == kept::REQUIRES_PRUNING
     }
 
+    /// Whether an operation waits until a person confirms its deletion.
+    pub fn requires_confirmation(&self) -> bool {
+        self.status == kept::REQUIRES_CONFIRMATION
+    }
+
     /// Whether only the last sync has not pruned it.
     pub fn is_left_by_last_sync(&self) -> bool {
         self.requires_pruning() && self.message == kept::BY_LAST_SYNC
+    }
+
+    /// Whether no automated sync is about to prune it.
+    pub fn needs_a_person_to_prune(&self) -> bool {
+        self.requires_pruning() && !self.is_left_by_last_sync()
     }
 
     /// Whether it stays even in a sync with prune.
@@ -101,9 +113,7 @@ impl BlockingResource {
 
     /// Whether it differs from the source: its status says nothing more.
     pub fn is_out_of_sync(&self) -> bool {
-        self.status == OUT_OF_SYNC
-            || self.status == kept::REQUIRES_CONFIRMATION
-            || self.requires_pruning()
+        self.status == OUT_OF_SYNC || self.requires_confirmation() || self.requires_pruning()
     }
 }
 
@@ -130,17 +140,6 @@ impl fmt::Display for BlockingResource {
             message => write!(f, ": {message}"),
         }
     }
-}
-
-/// Whether a reason is that of a resource that requires pruning, and of nothing else, and
-/// that no automated sync prunes: only a person continues.
-pub fn requires_pruning(reason: &str) -> bool {
-    reason.contains(kept::NOT_IN_SOURCE) && !reason.ends_with(kept::BY_LAST_SYNC)
-}
-
-/// Whether a reason is that of a resource whose deletion a person has to confirm.
-pub fn requires_confirmation(reason: &str) -> bool {
-    reason.contains(kept::NOT_IN_SOURCE) && reason.ends_with(kept::TO_CONFIRM)
 }
 
 /// Determines what an Application is waiting for, from its status.
@@ -191,7 +190,9 @@ pub fn of(application: &Value) -> Blocking {
     } else {
         of_state(status, resource.as_ref())
     };
-    Blocking { resource, reason, since, until: attempt.and_then(|attempt| attempt.at) }
+    let until = attempt.and_then(|attempt| attempt.at);
+    let needs_confirmation = phase.is_running() && kept::is_unconfirmed(status);
+    Blocking { resource, reason, since, until, needs_confirmation }
 }
 
 /// What a sync failed on: a reason without the statement that it failed.

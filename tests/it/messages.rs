@@ -8,7 +8,7 @@ use regex::Regex;
 
 /// Places that read a text: the file below `src`, what is looked for, and why no field tells
 /// it.
-const READERS: [(&str, &str, &str); 26] = [
+const READERS: [(&str, &str, &str); 24] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("decide/rollout/held.rs", "SINCE", "the same"),
@@ -21,12 +21,10 @@ const READERS: [(&str, &str, &str); 26] = [
     ("decide/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
     ("decide/blocking_resource/kept.rs", "no prune", "the message of a result"),
     ("decide/sync/messages.rs", "(dry run)", "the message of a result"),
-    ("decide/application_set/shown.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
     ("decide/application_set/shown.rs", "WAITING", "`operationState.message`"),
     ("decide/application_set/shown.rs", ", since ", "`operationState.message`"),
     ("cli/rollout_view/transition.rs", "completion of ", "`operationState.message`"),
     ("cli/rollout_view/transition.rs", "healthy state of ", "`operationState.message`"),
-    ("cli/explain/advice.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
     ("cli/explain/advice.rs", "WAITS_FOR_APPROVAL", "the message of a condition"),
     ("cli/sync/progress.rs", "AGAIN", "`operationState.message`"),
     // The words of other programs.
@@ -44,22 +42,17 @@ const READERS: [(&str, &str, &str); 26] = [
 ];
 
 /// Places that read own words, and could have a field.
-const OWN: [(&str, &str); 10] = [
+const OWN: [(&str, &str); 5] = [
     ("cli/demo/mod.rs", "TO_CONTINUE"),
-    ("cli/explain.rs", "NOTHING"),
-    ("cli/explain.rs", " describe "),
     ("cli/plan.rs", "changes "),
     ("cli/sync/directory.rs", "Failed to load live state: "),
     ("cli/sync/directory.rs", "Failed to load target state: "),
     ("cli/sync/result.rs", ", reason: "),
-    ("decide/blocking_resource.rs", "kept::NOT_IN_SOURCE"),
-    ("decide/blocking_resource.rs", "kept::BY_LAST_SYNC"),
-    ("decide/blocking_resource.rs", "kept::TO_CONFIRM"),
 ];
 
 /// Texts that are no messages: names, keys and formats.
-const NO_MESSAGE: [&str; 9] =
-    ["<no value>", "ELEMENT", "LINK", "ANY", "PREFIX", "kubectl ", "Basic ", " (", ": "];
+const NO_MESSAGE: [&str; 10] =
+    ["<no value>", "ELEMENT", "LINK", "ANY", "PREFIX", "kubectl ", "Secret ", "Basic ", " (", ": "];
 
 /// What looks like the reading of a message: a constant, or a text with a space.
 fn readers(source: &str) -> BTreeSet<String> {

@@ -2,135 +2,247 @@
 
 use serde_json::Value;
 
+use crate::api::Raw;
 use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::conditions::application as condition;
-use crate::api::{OperationPhase, Raw};
 use crate::cli::cluster;
 use crate::cli::live_app::control_plane_of;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
+use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::blocking_resource::below::Cause;
-use crate::decide::blocking_resource::{BlockingResource, WAITS_FOR_CONFIRMATION};
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{Application, Member, Report};
-use crate::decide::rollout::wait::WaitKind;
+use crate::decide::rollout::wait::{Wait, WaitKind};
 
 /// An Application that is waited for.
 pub(super) struct Waiting<'a> {
     pub set: &'a Value,
     pub report: &'a Report,
-    pub name: &'a str,
+    pub wait: &'a Wait,
     pub member: &'a Member,
     pub live: Option<&'a Value>,
     pub resource: Option<&'a BlockingResource>,
-    /// The resource that the status of the set names.
-    pub reported: &'a str,
-    /// The kind of the wait.
-    pub kind: WaitKind,
-    /// The reason that users see.
-    pub reason: &'a str,
+    /// Its phase has just begun.
+    pub is_new: bool,
 }
 
-/// The start of an advice that nothing has to be done.
-pub(super) const NOTHING: &str = "nothing to do: ";
+/// A suggested action in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Action {
+    pub text: String,
+    /// What is found below the resource says more.
+    pub is_general: bool,
+}
+
+impl From<String> for Action {
+    fn from(text: String) -> Self {
+        Self { text, is_general: false }
+    }
+}
+
+impl Action {
+    fn general(text: String) -> Self {
+        Self { text, is_general: true }
+    }
+
+    /// It continues by itself.
+    fn nothing(why: &str) -> Self {
+        Self::general(format!("nothing to do: {why}"))
+    }
+}
 
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
-pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
-    let specific = specific(waiting);
-    if specific.is_empty() { vec![by_kind(waiting)] } else { specific }
+pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
+    let &Waiting { wait, member, live, .. } = waiting;
+    if let Some(live) = live.filter(|_| member.is_going()) {
+        return vec![about_deletion(live, &wait.application).into()];
+    }
+    let found = match (wait.kind, live, &member.live) {
+        (
+            WaitKind::Operation
+            | WaitKind::FailedOperation
+            | WaitKind::Health
+            | WaitKind::Comparison
+            | WaitKind::OtherOperation
+            | WaitKind::Promotion
+            | WaitKind::MaxUpdate
+            | WaitKind::StatusFull,
+            Some(live),
+            Some(read),
+        ) => about_state(waiting, live, read),
+        _ => Vec::new(),
+    };
+    if found.is_empty() { vec![by_kind(waiting)] } else { found }
 }
 
-/// Suggested actions by the kind of the wait alone. Exhaustive, so that a new kind needs one.
-pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
-    let &Waiting { set, name, live, reason, .. } = waiting;
+/// The suggested action by the kind of the wait alone. Exhaustive, so that a new kind needs one.
+fn by_kind(waiting: &Waiting<'_>) -> Action {
+    let &Waiting { set, report, wait, member, live, .. } = waiting;
+    let name = &wait.application;
     let namespace = live.map_or(set.namespace(), |live| live.namespace());
     let own =
         |command: &str| format!("wavegate {command} {}{}", in_namespace(namespace), word(name));
+    let sync = || match &member.live {
+        Some(read) => sync_of(read, namespace, name),
+        None => own("sync"),
+    };
     let of_set = |verb: &str| {
         let at = in_namespace(set.namespace());
         format!("kubectl {at}{verb} applicationset {}", word(set.name()))
     };
-    let is_busy = live.is_some_and(is_busy);
-    let is_ready = waiting.member.live.as_ref().is_some_and(Application::is_done);
-    let kind = match waiting.kind {
+    let kind = match (wait.kind, &member.live) {
         // Another sync would be refused.
-        WaitKind::ManualSync | WaitKind::FailedOperation if is_busy => WaitKind::Operation,
-        WaitKind::ManualSync if is_ready => WaitKind::Promotion,
-        kind => kind,
+        (WaitKind::ManualSync | WaitKind::FailedOperation, Some(read)) if read.is_operating() => {
+            WaitKind::Operation
+        }
+        (WaitKind::ManualSync, Some(read)) if read.is_done() => WaitKind::Promotion,
+        // It exists, and is not the set's.
+        (WaitKind::Creating, None) if live.is_some() => WaitKind::Refused,
+        (WaitKind::Creating, None) if report.fails_for_applications() => WaitKind::FailedWrite,
+        (kind, _) => kind,
     };
     match kind {
-        WaitKind::Creating => format!(
-            "{NOTHING}the controller creates it; if it stays so, check that a controller is running, \
-             and what the ApplicationSet says: {}",
+        WaitKind::Creating => Action::nothing(&format!(
+            "the controller creates it; if it stays so, check that a controller is running, and \
+             what the ApplicationSet says: {}",
             of_set("describe")
-        ),
+        )),
         WaitKind::FailedWrite => "fix the cause: the ApplicationSet, or the permissions of its \
                                   controller, which tries again by itself"
-            .to_owned(),
-        WaitKind::Refused => {
-            "give it another name in the ApplicationSet, remove it from its other owner, or permit \
-             updates in the policy of the ApplicationSet"
-                .to_owned()
-        }
-        WaitKind::Excluded => match live {
-            Some(live) => included_again(live, name, waiting.reported),
-            None => format!("remove the annotation {SKIP_RECONCILE}"),
+            .to_owned()
+            .into(),
+        WaitKind::Refused => format!("{}: {}", about_refusal(waiting), of_set("edit")).into(),
+        WaitKind::Excluded => included_again(live, wait).into(),
+        WaitKind::Invalid => match live.and_then(|live| about_project(live, &wait.message)) {
+            Some(action) => action.into(),
+            None => {
+                format!("correct the template of the ApplicationSet: {}", of_set("edit")).into()
+            }
         },
-        WaitKind::Invalid => match live.and_then(|live| about_project(live, reason)) {
-            Some(action) => action,
-            None => format!("correct the template of the ApplicationSet: {}", of_set("edit")),
-        },
-        WaitKind::Comparison => format!(
-            "{NOTHING}it continues when a controller has compared it; to compare it at once: {}",
+        WaitKind::Comparison => Action::nothing(&format!(
+            "it continues when a controller has compared it; to compare it at once: {}",
             own("refresh")
-        ),
-        WaitKind::HeldByPerson => match &waiting.member.live {
-            Some(live) => take_back(live, namespace, name),
-            None => format!("{NOTHING}{TAKEN_BACK}"),
+        )),
+        WaitKind::HeldByPerson => match &member.live {
+            Some(read) => take_back(read, namespace, name).into(),
+            None => Action::nothing(TAKEN_BACK),
         },
         WaitKind::SyncWindow => match live {
-            Some(live) => about_window(live, &own("sync")),
-            None => format!("{NOTHING}it continues when the sync window permits it"),
+            Some(live) => about_window(live, &own("sync")).into(),
+            None => Action::nothing("it continues when the sync window permits it"),
         },
-        WaitKind::OtherOperation | WaitKind::Operation => format!(
-            "{NOTHING}it continues when its operation has ended; to end that at once: {}",
+        WaitKind::OtherOperation | WaitKind::Operation => Action::nothing(&format!(
+            "it continues when its operation has ended; to end that at once: {}",
             own("terminate")
-        ),
-        WaitKind::ManualSync => {
-            format!("maxUpdate of its step is 0, so sync it yourself: {}", own("sync"))
+        )),
+        WaitKind::ManualSync if member.step.is_none() && report.is_rolling() => {
+            format!("sync it yourself, or select it by a step: {}", sync()).into()
         }
-        WaitKind::MaxUpdate => format!(
-            "{NOTHING}it starts when another Application of its step is done; to start more at once, \
+        WaitKind::ManualSync => {
+            format!("maxUpdate of its step is 0, so sync it yourself: {}", sync()).into()
+        }
+        WaitKind::MaxUpdate => Action::nothing(&format!(
+            "it starts when another Application of its step is done; to start more at once, \
              raise maxUpdate of the step: {}",
             of_set("edit")
-        ),
+        )),
         WaitKind::StatusFull => {
-            format!("{NOTHING}it starts when another Application of its step is done")
+            Action::nothing("it starts when another Application of its step is done")
         }
-        WaitKind::Promotion => format!(
-            "{NOTHING}it can start now; if it does not, check that a controller is running, and what \
+        WaitKind::Promotion => Action::nothing(&format!(
+            "it can start now; if it does not, check that a controller is running, and what \
              the ApplicationSet says: {}",
             of_set("describe")
-        ),
+        )),
+        WaitKind::OperationStart if waiting.is_new => {
+            Action::nothing("its operation was just requested")
+        }
         WaitKind::OperationStart => {
-            format!("{NOTHING}its operation is about to be started by an application controller")
+            "its operation was not started yet: check that an application controller is running"
+                .to_owned()
+                .into()
         }
         WaitKind::FailedOperation => {
-            format!("commit a fix, or start a new sync: {}", own("sync"))
+            format!("commit a fix, or start a new sync: {}", sync()).into()
         }
-        WaitKind::Health => format!(
-            "{NOTHING}it continues when the Application is Synced and Healthy; its resources: {}",
+        WaitKind::Health => Action::nothing(&format!(
+            "it continues when the Application is Synced and Healthy; its resources: {}",
             own("tree")
+        )),
+    }
+}
+
+/// What a deletion waits for.
+fn about_deletion(live: &Value, name: &str) -> String {
+    let conditions = live.items("/status/conditions").iter();
+    let mut waits = conditions.filter(|found| {
+        found.field("type") == condition::DELETION_WARNING
+            && found.field("message").starts_with(WAITS_FOR_APPROVAL)
+    });
+    match waits.next() {
+        Some(_) => confirm(live, name),
+        None => format!(
+            "its finalizers are removed when its resources are deleted; for what they wait for, see its \
+             conditions: kubectl {}describe application {}",
+            in_namespace(live.namespace()),
+            word(name)
         ),
     }
 }
 
-/// An operation that runs, or is requested, refuses another one.
-fn is_busy(live: &Value) -> bool {
-    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
-    last.is_running() || !live["operation"].is_null()
+/// Suggested actions by the resources, the source and the operation of an Application.
+fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<Action> {
+    let &Waiting { report, wait, member, resource, .. } = waiting;
+    let name = &wait.application;
+    let sync = sync_of(read, live.namespace(), name);
+    let mut actions: Vec<Action> = about_resource(live, resource).into_iter().collect();
+    if read.is_operating() {
+        let confirmation = read.blocking.needs_confirmation.then(|| confirm(live, name).into());
+        actions.extend(confirmation);
+        return actions;
+    }
+    actions.extend(about_source(live, name).map(Action::from));
+    let has_failed = read.operation().has_failed() || member.needs_a_sync();
+    let is_unhealthy = resource.is_some_and(|resource| resource.status == "Degraded");
+    let by_itself =
+        || Action::from("a commit that fixes the cause is rolled out by itself".to_owned());
+    if let Some(resource) = resource.filter(|resource| resource.requires_pruning()) {
+        actions.extend(about_pruning(live, resource, &sync).map(Action::from));
+    } else if !report.is_rolling() && !read.is_automated {
+        let is_out = read.sync == "OutOfSync";
+        let action = format!("automated sync is not enabled, so sync it yourself: {sync}");
+        actions.extend((is_out || has_failed).then_some(action.into()));
+    } else if has_failed {
+        actions.push(by_itself());
+        actions.push(format!("without a new commit, start a new sync: {sync}").into());
+    } else if is_unhealthy {
+        actions.push(by_itself());
+    } else if resource.is_some_and(BlockingResource::is_out_of_sync) {
+        // Its sync succeeded, and no controller syncs the same again.
+        let namespace = in_namespace(live.namespace());
+        let differs = format!("wavegate diff {namespace}{}", word(name));
+        actions.push(format!("see what changes it after a sync: {differs}").into());
+        actions.push(format!("start a new sync: {sync}").into());
+    }
+    actions
+}
+
+/// What has to change for an Application that must not be written: another owner, the policy, or a
+/// rule of the set that cannot be evaluated for it.
+fn about_refusal(waiting: &Waiting<'_>) -> &'static str {
+    let is_controller = |owner: &Value| owner["controller"] == true;
+    match (waiting.live, &waiting.member.live) {
+        (None, _) => "correct the template of the ApplicationSet",
+        (Some(_), Some(_)) => "correct spec.ignoreApplicationDifferences of the ApplicationSet",
+        (Some(live), None) if live.items("/metadata/ownerReferences").iter().any(is_controller) => {
+            "remove it from its other owner, or give it another name in the ApplicationSet"
+        }
+        (Some(_), None) => {
+            "permit updates in the policy (spec.syncPolicy.applicationsSync), or give it another \
+             name in the ApplicationSet"
+        }
+    }
 }
 
 /// How to permit what a project denies, by the words of the denial; `None` for other ones.
@@ -157,19 +269,23 @@ fn about_project(live: &Value, message: &str) -> Option<String> {
     ))
 }
 
-/// How to reconcile an excluded Application again; `secret` is the Secret of its cluster, as
-/// `Secret namespace/name`, if that excludes it.
-fn included_again(live: &Value, name: &str, secret: &str) -> String {
-    if is_skipped(live) {
+/// How to reconcile an excluded Application again: by the Secret that the wait names, if that
+/// of its cluster excludes it.
+fn included_again(live: Option<&Value>, wait: &Wait) -> String {
+    if let Some(live) = live.filter(|live| is_skipped(live)) {
         return format!(
             "remove the annotation, in the template of the ApplicationSet if it is from there: kubectl \
              {}annotate application {} {SKIP_RECONCILE}-",
             in_namespace(live.namespace()),
-            word(name)
+            word(&wait.application)
         );
     }
-    let key = secret.rsplit_once(' ').map_or(secret, |(_, key)| key);
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let secret = wait.resource.as_deref().and_then(|resource| resource.strip_prefix("Secret "));
+    let Some((namespace, name)) = secret.and_then(|key| key.split_once('/')) else {
+        return format!(
+            "remove the annotation {SKIP_RECONCILE} of the Application, or of the Secret of its cluster"
+        );
+    };
     format!(
         "remove the annotation to reconcile its cluster again: kubectl {}annotate secret {} \
          {SKIP_RECONCILE}-",
@@ -189,95 +305,8 @@ fn about_window(live: &Value, sync: &str) -> String {
     )
 }
 
-/// Suggested actions for what can be said in particular.
-fn specific(waiting: &Waiting<'_>) -> Vec<String> {
-    let &Waiting { report, name, member, live, resource, kind, .. } = waiting;
-    let Some(live) = live else {
-        let fails = report.fails_for_applications();
-        let action = "fix the cause: the ApplicationSet, or the permissions of its controller, \
-                      which tries again by itself";
-        return fails.then(|| action.to_owned()).into_iter().collect();
-    };
-    if !live["metadata"]["deletionTimestamp"].is_null() {
-        let namespace = in_namespace(live.namespace());
-        let conditions = live.items("/status/conditions").iter();
-        let mut waits = conditions.filter(|found| {
-            found.field("type") == condition::DELETION_WARNING
-                && found.field("message").starts_with(WAITS_FOR_APPROVAL)
-        });
-        let describe = format!(
-            "its finalizers are removed when its resources are deleted; for what they wait for, see its \
-             conditions: kubectl {namespace}describe application {}",
-            word(name)
-        );
-        return vec![waits.next().map_or(describe, |_| confirm(live, name))];
-    }
-    let Some(read) = &member.live else {
-        return vec![
-            "give it another name in the ApplicationSet, or remove it from its other owner"
-                .to_owned(),
-        ];
-    };
-    if kind == WaitKind::Excluded {
-        return vec![included_again(live, name, waiting.reported)];
-    }
-    let is_waiting = member.phase() == Some(Phase::Waiting);
-    let held = report.step_of(member).is_some_and(|step| step.limit() == Limit::AtMost(0));
-    let is_busy = read.is_operating();
-    let sync = sync_of(read, live.namespace(), name);
-    if is_waiting && member.is_held() {
-        return vec![take_back(read, live.namespace(), name)];
-    }
-    // Its status may be that of the spec before.
-    if matches!(kind, WaitKind::Invalid | WaitKind::SyncWindow) {
-        return Vec::new();
-    }
-    if is_waiting && held {
-        let action = format!("maxUpdate of its step is 0, so sync it yourself: {sync}");
-        return if is_busy || read.is_done() { Vec::new() } else { vec![action] };
-    }
-    if member.step.is_none() && is_waiting && report.is_rolling() {
-        let action = format!("sync it yourself, or select it by a step: {sync}");
-        return if is_busy { Vec::new() } else { vec![action] };
-    }
-    if member.phase() == Some(Phase::Pending) {
-        return vec![
-            "its operation was not started yet: check that an application controller is running"
-                .to_owned(),
-        ];
-    }
-    let mut actions: Vec<String> = about_resource(live, resource).into_iter().collect();
-    if is_busy {
-        actions.extend(confirmation(live, name));
-        return actions;
-    }
-    actions.extend(about_source(live, name));
-    let has_failed = read.operation().has_failed() || member.needs_a_sync();
-    let is_unhealthy = resource.is_some_and(|resource| resource.status == "Degraded");
-    let by_itself = || "a commit that fixes the cause is rolled out by itself".to_owned();
-    if let Some(resource) = resource.filter(|resource| resource.requires_pruning()) {
-        actions.extend(about_pruning(live, resource, &sync));
-    } else if !report.is_rolling() && !read.is_automated {
-        let is_out = read.sync == "OutOfSync";
-        let action = format!("automated sync is not enabled, so sync it yourself: {sync}");
-        actions.extend((is_out || has_failed).then_some(action));
-    } else if has_failed {
-        actions.push(by_itself());
-        actions.push(format!("without a new commit, start a new sync: {sync}"));
-    } else if is_unhealthy {
-        actions.push(by_itself());
-    } else if resource.is_some_and(BlockingResource::is_out_of_sync) {
-        // Its sync succeeded, and no controller syncs the same again.
-        let namespace = in_namespace(live.namespace());
-        let differs = format!("wavegate diff {namespace}{}", word(name));
-        actions.push(format!("see what changes it after a sync: {differs}"));
-        actions.push(format!("start a new sync: {sync}"));
-    }
-    actions
-}
-
 /// What to do with the blocking resource.
-fn about_resource(live: &Value, resource: Option<&BlockingResource>) -> Option<String> {
+fn about_resource(live: &Value, resource: Option<&BlockingResource>) -> Option<Action> {
     // An object that could not be applied may not exist, and its error says all. A hook
     // whose operation was terminated is deleted.
     let is_described = |found: &&BlockingResource| {
@@ -285,22 +314,25 @@ fn about_resource(live: &Value, resource: Option<&BlockingResource>) -> Option<S
         !is_gone && !found.is_out_of_sync() && !found.is_refused()
     };
     if let Some(action) = resource.and_then(|resource| missing_namespace(live, resource)) {
-        return Some(action);
+        return Some(action.into());
     }
     if let Some(refused) = resource.filter(|resource| resource.is_refused()) {
         return Some(match about_project(live, &refused.message) {
-            Some(action) => action,
-            None if refused.status == "PruneFailed" => describe_command(live, refused),
+            Some(action) => action.into(),
+            None if refused.status == "PruneFailed" => {
+                Action::general(describe_command(live, refused))
+            }
             None => format!(
                 "correct the manifest of {} {} in the source, as the message says",
                 refused.kind, refused.name
-            ),
+            )
+            .into(),
         });
     }
     let resource = resource.filter(is_described)?;
     Some(match resource.status.as_str() {
-        "Suspended" => format!("resume the resource: {}", resume_command(live, resource)),
-        _ => describe_command(live, resource),
+        "Suspended" => format!("resume the resource: {}", resume_command(live, resource)).into(),
+        _ => Action::general(describe_command(live, resource)),
     })
 }
 
@@ -415,12 +447,6 @@ fn about_source(live: &Value, name: &str) -> Option<String> {
         "correct its source: {what}, or the template of the ApplicationSet; to compare it at once: \
          {refresh}"
     ))
-}
-
-/// How to confirm the deletions that an operation waits for.
-fn confirmation(live: &Value, name: &str) -> Option<String> {
-    let message = live.text("/status/operationState/message");
-    message.starts_with(WAITS_FOR_CONFIRMATION).then(|| confirm(live, name))
 }
 
 /// The command that confirms the deletions of an operation or of an Application.

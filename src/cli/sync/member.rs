@@ -81,7 +81,7 @@ fn text(report: &Report, name: &str, partial: bool) -> Option<String> {
             "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for this sync of \
              {name}, and the rollout continues when all of the step are Healthy"
         ),
-        limit if !limit.has_room(flying) => format!(
+        limit if !limit.permits_more(flying) => format!(
             "{place}: {flying} of step {step} are in flight, as many as its maxUpdate allows: with \
              this sync of {name} it is one more, and the rollout starts none until there is room"
         ),

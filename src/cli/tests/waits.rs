@@ -32,7 +32,12 @@ fn extra() -> Value {
 /// The actions for `dev` with this status of its own.
 fn advice(live: Value) -> Vec<String> {
     let explained = explained(waits_for_dev("x"), &[application("dev", live)]);
-    explained.waits[0].actions.clone()
+    texts(&explained)
+}
+
+/// The actions of the first wait.
+fn texts(explained: &Explanation) -> Vec<String> {
+    explained.waits[0].actions.iter().map(|action| action.text.clone()).collect()
 }
 
 #[test]
@@ -43,7 +48,7 @@ fn a_prune_that_needs_permission_is_explained_with_the_command() {
         "shop waits in step 1 of 2: dev: ConfigMap shop/old is not in the source any more, and pruning is not enabled"
     );
     assert_eq!(
-        explained.waits[0].actions,
+        texts(&explained),
         [
             "prune it: wavegate sync -n argocd dev --prune",
             "or set spec.syncPolicy.automated.prune: true in the template of the ApplicationSet, or restore \
@@ -123,7 +128,7 @@ fn an_attempt_that_is_waited_for_has_its_time() {
     let want = "attempt 2 of 4 at 03:04:18Z: ConfigMap web/conf cannot be applied: namespaces \"web\" not found";
     assert_eq!((wait.reason.as_str(), wait.until.as_str()), (want, "2026-01-02T03:04:18Z"));
     assert_eq!(
-        wait.actions,
+        texts(&explained),
         [
             "create the namespace: kubectl create namespace web, or commit the sync option CreateNamespace=true"
         ]
@@ -143,17 +148,120 @@ fn a_deletion_that_needs_confirmation_has_the_command() {
 }
 
 #[test]
-fn a_source_that_cannot_be_read_and_another_owner_have_advice() {
+fn a_source_that_cannot_be_read_has_advice() {
     let unread =
         json!({"conditions": [{"type": "ComparisonError", "message": "app path does not exist"}]});
     let actions = advice(unread);
     assert!(actions[0].starts_with("correct its source"), "{actions:?}");
     assert!(actions[0].ends_with("wavegate refresh -n argocd dev"), "{actions:?}");
-    let (name, mut live) = application("dev", json!({}));
-    Arc::make_mut(&mut live)["metadata"]["ownerReferences"] = json!([]);
-    let explained =
-        explained(waits_for_dev("it cannot be created: it is owned by another"), &[(name, live)]);
-    assert!(explained.waits[0].advice.starts_with("give it another name"), "{explained:?}");
+}
+
+/// The advice named an owner and the policy, whatever the reason was, and that of a promotion
+/// said that its operation was not started yet.
+#[test]
+fn what_is_not_written_has_the_advice_of_its_reason() {
+    let of = |kind: WaitKind, phase: &str, change: &dyn Fn(&mut Value)| {
+        let mut status = waits_as(kind, "why");
+        status["applicationStatus"][0]["status"] = phase.into();
+        let (name, mut live) = application("dev", json!({}));
+        change(Arc::make_mut(&mut live));
+        explained(status, &[(name, live)]).waits[0].advice.clone()
+    };
+    let owners =
+        |list: Value| move |live: &mut Value| live["metadata"]["ownerReferences"] = list.clone();
+    let other = owners(
+        json!([{"kind": "ApplicationSet", "name": "other", "uid": "u2", "controller": true}]),
+    );
+    let edit = ": kubectl -n argocd edit applicationset shop";
+    for phase in ["Waiting", "Pending"] {
+        for (change, want) in [
+            (
+                &other as &dyn Fn(&mut Value),
+                "remove it from its other owner, or give it another name",
+            ),
+            (&owners(json!([])), "permit updates in the policy (spec.syncPolicy.applicationsSync)"),
+            (&|_: &mut Value| {}, "correct spec.ignoreApplicationDifferences"),
+        ] {
+            let advice = of(WaitKind::Refused, phase, change);
+            assert!(advice.starts_with(want) && advice.ends_with(edit), "{phase}: {advice}");
+        }
+        let failed = of(WaitKind::FailedWrite, phase, &|_| {});
+        assert!(failed.starts_with("fix the cause: "), "{phase}: {failed}");
+    }
+    let started = of(WaitKind::OperationStart, "Pending", &|_| {});
+    assert!(started.starts_with("its operation was not started yet"), "{started}");
+    let absent = explained(waits_as(WaitKind::Refused, "why"), &[]).waits[0].advice.clone();
+    assert!(absent.starts_with("correct the template"), "{absent}");
+}
+
+/// It was `null` as soon as the Application said something newer than the status.
+#[test]
+fn a_reason_of_the_application_has_its_own_kind() {
+    let after = |phase: &str, health: &str| {
+        json!({"sync": {"status": "OutOfSync"}, "health": {"status": health},
+            "resources": [deployment(health, "m")],
+            "operationState": {"phase": phase, "message": "m", "operation": {"sync": {}}}})
+    };
+    for (live, kind) in [
+        (after("Running", "Progressing"), "Operation"),
+        (after("Failed", "Degraded"), "FailedOperation"),
+        (after("Succeeded", "Degraded"), "Health"),
+    ] {
+        for reported in [WaitKind::Operation, WaitKind::FailedOperation, WaitKind::Health] {
+            let explained =
+                explained(waits_as(reported, "old"), &[application("dev", live.clone())]);
+            let json = serde_json::to_value(&explained).unwrap();
+            assert_ne!(json["waits"][0]["reason"], "old", "{kind}");
+            assert_eq!(json["waits"][0]["kind"], kind, "{reported:?}");
+        }
+    }
+}
+
+/// It was told to sync what cannot be written.
+#[test]
+fn a_held_application_has_the_command_of_the_hold_only_when_it_is_waited_for_because_of_it() {
+    let held = "HeldByPerson: alice synced it to r1; the rollout wants r2";
+    for (kind, reason, has_command) in [
+        (WaitKind::HeldByPerson, held, true),
+        (WaitKind::Invalid, "the application is invalid: there is no project nope", false),
+        (WaitKind::FailedWrite, "its new spec cannot be written: 403", false),
+    ] {
+        let mut status = waits_as(kind, reason);
+        let mut first = entry("dev", "1", "Waiting");
+        first["message"] = held.into();
+        status["applicationStatus"][0] = first;
+        let applications = [application("dev", json!({"sync": {"revision": "r2"}}))];
+        let advice = explained(status.clone(), &applications).waits[0].advice.clone();
+        let row = Summary::read(&set(status), &applications.into()).applications.remove(0);
+        let command = "to take it back now: wavegate sync -n argocd dev";
+        assert_eq!(advice.contains(command), has_command, "{advice}");
+        assert!(row.message.starts_with(reason), "{}", row.message);
+        assert_eq!(row.message.contains(command), has_command, "{}", row.message);
+    }
+}
+
+/// It named a Secret that does not exist when the annotation of the Application itself was gone.
+#[test]
+fn only_a_cluster_secret_is_annotated_to_include_a_cluster_again() {
+    let of = |resource: &str, is_skipped: bool| {
+        let mut status = waits_as(WaitKind::Excluded, "why");
+        status["rollout"]["waitingFor"][0]["resource"] = resource.into();
+        let (name, mut live) = application("dev", json!({}));
+        if is_skipped {
+            Arc::make_mut(&mut live)["metadata"]["annotations"] =
+                json!({"argocd.argoproj.io/skip-reconcile": "true"});
+        }
+        explained(status, &[(name, live)]).waits[0].advice.clone()
+    };
+    let secret = of("Secret argocd/c1", false);
+    assert!(secret.contains("kubectl -n argocd annotate secret c1 "), "{secret}");
+    let own = of("apps/Deployment shop/web", true);
+    assert!(own.contains("kubectl -n argocd annotate application dev "), "{own}");
+    for resource in ["apps/Deployment shop/web", ""] {
+        let gone = of(resource, false);
+        assert!(gone.starts_with("remove the annotation argocd.argoproj.io/"), "{gone}");
+        assert!(!gone.contains("kubectl"), "{gone}");
+    }
 }
 
 #[test]
@@ -194,10 +302,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
     let live = Arc::make_mut(applications.get_mut("c").unwrap());
     live["spec"]["syncPolicy"]["automated"] = json!({});
     let explanation = explain(&all_at_once, &applications);
-    assert_eq!(
-        explanation.waits[0].actions[0],
-        "a commit that fixes the cause is rolled out by itself"
-    );
+    assert_eq!(texts(&explanation)[0], "a commit that fixes the cause is rolled out by itself");
 }
 
 #[test]

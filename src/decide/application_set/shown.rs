@@ -14,7 +14,7 @@ use super::operation::{PROMOTION, USERNAME};
 use super::{autosync, is_owned, record, stored};
 use crate::api::conditions::application_set as condition;
 use crate::api::{OperationPhase, Raw};
-use crate::decide::blocking_resource::{self, Blocking, WAITS_FOR_CONFIRMATION};
+use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::report::{
     Application, Deletion, Doing, Initiator, Report, Rollout, Set, Status, Told, report,
 };
@@ -141,9 +141,11 @@ fn doing(live: &Value, application: &Application) -> Doing {
     let is_running = application.operation().is_running();
     let (detail, since) = detail(live, application);
     let is_wait = state.field("message").starts_with(WAITING);
+    let resource = application.blocking.resource.as_ref();
+    let is_unconfirmed = resource.is_some_and(BlockingResource::requires_confirmation);
     Doing {
         stage: if is_running { stage(live) } else { String::new() },
-        is_reason: is_running && (!is_wait || blocking_resource::requires_confirmation(&detail)),
+        is_reason: is_running && (!is_wait || is_unconfirmed),
         started_at: time(&state["startedAt"]).map(|at| at.to_string()).unwrap_or_default(),
         hooks: ended_hooks(state),
         detail,
@@ -187,18 +189,14 @@ fn ended_hooks(state: &Value) -> Vec<String> {
 fn detail(live: &Value, application: &Application) -> (String, Option<Timestamp>) {
     let state = &live["status"]["operationState"];
     let Blocking { resource, reason, since, .. } = &application.blocking;
+    let is_unconfirmed = resource.as_ref().is_some_and(BlockingResource::requires_confirmation);
     if application.deletion.is_some() {
         return ("its deletion".to_owned(), None);
     }
     if application.operation().is_running() {
         let (message, since) = without_start(state.field("message"));
         let detail = match waited_for(&message) {
-            Some(_)
-                if message.starts_with(WAITS_FOR_CONFIRMATION)
-                    && blocking_resource::requires_confirmation(reason) =>
-            {
-                reason.clone()
-            }
+            Some(_) if is_unconfirmed => reason.clone(),
             Some(what) => what,
             None if message.is_empty() || message == TASKS_RUNNING => String::new(),
             None if application.operation() != OperationPhase::Running => message,

@@ -51,6 +51,11 @@ pub(super) fn is_by_option(why: &str) -> bool {
     why == BY_OPTION
 }
 
+/// Whether an operation waits until a person confirms its deletions.
+pub(super) fn is_unconfirmed(status: &Value) -> bool {
+    status.text("/operationState/message").starts_with(WAITS_FOR_CONFIRMATION)
+}
+
 /// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
 /// field for it but the message.
 pub(super) fn unconfirmed(status: &Value) -> Option<BlockingResource> {

@@ -186,7 +186,8 @@ fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
         assert_eq!(blocking.reason, want, "{name}");
         // An automated sync may be about to prune what one by hand has left.
         let by_a_person = want.contains("source") && !want.contains("the last sync");
-        assert_eq!(super::requires_pruning(&want), by_a_person, "{name}");
+        let found = blocking.resource.is_some_and(|resource| resource.needs_a_person_to_prune());
+        assert_eq!(found, by_a_person, "{name}");
     }
     let other = resource("other", "OutOfSync", "Healthy");
     let blocking = of_sync(off, json!([]), Some(other));

@@ -35,8 +35,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether one more may start while `in_flight` are in flight.
-    pub fn has_room(self, in_flight: u64) -> bool {
+    /// Whether one more may start while so many are in flight.
+    pub fn permits_more(self, in_flight: u64) -> bool {
         match self {
             Self::AtMost(limit) => in_flight < limit,
             Self::Unlimited => true,

@@ -38,8 +38,8 @@
 //!   only while the step is open: the entry is promoted again when the step
 //!   opens, and returns to Waiting if the step stays closed for longer than the
 //!   timeout. A requested operation is not withdrawn (AS-333).
-//! - **`maxUpdate` has no room for it any more**, because it was reduced or others were
-//!   synced by hand, and its operation is not written yet. It returns to Waiting.
+//! - **`maxUpdate` does not permit it any more**, because it was reduced or users synced
+//!   others, and its operation is not written yet. It returns to Waiting.
 //!
 //! # What a person has synced
 //!

@@ -50,7 +50,7 @@ impl Phase {
             .find(|phase| phase.name() == name)
     }
 
-    /// Whether it counts against `maxUpdate` of its step.
+    /// Whether it counts against `maxUpdate` of its step, whatever its Application does.
     pub fn is_in_flight(self) -> bool {
         match self {
             Self::Pending | Self::Progressing => true,
@@ -242,7 +242,7 @@ impl Entry {
         self.set(Phase::Waiting, "A sync window denies the sync, waiting for it to open", now);
     }
 
-    /// Returns an entry to Waiting for which `maxUpdate` has no room any more (AS-341).
+    /// Returns an entry to Waiting that `maxUpdate` does not permit any more (AS-341).
     pub fn put_back(&mut self, now: Timestamp) {
         self.set(Phase::Waiting, "More are in flight than maxUpdate permits, waiting", now);
     }
@@ -260,6 +260,12 @@ impl Entry {
     pub fn waits_for_its_request(&self, seen: &Observed) -> bool {
         let own = seen.requested.as_ref().is_some_and(|request| request.promotion.is_some());
         self.phase == Phase::Waiting && self.was_closed() && own
+    }
+
+    /// Whether it counts against `maxUpdate` of its step: also an operation that somebody else
+    /// requested does.
+    pub fn is_in_flight(&self, seen: Option<&Observed>) -> bool {
+        self.phase.is_in_flight() || seen.is_some_and(Observed::has_operation_in_flight)
     }
 
     /// Whether only a sync of the whole Application continues it: the last one has failed, or
@@ -380,7 +386,7 @@ pub fn advance(
 
 /// Whether the entry is of an Application that was deleted and created again: it is past
 /// Waiting, which needs a comparison and then an operation, and there is none. Times do not
-/// tell: the clock of the API server may differ.
+/// decide it: the clock of the API server may differ.
 fn is_of_former(entry: &Entry, seen: &Observed) -> bool {
     let has_operation = seen.operation.is_some() || seen.requested.is_some();
     match entry.phase {

@@ -38,8 +38,8 @@ pub(super) fn close_and_reopen(
     }
 }
 
-/// Returns promoted Applications to Waiting whose operation was not written and for which
-/// `maxUpdate` has no room any more: it was reduced, or others were synced by hand. Returns
+/// Returns promoted Applications to Waiting whose operation was not written and that
+/// `maxUpdate` does not permit any more: it was reduced, or users synced others. Returns
 /// how many are in flight in each step. A sync started by others counts, too: the limit
 /// applies to all running operations.
 pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> Vec<u64> {
@@ -51,8 +51,7 @@ pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp)
     let mut in_flight = vec![0; gate.step_count()];
     for row in rows.iter().filter(|row| !is_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
-        let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
-        if (entry.phase.is_in_flight() || runs)
+        if entry.is_in_flight(row.member.observed)
             && let Some(count) = entry.step.and_then(|step| in_flight.get_mut(step))
         {
             *count += 1;
@@ -61,7 +60,7 @@ pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp)
     for row in rows.iter_mut().filter(|row| is_unwritten(row)) {
         let Some(entry) = row.entry.as_mut() else { continue };
         let Some(step) = entry.step.filter(|step| *step < in_flight.len()) else { continue };
-        if gate.limit(step).has_room(in_flight[step]) {
+        if gate.limit(step).permits_more(in_flight[step]) {
             in_flight[step] += 1;
         } else {
             entry.put_back(now);
@@ -113,7 +112,7 @@ pub(super) fn promote(
             && seen.may_be_started()
             && row.behind.is_none()
             && row.member.denied.is_none();
-        if !is_ready || !gate.limit(step).has_room(in_flight.per_step[step]) {
+        if !is_ready || !gate.limit(step).permits_more(in_flight.per_step[step]) {
             continue;
         }
         let takes = listed::in_flight(entry) - listed::reserved(row.member, entry);

@@ -33,6 +33,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::budget::Limit;
+use super::gate::Lag;
 use super::phase::{Compared, Entry, Mark, Observed, Phase};
 use super::{Denied, Row};
 use crate::api::SyncStatusCode;
@@ -128,16 +129,12 @@ impl WaitKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind of the wait that an entry tells alone, for a status that lists no waits.
-    pub fn of_entry(entry: &Entry) -> Option<Self> {
-        match entry.phase {
-            Phase::Waiting if entry.is_held() => Some(Self::HeldByPerson),
-            Phase::Waiting | Phase::Progressing if entry.needs_a_sync() => {
-                Some(Self::FailedOperation)
-            }
-            Phase::Pending => Some(Self::OperationStart),
-            Phase::Waiting | Phase::Progressing | Phase::Healthy => None,
-        }
+    /// The kind of the wait for an existing Application in this phase, for a report of a status
+    /// that names none: what only the controller knows, such as a sync window, does not count.
+    /// `None` when it is complete.
+    pub(super) fn of(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Option<Self> {
+        let existing = Existing { phase, entry, seen, denied: None, behind: None };
+        Some(existing.rung(turn, false)?.kind())
     }
 
     /// Whether the application controller ends the wait, by a comparison or a sync.
@@ -215,6 +212,16 @@ pub struct Excluded {
     pub secret: Option<String>,
 }
 
+impl Turn {
+    /// Nothing has to wait for another Application.
+    pub const UNLIMITED: Self = Self { limit: Limit::Unlimited, in_flight: 0, is_full: false };
+
+    /// Whether one more of the step may start.
+    pub fn is_free(self) -> bool {
+        self.limit.permits_more(self.in_flight)
+    }
+}
+
 impl Wait {
     /// The same wait after its write has failed; the reason is then that failure.
     /// No change if it waits for something else.
@@ -227,7 +234,8 @@ impl Wait {
             Write::Start => "its sync cannot be started",
         };
         let message = format!("{what}: {}", failure.why);
-        Self { kind: kind_of(failure), message, ..self }
+        // What it was waiting for before is not at fault.
+        Self { kind: kind_of(failure), message, resource: None, ..self }
     }
 }
 
@@ -237,8 +245,10 @@ const fn kind_of(failure: &Unwritten) -> WaitKind {
 
 /// How many of a step may be in flight, and are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
+pub struct Turn {
+    /// How many may be.
     pub limit: Limit,
+    /// How many are.
     pub in_flight: u64,
     /// An Application was not promoted because the status is full.
     pub is_full: bool,
@@ -268,6 +278,67 @@ enum Rung<'a> {
     NoLongerHealthy(&'a Observed),
 }
 
+/// An Application that exists, with what keeps it from its promotion.
+#[derive(Clone, Copy)]
+struct Existing<'a> {
+    phase: Phase,
+    entry: &'a Entry,
+    seen: &'a Observed,
+    denied: Option<&'a Denied>,
+    behind: Option<&'a Lag>,
+}
+
+impl<'a> Existing<'a> {
+    fn rung(self, turn: Turn, require_live_health: bool) -> Option<Rung<'a>> {
+        let Self { entry, seen, .. } = self;
+        Some(match self.phase {
+            Phase::Waiting => self.rung_of_waiting(turn),
+            Phase::Pending => Rung::OperationStart,
+            Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
+            Phase::Progressing => {
+                let has_failed = seen.operation.as_ref().is_some_and(|last| last.has_failed());
+                match entry.needs_a_sync() || has_failed {
+                    true => Rung::FailedOperation(entry, seen),
+                    false => Rung::NotHealthy(entry, seen),
+                }
+            }
+            Phase::Healthy => match self.behind {
+                Some(lag) => Rung::Behind(&lag.revision, seen),
+                None if require_live_health && seen.health != health::Status::Healthy => {
+                    Rung::NoLongerHealthy(seen)
+                }
+                None => return None,
+            },
+        })
+    }
+
+    /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
+    fn rung_of_waiting(self, turn: Turn) -> Rung<'a> {
+        let Self { entry, seen, .. } = self;
+        if entry.is_held() {
+            return Rung::HeldByPerson(entry);
+        }
+        if let Some(denied) = self.denied {
+            return Rung::SyncWindow(denied);
+        }
+        match turn.limit {
+            _ if seen.has_operation_in_flight() => Rung::OtherOperation(seen),
+            Limit::AtMost(0) => Rung::ManualSync(entry, seen),
+            _ if seen.spec_differs => Rung::SpecIsWritten,
+            _ if seen.compared != Compared::Current => Rung::NotCompared(seen),
+            _ if !seen.knows_its_revisions() => Rung::NoComparison(seen),
+            _ if !seen.is_current() => Rung::ComparedBefore(seen),
+            _ if !seen.may_be_started() => Rung::NotHealthy(entry, seen),
+            _ if let Some(lag) = self.behind => Rung::Behind(&lag.revision, seen),
+            Limit::AtMost(limit) if !turn.is_free() => {
+                Rung::MaxUpdate { in_flight: turn.in_flight, limit }
+            }
+            Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Rung::StatusFull,
+            Limit::AtMost(_) | Limit::Unlimited => Rung::Promotion(entry, seen),
+        }
+    }
+}
+
 impl<'a> Rung<'a> {
     /// The first rung that applies; `None` when the Application is complete.
     fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
@@ -277,54 +348,8 @@ impl<'a> Rung<'a> {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else {
             return Some(Self::Creating);
         };
-        Some(match entry.phase {
-            Phase::Waiting => Self::of_waiting(row, entry, seen, turn),
-            Phase::Pending => Self::OperationStart,
-            Phase::Progressing => Self::of_progressing(entry, seen),
-            Phase::Healthy => match &row.behind {
-                Some(lag) => Self::Behind(&lag.revision, seen),
-                None if require_live_health && seen.health != health::Status::Healthy => {
-                    Self::NoLongerHealthy(seen)
-                }
-                None => return None,
-            },
-        })
-    }
-
-    /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
-    fn of_waiting(row: &'a Row<'a>, entry: &'a Entry, seen: &'a Observed, turn: Turn) -> Self {
-        if entry.is_held() {
-            return Self::HeldByPerson(entry);
-        }
-        if let Some(denied) = row.member.denied {
-            return Self::SyncWindow(denied);
-        }
-        match turn.limit {
-            _ if seen.has_operation_in_flight() => Self::OtherOperation(seen),
-            Limit::AtMost(0) => Self::ManualSync(entry, seen),
-            _ if seen.spec_differs => Self::SpecIsWritten,
-            _ if seen.compared != Compared::Current => Self::NotCompared(seen),
-            _ if !seen.knows_its_revisions() => Self::NoComparison(seen),
-            _ if !seen.is_current() => Self::ComparedBefore(seen),
-            _ if !seen.may_be_started() => Self::NotHealthy(entry, seen),
-            _ if let Some(lag) = &row.behind => Self::Behind(&lag.revision, seen),
-            Limit::AtMost(limit) if !turn.limit.has_room(turn.in_flight) => {
-                Self::MaxUpdate { in_flight: turn.in_flight, limit }
-            }
-            Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Self::StatusFull,
-            Limit::AtMost(_) | Limit::Unlimited => Self::Promotion(entry, seen),
-        }
-    }
-
-    fn of_progressing(entry: &'a Entry, seen: &'a Observed) -> Self {
-        let last_failed = || seen.operation.as_ref().is_some_and(|last| last.has_failed());
-        if seen.has_operation_in_flight() {
-            Self::Operation(entry, seen)
-        } else if entry.needs_a_sync() || last_failed() {
-            Self::FailedOperation(entry, seen)
-        } else {
-            Self::NotHealthy(entry, seen)
-        }
+        let (denied, behind) = (row.member.denied, row.behind.as_ref());
+        Existing { phase: entry.phase, entry, seen, denied, behind }.rung(turn, require_live_health)
     }
 
     const fn kind(&self) -> WaitKind {
@@ -477,8 +502,7 @@ fn with_detail(what: &dyn fmt::Display, seen: &Observed) -> String {
 
 /// Whether an Application is complete: nothing of its step waits for it.
 pub(super) fn is_complete(row: &Row<'_>, require_live_health: bool) -> bool {
-    let turn = Turn { limit: Limit::Unlimited, in_flight: 0, is_full: false };
-    Rung::of(row, turn, require_live_health).is_none()
+    Rung::of(row, Turn::UNLIMITED, require_live_health).is_none()
 }
 
 /// An Application that is not complete, as far as it costs nothing to say.

@@ -77,6 +77,25 @@ pub struct Doing {
 }
 
 impl Application {
+    /// An Application of which only this is known.
+    #[cfg(test)]
+    pub fn of(observed: Observed) -> Self {
+        Self {
+            observed,
+            record: None,
+            labels: Labels::default(),
+            sync: String::new(),
+            health: String::new(),
+            blocking: Blocking::default(),
+            deletion: None,
+            has_error: false,
+            is_automated: false,
+            only_prunes: false,
+            initiator: Initiator::default(),
+            doing: Doing::default(),
+        }
+    }
+
     /// Phase of the last operation; Unknown when there was none.
     pub fn operation(&self) -> OperationPhase {
         self.observed.operation.as_ref().map_or(OperationPhase::Unknown, |last| last.phase)

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 
-use super::{Application, Count, OUTSIDE, Report, State, Told, waits};
+use super::{Application, Count, OUTSIDE, Report, State, Step, Told, waits};
+use crate::api::HealthStatus;
 use crate::api::conditions::application_set::reason;
-use crate::api::{HealthStatus, SyncStatusCode};
-use crate::decide::rollout::budget::Limit;
+use crate::decide::blocking_resource::Blocking;
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::wait::WaitKind;
+use crate::decide::rollout::wait::{OPERATION_START, Turn, WaitKind};
 
 /// One Application of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,7 +147,8 @@ impl Report {
     }
 
     pub(super) fn count_of(&self, member: &Member) -> Count {
-        let promoted = member.entry.as_ref().is_some_and(|entry| entry.phase.is_in_flight());
+        let seen = member.live.as_ref().map(|live| &live.observed);
+        let promoted = member.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen));
         Count {
             total: 1,
             done: self.is_done(member).into(),
@@ -207,48 +208,51 @@ impl Report {
             return of(kind, message);
         }
         let entry = member.entry.as_ref();
-        let kind = entry.and_then(WaitKind::of_entry);
-        let blocking = member.live.as_ref().map(|live| &live.blocking);
-        // Resources do not block an Application whose sync has not started.
-        let started = blocking
-            .filter(|_| member.phase() != Some(Phase::Waiting) && self.is_waited_for(member));
+        let blocking = self.blocking(member).filter(|_| self.is_waited_for(member));
         // The entry may be older than what a running operation says.
         let runs = member.phase() == Some(Phase::Progressing) && member.is_operating();
-        let current = started.filter(|blocking| blocking.resource.is_some() || runs);
+        let current = blocking.filter(|blocking| blocking.resource.is_some() || runs);
         if let Some(blocking) = current.filter(|blocking| !blocking.reason.is_empty()) {
-            return of(kind, blocking.reason.clone());
+            return of(None, blocking.reason.clone());
         }
         let message = match (entry, &member.live) {
             (Some(entry), _) => entry.message.clone(),
             (None, Some(live)) if live.is_done() => String::new(),
             (None, Some(live)) => match live.blocking.reason.as_str() {
-                "" if live.observed.requested.is_some() => "the operation to start".to_owned(),
+                "" if live.observed.requested.is_some() => OPERATION_START.to_owned(),
                 reason => reason.to_owned(),
             },
             (None, None) => String::new(),
         };
-        match started {
-            Some(blocking) if message.is_empty() => of(kind, blocking.reason.clone()),
-            _ => of(kind, message),
+        match blocking {
+            Some(blocking) if message.is_empty() => of(None, blocking.reason.clone()),
+            _ => of(None, message),
         }
     }
 
-    /// The kind of a wait that no status tells, by the state of the Application and its step.
+    /// What keeps a member from being Synced and Healthy. Resources do not block an Application
+    /// whose sync has not started.
+    pub fn blocking<'a>(&self, member: &'a Member) -> Option<&'a Blocking> {
+        let has_started = member.phase() != Some(Phase::Waiting) && !member.is_going();
+        member.live.as_ref().filter(|_| has_started).map(|live| &live.blocking)
+    }
+
+    /// The kind of a wait that no status names: that of the controller's own ladder, by the
+    /// Application as it is now. Of a set without steps, by its operation.
     fn kind_of(&self, member: &Member) -> WaitKind {
         let Some(live) = &member.live else { return WaitKind::Creating };
-        let step = self.step_of(member);
-        match member.phase() {
-            _ if live.is_operating() => WaitKind::Operation,
-            Some(Phase::Waiting) => match step {
-                Some(step) if step.limit() == Limit::AtMost(0) => WaitKind::ManualSync,
-                Some(step) if !step.limit().has_room(step.count.promoted) => WaitKind::MaxUpdate,
-                Some(_) if live.observed.sync == SyncStatusCode::Unknown => WaitKind::Comparison,
-                Some(_) | None => WaitKind::Promotion,
-            },
-            Some(Phase::Pending) => WaitKind::OperationStart,
-            _ if live.has_failed() && live.operation().has_failed() => WaitKind::FailedOperation,
-            Some(Phase::Progressing | Phase::Healthy) | None => WaitKind::Health,
-        }
+        let kind = match (member.phase(), &member.entry) {
+            (Some(phase), Some(entry)) => {
+                let turn = self.step_of(member).map_or(Turn::UNLIMITED, Step::turn);
+                WaitKind::of(phase, entry, &live.observed, turn)
+            }
+            (None, _) | (_, None) => None,
+        };
+        kind.unwrap_or(match () {
+            () if live.is_operating() => WaitKind::Operation,
+            () if live.operation().has_failed() && live.has_failed() => WaitKind::FailedOperation,
+            () => WaitKind::Health,
+        })
     }
 
     /// Start and latest end of the wait for a member, as of its operation if it runs: that

@@ -28,7 +28,7 @@ use super::budget::{Limit, MaxUpdate};
 use super::listed;
 use super::phase::{Compared, Entry, Phase};
 use super::steps::{Labels, Step as Rule, Strategy};
-use super::wait::WaitKind;
+use super::wait::{Turn, WaitKind};
 use crate::api::SyncStatusCode;
 
 /// What is known of an ApplicationSet.
@@ -161,6 +161,11 @@ impl Step {
     pub fn limit(&self) -> Limit {
         self.rule.max_update.limit(self.count.total)
     }
+
+    /// How many may be in flight, and are.
+    pub fn turn(&self) -> Turn {
+        Turn { limit: self.limit(), in_flight: self.count.promoted, is_full: false }
+    }
 }
 
 /// Numbers of Applications.
@@ -172,7 +177,7 @@ pub struct Count {
     pub done: u64,
     /// Those that are syncing, or not Healthy yet after it.
     pub in_flight: u64,
-    /// Those whose entry counts against `maxUpdate`.
+    /// Those that count against `maxUpdate`.
     pub promoted: u64,
 }
 

@@ -1,12 +1,12 @@
 //! What a rollout came to, from what is observed only.
 
-use super::{Application, Member, Report, State};
+use super::{Application, Member, Report, State, Step};
 use crate::api::conditions::application_set::reason;
 use crate::api::{HealthStatus, OperationPhase};
-use crate::decide::blocking_resource::{requires_confirmation, requires_pruning};
+use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::wait::WaitKind;
+use crate::decide::rollout::wait::{Turn, WaitKind};
 
 /// Outcome of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,14 +161,17 @@ impl Report {
             };
         };
         let detail = live.doing.detail.as_str();
-        if live.is_operating() && requires_confirmation(detail) {
+        let resource = live.blocking.resource.as_ref();
+        if live.is_operating() && resource.is_some_and(BlockingResource::requires_confirmation) {
             return Standing::failed(detail);
         }
         if live.is_operating() || live.deletion.is_some() {
             return Standing::Moving;
         }
-        if let Some(entry) = member.entry.as_ref().filter(|entry| entry.is_held()) {
-            return Standing::Failed(Failure { why: entry.message.clone(), is_held: true });
+        if member.is_held() {
+            let why = self.why(member);
+            let is_held = why.kind == WaitKind::HeldByPerson;
+            return Standing::Failed(Failure { why: why.message, is_held });
         }
         if !self.is_rolling() {
             let is_compared = live.observed.reconciled_at.is_some();
@@ -177,17 +180,18 @@ impl Report {
                 live if is_compared && !live.is_automated && live.is_out_of_sync() => {
                     Standing::Manual
                 }
-                _ if requires_pruning(detail) => Standing::failed(detail),
-                _ => Standing::Moving,
+                _ => match resource.filter(|resource| resource.needs_a_person_to_prune()) {
+                    Some(kept) => Standing::failed(kept.to_string()),
+                    None => Standing::Moving,
+                },
             };
         }
         let step = self.step_of(member).filter(|_| self.open_step.is_some());
-        let limit = step.map_or(Limit::Unlimited, super::Step::limit);
-        let promoted = step.map_or(0, |step| step.count.promoted);
+        let turn = step.map_or(Turn::UNLIMITED, Step::turn);
         match member.phase() {
             Some(Phase::Waiting | Phase::Healthy) if live.has_error => Standing::failed(detail),
-            Some(Phase::Waiting) if limit == Limit::AtMost(0) => Standing::Manual,
-            Some(Phase::Waiting) if !limit.has_room(promoted) => Standing::Queued,
+            Some(Phase::Waiting) if turn.limit == Limit::AtMost(0) => Standing::Manual,
+            Some(Phase::Waiting) if !turn.is_free() => Standing::Queued,
             Some(Phase::Progressing) => self.after_sync(member, live),
             Some(Phase::Waiting | Phase::Pending | Phase::Healthy) | None => Standing::Moving,
         }

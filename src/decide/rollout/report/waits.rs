@@ -94,25 +94,30 @@ impl Report {
         let why = self.why(member);
         let live = member.live.as_ref();
         let told = member.told.as_ref();
-        let has_started = member.phase() != Some(Phase::Waiting) && !member.is_going();
-        let blocking = live.map(|live| &live.blocking).filter(|_| has_started);
-        let going = || live?.deletion.as_ref()?.since.parse().ok();
-        let since = match member.is_going() {
-            true => going(),
-            false => member.since().or(blocking.and_then(|blocking| blocking.since)),
+        // Of the Application that was just read: the status of the set follows it.
+        let blocking = self.blocking(member);
+        let since = match live.and_then(|live| live.deletion.as_ref()) {
+            Some(deletion) => deletion.since.parse().ok(),
+            None => member.since().or(blocking.and_then(|blocking| blocking.since)),
         };
-        let told_resource = told.map(|told| told.resource.clone()).filter(|text| !text.is_empty());
+        let until = blocking.and_then(|blocking| blocking.until);
+        let resource = told.map(|told| told.resource.clone()).filter(|text| !text.is_empty());
+        let message = match (why.message, live) {
+            (message, _) if !message.is_empty() => message,
+            (_, None) => "the Application does not exist yet".to_owned(),
+            (_, Some(live)) => {
+                let of = |text: &str| if text.is_empty() { "Unknown" } else { text }.to_owned();
+                format!("sync status {}, health status {}", of(&live.sync), of(&live.health))
+            }
+        };
         Wait {
             kind: why.kind,
             application: name.to_owned(),
             step: member.step.or(self.open_step).unwrap_or_default(),
-            resource: told_resource,
-            message: why.message,
+            resource,
+            message,
             since: told.and_then(|told| told.since).or(since),
-            // Of the Application that was just read: the status of the set follows it.
-            until: blocking
-                .and_then(|blocking| blocking.until)
-                .or(told.and_then(|told| told.until)),
+            until: until.or(told.and_then(|told| told.until)),
             write: None,
         }
     }

@@ -559,6 +559,25 @@ fn what_keeps_a_waiting_application_from_its_promotion_is_named() {
     }
 }
 
+/// The Secret of an excluded cluster was named as what a failed write waits for.
+#[test]
+fn a_failed_write_waits_for_no_resource() {
+    let excluded = wait::Wait {
+        kind: wait::WaitKind::Excluded,
+        application: "a".to_owned(),
+        step: 0,
+        resource: Some("Secret argocd/c1".to_owned()),
+        message: "its cluster is excluded".to_owned(),
+        since: None,
+        until: None,
+        write: Some(wait::Write::Start),
+    };
+    let failure = wait::Unwritten { why: "403: no".to_owned(), is_refused: false };
+    let failed = excluded.after_failure(&failure);
+    assert_eq!((failed.kind, failed.resource), (wait::WaitKind::FailedWrite, None));
+    assert_eq!(failed.message, "its sync cannot be started: 403: no");
+}
+
 #[test]
 fn a_step_waits_for_members_that_are_invalid_or_missing_as_182_as_332() {
     let strategy = steps_of(&[json!(null), json!(null)]);

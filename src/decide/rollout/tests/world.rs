@@ -324,6 +324,34 @@ impl World {
         // Whoever could start has started: what is left waits for something with a name.
         let idle = plan.waiting.iter().find(|wait| wait.kind == wait::WaitKind::Promotion);
         assert_eq!(idle, None, "nothing keeps it from starting");
+        self.check_report(plan);
+    }
+
+    /// A report without the waits of the status finds the same ones, apart from those that only
+    /// the controller knows.
+    fn check_report(&self, plan: &RolloutPlan) {
+        use wait::WaitKind as K;
+        let status = report::Status {
+            exists: true,
+            entries: plan.entries.clone(),
+            rollout: None,
+            ..report::Status::default()
+        };
+        let set = report::Set { strategy: self.strategy.clone(), status, ..report::Set::default() };
+        let applications = self.apps.iter().map(|(name, app)| {
+            let differs = self.wanted.get(name).is_some_and(|wanted| app.spec != *wanted);
+            let spec_differs = self.generated.contains_key(name) && differs;
+            let observed = Observed { spec_differs, ..app.observed.clone() };
+            (name.clone(), report::Application::of(observed))
+        });
+        let report = report::report(set, applications);
+        let known = report.waits(true);
+        for wait in &plan.waiting {
+            let is_hidden = matches!(wait.kind, K::Creating | K::SyncWindow | K::Comparison);
+            let found = known.iter().find(|known| known.application == wait.application);
+            let Some(found) = found.filter(|_| !is_hidden) else { continue };
+            assert_eq!(found.kind, wait.kind, "{wait:?}: {found:?}");
+        }
     }
 
     /// No Application is moved on before it was waited for as long as allowed.
