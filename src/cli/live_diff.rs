@@ -1,6 +1,6 @@
 //! Comparison of generated Applications with the cluster, for `plan --live`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -40,6 +40,9 @@ pub(super) struct Live {
     /// The fields that an update changes, such as `spec.source.path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
+    /// An update takes it over from another owner, as the message says.
+    #[serde(skip)]
+    pub is_taken_over: bool,
     /// Its phase in the last rollout; empty without one.
     pub phase: &'static str,
     /// `status.sync.status`, empty before the first comparison.
@@ -214,8 +217,8 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         let wait = |name| (name, (Change::Wait, held.message.clone(), Vec::new()));
         changes.extend(waiting.into_iter().map(wait));
     }
-    owners(&mut changes, &observed, &generated, seen.others);
-    describe(changes, &set, seen.existing, after)
+    let taken = owners(&mut changes, &observed, &generated, seen.others);
+    describe(changes, &taken, &set, seen.existing, after)
 }
 
 /// The Applications after the writes of a plan, by name.
@@ -276,25 +279,32 @@ fn changes(
     changes
 }
 
-/// Adds how Applications change their owner.
-fn owners(changes: &mut Changes, observed: &[Existing], generated: &Generated, others: &[Other]) {
+/// Adds how Applications change their owner; returns those that the set takes over.
+fn owners(
+    changes: &mut Changes,
+    observed: &[Existing],
+    generated: &Generated,
+    others: &[Other],
+) -> BTreeSet<String> {
     for (name, taker) in others::given(observed, generated, others) {
         let message = format!(
             "ApplicationSet {taker} generates it and becomes its owner; its resources are not touched"
         );
         changes.insert(name.to_owned(), (Change::Move, message, Vec::new()));
     }
+    let mut taken = BTreeSet::new();
     for existing in observed {
         let change = changes.get_mut(&*existing.name);
         if let (Owner::Other(owner), Some((Change::Update, message, _))) = (&existing.owner, change)
         {
             *message = format!("takes it over from {owner}: {message}");
+            taken.insert(existing.name.to_string());
         }
     }
     let unread: Vec<&str> =
         others.iter().filter(|other| other.generated.is_none()).map(|other| &*other.name).collect();
     if unread.is_empty() {
-        return;
+        return taken;
     }
     let unless = format!(
         "unless ApplicationSet {} generates it, which cannot be generated here",
@@ -306,10 +316,12 @@ fn owners(changes: &mut Changes, observed: &[Existing], generated: &Generated, o
             *message = format!("{message}{separator}{unless}");
         }
     }
+    taken
 }
 
 fn describe(
     changes: Changes,
+    taken: &BTreeSet<String>,
     set: &Value,
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
@@ -328,6 +340,7 @@ fn describe(
                 change,
                 message,
                 fields,
+                is_taken_over: taken.contains(&application),
                 phase: phase.map(Phase::name).unwrap_or_default(),
                 sync: text("/status/sync/status"),
                 health: text("/status/health/status"),

@@ -16,11 +16,11 @@ use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
 use crate::api::unknown;
-use crate::decide::application_set::generated::labels_of;
+use crate::decide::application_set::generated::labels;
 use crate::decide::application_set::ignore::Ignore;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
-use crate::decide::rollout::steps::{self, Labels, Strategy};
+use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
 
 /// Maximum number of names in a line of the table; JSON and YAML contain all.
@@ -210,11 +210,7 @@ fn report(
     live: Option<Vec<Live>>,
 ) -> Report {
     let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
-    let labels: BTreeMap<String, Labels> = generation
-        .called()
-        .map(|(name, application)| (name.to_owned(), labels_of(application)))
-        .collect();
-    let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels);
+    let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels(generation));
     let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
         code: problem.kind.code(),
         message: problem.message,
@@ -316,9 +312,8 @@ fn table(report: &Report) -> String {
                 or_dash(&live.sync),
                 or_dash(&live.health),
                 match live.fields.as_slice() {
-                    [] => live.message.clone(),
-                    // It says more than the fields.
-                    _ if !live.message.starts_with("changes ") => live.message.clone(),
+                    // The message says more than the fields.
+                    fields if fields.is_empty() || live.is_taken_over => live.message.clone(),
                     fields => some_of(fields.iter().map(String::as_str), NAMES_PER_LINE),
                 },
             ]

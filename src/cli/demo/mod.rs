@@ -155,16 +155,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Start of the note with the command that continues a rollout.
-const TO_CONTINUE: &str = "To continue: ";
-
 /// A running demo.
 struct DemoRun {
     fleet: Fleet,
     start: Instant,
     served: bool,
     notes: Vec<String>,
-    /// The command that was last shown, with which a user can go on.
+    /// The note that was last shown, with the command that continues a rollout.
     advised: Option<String>,
     /// Time since when there was nothing left to do.
     settled: Option<Duration>,
@@ -268,15 +265,15 @@ impl DemoRun {
         let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
             summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
         });
-        self.notes.retain(|note| !note.starts_with(TO_CONTINUE));
+        self.notes.retain(|note| Some(note) != self.advised.as_ref());
         let Some(command) = command else { return Ok(()) };
-        let line = format!("{TO_CONTINUE}{command}");
+        let line = format!("To continue: {command}");
         self.notes.push(line.clone());
         // Once in a log.
-        if self.advised.as_ref() == Some(&command) {
+        if self.advised.as_ref() == Some(&line) {
             return Ok(());
         }
-        self.advised = Some(command);
+        self.advised = Some(line.clone());
         match show {
             Ui::Plain { .. } => show.announce(&[line]),
             Ui::Screen { .. } => Ok(()),

@@ -11,7 +11,7 @@ use super::ui::Frame;
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Application, Count, Member, Outcome, Report};
+use crate::decide::rollout::report::{Application, Count, Member, Outcome, Report, StepStatus};
 
 /// The content of one screen.
 #[derive(Debug)]
@@ -124,9 +124,7 @@ impl Screen<'_> {
 
     fn state(&self, set: &Set, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
         // As the status counts: without those that no step selects.
-        let counts = || set.report.steps.iter().map(|step| step.count);
-        let total: u64 = counts().map(|count| count.total).sum();
-        let done: u64 = counts().map(|count| count.done).sum();
+        let Count { total, done, .. } = set.report.total();
         let step = match set.report.open_step {
             Some(step) => format!(", step {} of {}", step + 1, set.report.steps.len()),
             None => String::new(),
@@ -243,10 +241,10 @@ fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<L
     // When not all members fit: those of the current step first, then of later ones.
     let mut shares = vec![0; report.steps.len()];
     let mut order: Vec<usize> = (0..shares.len()).collect();
-    order.sort_by_key(|step| match state(report, *step) {
-        StepState::Open => (0, *step),
-        StepState::Closed => (1, *step),
-        StepState::Done => (2, *step),
+    order.sort_by_key(|step| match report.step_status(*step) {
+        StepStatus::Open => (0, *step),
+        StepStatus::Closed => (1, *step),
+        StepStatus::Done => (2, *step),
     });
     for step in order {
         let size = usize::try_from(report.steps[step].count.total).unwrap_or(usize::MAX);
@@ -302,34 +300,14 @@ fn member_lines(
     lines
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum StepState {
-    Closed,
-    Open,
-    Done,
-}
-
-fn state(report: &Report, step: usize) -> StepState {
-    let Count { total, done, .. } = report.steps[step].count;
-    let passed = report.is_complete() || report.open_step > Some(step);
-    match report.is_rolling() {
-        true if passed => StepState::Done,
-        true if report.is_open(step) => StepState::Open,
-        true => StepState::Closed,
-        false if total > 0 && done == total => StepState::Done,
-        false => StepState::Open,
-    }
-}
-
 fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let report = &set.report;
     let plan = &report.steps[step];
     let Count { total, done, in_flight, .. } = plan.count;
-    let state = state(report, step);
-    let (word, style) = match state {
-        StepState::Closed => ("closed", Style::Dim),
-        StepState::Open => ("open", Style::Cyan),
-        StepState::Done => ("done", Style::Green),
+    let (word, style) = match report.step_status(step) {
+        StepStatus::Closed => ("closed", Style::Dim),
+        StepStatus::Open => ("open", Style::Cyan),
+        StepStatus::Done => ("done", Style::Green),
     };
     let title = if report.is_rolling() { format!("Step {}", step + 1) } else { "All".to_owned() };
     let flight = match plan.limit() {

@@ -22,12 +22,6 @@ pub(in crate::cli) fn seconds(time: Duration) -> String {
     }
 }
 
-/// A wait without the words of the previous columns.
-fn short(detail: &str) -> &str {
-    let bare = ["healthy state of ", "completion of hook "];
-    bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
-}
-
 /// A wait with its age and its limit: `Deployment web for 35s of 5m (Progressing)`.
 fn timed(
     detail: &str,
@@ -128,7 +122,9 @@ pub(super) fn detail(report: &Report, member: &Member, now: Timestamp) -> String
         return doing.detail.clone();
     }
     let (since, until) = report.age_of(member);
-    timed(short(&doing.detail), since, until, now)
+    // Without the words of the previous columns.
+    let what = doing.awaited.as_ref().map_or(&doing.detail, |awaited| &awaited.resource);
+    timed(what, since, until, now)
 }
 
 /// Why an Application does not continue by itself; of one that a person holds, with what ends

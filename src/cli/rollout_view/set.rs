@@ -81,7 +81,7 @@ impl Set {
         let before: BTreeMap<String, _> =
             self.report.members.iter().map(|(name, one)| (name.clone(), phase_of(one))).collect();
         let steps = self.report.steps.len();
-        let passed_before = self.passed();
+        let passed_before = self.report.passed();
         let (open_before, error_before) =
             (self.report.open_step, self.report.set.status.error.clone());
         self.report.read(set);
@@ -99,8 +99,8 @@ impl Set {
             let Some(moved) = phase.and_then(|phase| moved(was, phase)) else { continue };
             // The detail of the operation is more specific.
             let doing = member.live.as_ref().filter(|live| !live.doing.stage.is_empty());
-            let told = || member.entry.as_ref().map(|entry| entry.message.clone());
-            let text = doing.map(progress).or_else(told).unwrap_or_default();
+            let of_entry = || member.entry.as_ref().map(|entry| entry.message.clone());
+            let text = doing.map(progress).or_else(of_entry).unwrap_or_default();
             let list = if phase == Some(Phase::Healthy) { &mut completed } else { &mut others };
             list.push(self.line(at, member.step, name, moved, text));
         }
@@ -131,18 +131,10 @@ impl Set {
         Transition { at, set, step, application, phase, text }
     }
 
-    /// Number of complete steps.
-    fn passed(&self) -> usize {
-        match self.report.is_complete() {
-            true => self.report.steps.len(),
-            false => self.report.open_step.unwrap_or_default(),
-        }
-    }
-
     /// Steps that started, including those that were skipped.
     fn opened(&self, passed: usize, open: Option<usize>, at: Duration) -> Vec<Transition> {
         let line = |step, text| self.line(at, Some(step), "", String::new(), text);
-        let last = self.passed().min(self.report.steps.len());
+        let last = self.report.passed().min(self.report.steps.len());
         let mut transitions: Vec<Transition> =
             (passed..last).map(|step| line(step, "complete".to_owned())).collect();
         if let Some(index) = self.report.open_step.filter(|step| open != Some(*step))
@@ -168,7 +160,7 @@ impl Set {
     /// What a step selects, such as `env = prod`.
     pub fn selects(&self, step: usize) -> String {
         match self.report.steps.get(step).filter(|_| self.report.is_rolling()) {
-            Some(step) => super::steps::selects(&step.rule),
+            Some(step) => step.rule.to_string(),
             None => "all at once".to_owned(),
         }
     }
@@ -196,7 +188,7 @@ impl Set {
         let phase = member.phase();
         let moved = phase.and_then(|phase| moved(phase_before, phase));
         let text = changed.or_else(|| moved.is_some().then_some(doing));
-        let (of_member, step) = (member.step, self.index_of(member));
+        let (of_member, step) = (member.step, self.report.counted_in(member));
         let transition = text.map(|text| {
             let known = || phase.map_or("Unknown", Phase::name).to_owned();
             self.line(at, of_member, name, moved.unwrap_or_else(known), text)
@@ -210,10 +202,6 @@ impl Set {
         Vec::from_iter(transition)
     }
 
-    fn index_of(&self, member: &Member) -> Option<usize> {
-        if self.report.is_rolling() { member.step } else { Some(0) }
-    }
-
     /// An Application was deleted.
     pub(super) fn lose(&mut self, name: &str, at: Duration) -> Option<Transition> {
         let step = self.report.members.get(name)?.step;
@@ -224,10 +212,10 @@ impl Set {
 
     fn measure(&mut self, step: usize, at: Duration) {
         let Some(count) = self.report.steps.get(step).map(|step| step.count) else { return };
-        let by_rollout = self.begun.iter().filter(|(_, by_hand)| !**by_hand);
+        let by_rollout = self.begun.iter().filter(|(_, is_manual)| !**is_manual);
         let begun = by_rollout.filter(|(name, _)| {
             let member = self.report.members.get(*name);
-            member.is_some_and(|member| self.index_of(member) == Some(step))
+            member.is_some_and(|member| self.report.counted_in(member) == Some(step))
         });
         let begun = begun.count();
         let Some(measured) = self.measured.get_mut(step) else { return };

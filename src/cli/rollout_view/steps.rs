@@ -1,4 +1,4 @@
-//! What a step selects, in words, and the Applications that a set generates.
+//! The Applications that a set generates, with their steps.
 //!
 //! In a cluster, what the generators read is not at hand: the Applications of such a set are
 //! those that are observed.
@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::Raw;
-use crate::decide::application_set::generated::labels_of;
-use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy, memberships};
+use crate::decide::application_set::shown;
 use crate::desired;
 use crate::desired::inputs::Inputs;
 use crate::entropy::environment;
@@ -24,15 +23,7 @@ pub(in crate::cli) fn generated(
     inputs: &Inputs,
     now: Timestamp,
 ) -> Result<BTreeMap<String, Option<usize>>, desired::Error> {
-    let generation = desired::generate(set, inputs, &mut environment(now))?;
-    let generated: BTreeMap<String, Labels> = generation
-        .called()
-        .map(|(name, application)| (name.to_owned(), labels_of(application)))
-        .collect();
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-    let labels = generated.iter().map(|(name, labels)| (name.as_str(), labels));
-    let members = memberships(strategy.steps(), labels);
-    Ok(members.into_iter().map(|(name, membership)| (name, membership.step())).collect())
+    Ok(shown::steps(set, &desired::generate(set, inputs, &mut environment(now))?))
 }
 
 /// The same of a set of a cluster, as far as it is known: when lists are its only generators.
@@ -48,24 +39,6 @@ pub(in crate::cli) fn of_cluster(
     };
     let is_known = set.items("/spec/generators").iter().all(is_list);
     is_known.then(|| generated(set, &Inputs::default(), now).ok()).flatten()
-}
-
-/// What a step selects, such as `env = prod`.
-pub(super) fn selects(step: &Step) -> String {
-    if step.match_expressions.is_empty() {
-        return "all Applications".to_owned();
-    }
-    step.match_expressions.iter().map(expression).collect::<Vec<_>>().join(" and ")
-}
-
-fn expression(expression: &Expression) -> String {
-    let values: Vec<&str> = expression.values.iter().map(String::as_str).collect();
-    match (&expression.operator, values.as_slice()) {
-        (Operator::In, [one]) => format!("{} = {one}", expression.key),
-        (Operator::In, several) => format!("{} in {}", expression.key, several.join(", ")),
-        (Operator::NotIn, several) => format!("{} not in {}", expression.key, several.join(", ")),
-        (Operator::Unsupported(word), _) => format!("{} {word}?", expression.key),
-    }
 }
 
 #[cfg(test)]

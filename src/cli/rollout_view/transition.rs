@@ -53,11 +53,14 @@ pub(super) fn change(before: Option<&Application>, seen: &Application) -> Option
 pub(in crate::cli) fn progress(seen: &Application) -> String {
     let seen = &seen.doing;
     let stage = if seen.is_reason { "" } else { seen.stage.as_str() };
-    if let Some(hook) = seen.detail.strip_prefix("completion of ") {
-        return format!("{stage} {hook}").trim().to_owned();
-    }
-    let what = seen.detail.strip_prefix("healthy state of ").unwrap_or(&seen.detail);
-    match (stage, what) {
+    let what = match &seen.awaited {
+        Some(hook) if hook.is_hook => {
+            return format!("{stage} hook {}", hook.resource).trim().to_owned();
+        }
+        Some(awaited) => &awaited.resource,
+        None => &seen.detail,
+    };
+    match (stage, what.as_str()) {
         ("", "") => "the sync started".to_owned(),
         (stage, "") => stage.to_owned(),
         ("", what) => what.to_owned(),

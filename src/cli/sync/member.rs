@@ -83,7 +83,7 @@ fn text(report: &Report, name: &str, partial: bool) -> Option<String> {
         ),
         limit if !limit.permits_more(flying) => format!(
             "{place}: {flying} of step {step} are in flight, as many as its maxUpdate allows: with \
-             this sync of {name} it is one more, and the rollout starts none until there is room"
+             this sync of {name} it is one more, and the rollout starts none until fewer are"
         ),
         _ => format!(
             "{place}: {name} waits for its turn in step {step} of {steps}: this sync takes a slot \

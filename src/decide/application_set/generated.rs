@@ -269,6 +269,12 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
     applications
 }
 
+/// The labels of generated Applications, by name.
+pub fn labels(generation: &desired::Generation) -> BTreeMap<String, Labels> {
+    let of = |(name, application): (&str, &Value)| (name.to_owned(), labels_of(application));
+    generation.called().map(of).collect()
+}
+
 /// The labels of an Application that are text.
 pub fn labels_of(application: &Value) -> Labels {
     let labels = application["metadata"]["labels"].as_object().into_iter().flatten();

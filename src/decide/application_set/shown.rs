@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::deletion::Going;
-use super::generated::labels_of;
+use super::generated::{labels, labels_of};
 use super::observe::{observe, time};
 use super::operation::{PROMOTION, USERNAME};
 use super::{autosync, is_owned, record, stored};
@@ -16,12 +16,21 @@ use crate::api::conditions::application_set as condition;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::report::{
-    Application, Deletion, Doing, Initiator, Report, Rollout, Set, Status, Told, report,
+    Application, Awaited, Deletion, Doing, Initiator, Report, Rollout, Set, Status, Told, report,
 };
-use crate::decide::rollout::steps::Strategy;
+use crate::decide::rollout::steps::{Strategy, memberships};
 use crate::decide::rollout::wait::WaitKind;
 use crate::decide::sync::TASKS_RUNNING;
-use crate::desired::name_of;
+use crate::desired::{Generation, name_of};
+
+/// The step of each generated Application, counted from 0; `None` when no step selects it.
+pub fn steps(set: &Value, generation: &Generation) -> BTreeMap<String, Option<usize>> {
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let labels = labels(generation);
+    let labels = labels.iter().map(|(name, labels)| (name.as_str(), labels));
+    let members = memberships(strategy.steps(), labels);
+    members.into_iter().map(|(name, membership)| (name, membership.step())).collect()
+}
 
 /// The report of a set, from all Applications of its namespace. The generated Applications are
 /// not known.
@@ -148,6 +157,7 @@ fn doing(live: &Value, application: &Application) -> Doing {
         is_reason: is_running && (!is_wait || is_unconfirmed),
         started_at: time(&state["startedAt"]).map(|at| at.to_string()).unwrap_or_default(),
         hooks: ended_hooks(state),
+        awaited: awaited(&detail),
         detail,
         since,
     }
@@ -245,6 +255,13 @@ fn waited_for(message: &str) -> Option<String> {
     let (resources, state) = what.find(" (").map_or((what, ""), |at| what.split_at(at));
     let words = resources.split(' ').map(|word| name(word).unwrap_or_else(|| word.to_owned()));
     Some(words.collect::<Vec<_>>().join(" ") + state)
+}
+
+/// The resource of such a text.
+fn awaited(detail: &str) -> Option<Awaited> {
+    let hook = detail.strip_prefix("completion of hook ");
+    let resource = hook.or_else(|| detail.strip_prefix("healthy state of "))?.to_owned();
+    Some(Awaited { resource, is_hook: hook.is_some() })
 }
 
 /// A message without its last words, the start of a wait: `(Progressing, since …)`

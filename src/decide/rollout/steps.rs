@@ -7,6 +7,7 @@
 //! whole set ([`misspelt`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde_json::Value;
 
@@ -36,6 +37,27 @@ pub struct Step {
     pub match_expressions: Vec<Expression>,
     /// The step's `maxUpdate`.
     pub max_update: MaxUpdate,
+}
+
+/// What it selects, such as `env = prod`.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.match_expressions.is_empty() {
+            return f.write_str("all Applications");
+        }
+        for (index, expression) in self.match_expressions.iter().enumerate() {
+            let and = if index > 0 { " and " } else { "" };
+            let values: Vec<&str> = expression.values.iter().map(String::as_str).collect();
+            let (key, values) = (&expression.key, values.join(", "));
+            match &expression.operator {
+                Operator::In if expression.values.len() == 1 => write!(f, "{and}{key} = {values}"),
+                Operator::In => write!(f, "{and}{key} in {values}"),
+                Operator::NotIn => write!(f, "{and}{key} not in {values}"),
+                Operator::Unsupported(word) => write!(f, "{and}{key} {word}?"),
+            }?;
+        }
+        Ok(())
+    }
 }
 
 /// One label expression of a step.

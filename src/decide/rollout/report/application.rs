@@ -34,7 +34,7 @@ pub struct Application {
     pub only_prunes: bool,
     /// Who requested the current or last operation.
     pub initiator: Initiator,
-    /// The operation, in the few words that a line of a screen has room for.
+    /// The operation, in the few words that fit in a line of a screen.
     pub doing: Doing,
 }
 
@@ -66,6 +66,8 @@ pub struct Doing {
     pub stage: String,
     /// What it waits for, or why it failed; may be empty.
     pub detail: String,
+    /// The resource of the detail, if it is only the wait for one.
+    pub awaited: Option<Awaited>,
     /// The detail is a whole reason, which is shown as it is.
     pub is_reason: bool,
     /// The start of this wait, if known.
@@ -74,6 +76,15 @@ pub struct Doing {
     pub started_at: String,
     /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
     pub hooks: Vec<String>,
+}
+
+/// A resource that a running operation waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// It and its state, such as `Deployment web (Progressing)`.
+    pub resource: String,
+    /// It is a hook that has to complete; other resources have to be Healthy.
+    pub is_hook: bool,
 }
 
 impl Application {

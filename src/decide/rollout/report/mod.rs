@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-pub use self::application::{Application, Deletion, Doing, Initiator};
+pub use self::application::{Application, Awaited, Deletion, Doing, Initiator};
 pub use self::member::{Member, Why};
 pub use self::outcome::{Failure, Outcome};
 pub use self::waits::{DONE, Foremost, OUTSIDE};
@@ -168,6 +168,17 @@ impl Step {
     }
 }
 
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepStatus {
+    /// Its Applications wait for an earlier step.
+    Closed,
+    /// Its Applications may start.
+    Open,
+    /// It is complete.
+    Done,
+}
+
 /// Numbers of Applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -278,13 +289,36 @@ impl Report {
         self.steps.get(self.counted_in(member)?)
     }
 
-    fn counted_in(&self, member: &Member) -> Option<usize> {
+    /// The index of that step.
+    pub fn counted_in(&self, member: &Member) -> Option<usize> {
         if self.is_rolling() { member.step } else { Some(0) }
     }
 
-    /// Whether Applications of a step may start.
-    pub fn is_open(&self, step: usize) -> bool {
-        !self.is_rolling() || self.is_complete() || self.open_step >= Some(step)
+    /// Number of complete steps.
+    pub fn passed(&self) -> usize {
+        match self.is_complete() {
+            true => self.steps.len(),
+            false => self.open_step.unwrap_or_default(),
+        }
+    }
+
+    /// How far a step is.
+    pub fn step_status(&self, step: usize) -> StepStatus {
+        let count = self.steps.get(step).map(|step| step.count).unwrap_or_default();
+        match self.is_rolling() {
+            true if step < self.passed() => StepStatus::Done,
+            true if self.open_step == Some(step) => StepStatus::Open,
+            true => StepStatus::Closed,
+            false if count.total > 0 && count.done == count.total => StepStatus::Done,
+            false => StepStatus::Open,
+        }
+    }
+
+    /// The Applications of all steps in numbers.
+    pub fn total(&self) -> Count {
+        let mut total = Count::default();
+        self.steps.iter().for_each(|step| total.add(step.count));
+        total
     }
 
     /// A new version of the set.
