@@ -92,6 +92,8 @@ pub(super) struct Row {
     pub sync: String,
     /// `status.health.status`; empty when unknown.
     pub health: String,
+    /// The operation: phase and wave while it runs, else how the last one ended; empty without one.
+    pub operation: String,
     /// Start of the phase; empty outside a rollout.
     pub since: String,
     /// What the rollout waits for, if it waits for this Application; else the message of its
@@ -149,6 +151,7 @@ impl Row {
             phase: member.phase().map(Phase::name).unwrap_or_default(),
             sync: live.map(|live| live.sync.clone()).unwrap_or_default(),
             health: live.map(|live| live.health.clone()).unwrap_or_default(),
+            operation: live.map(|live| live.operation_text().to_owned()).unwrap_or_default(),
             since: member.since().map(to_rfc3339).unwrap_or_default(),
             message: match held {
                 Some(live) => {
@@ -358,6 +361,7 @@ pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
             or_dash(member.phase),
             or_dash(&member.sync),
             or_dash(&member.health),
+            or_dash(&member.operation),
             output::age(&member.since, now),
             member.message.clone(),
         ]
@@ -371,7 +375,8 @@ pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
         text.push_str(&format!("note: {truncated}; this table does\n"));
     }
     if !summary.applications.is_empty() {
-        let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "FOR", "MESSAGE"];
+        let header =
+            ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "OPERATION", "FOR", "MESSAGE"];
         text.push('\n');
         text.push_str(&output::table(header, summary.applications.iter().map(row)));
     }

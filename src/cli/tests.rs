@@ -279,14 +279,33 @@ fn applications_are_listed_in_the_order_of_the_steps() {
     let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let rows: Vec<&str> = table.lines().skip(2).collect();
     let want = [
-        "APPLICATION   STEP   PHASE     SYNC   HEALTH   FOR   MESSAGE",
-        "m             1      Waiting   -      -        2d    m is Waiting",
-        "z             1      Waiting   -      -        2d    z is Waiting",
-        "a             2      Waiting   -      -        2d    a is Waiting",
-        "b             10     Waiting   -      -        2d    b is Waiting",
-        "none          -      Waiting   -      -        2d    no step selects it: it waits for a manual sync",
+        "APPLICATION   STEP   PHASE     SYNC   HEALTH   OPERATION   FOR   MESSAGE",
+        "m             1      Waiting   -      -        -           2d    m is Waiting",
+        "z             1      Waiting   -      -        -           2d    z is Waiting",
+        "a             2      Waiting   -      -        -           2d    a is Waiting",
+        "b             10     Waiting   -      -        -           2d    b is Waiting",
+        "none          -      Waiting   -      -        -           2d    no step selects it: it waits for a manual sync",
     ];
     assert_eq!(rows, want);
+}
+
+#[test]
+fn the_operation_of_each_application_is_listed() {
+    let running = json!({"phase": "Running", "operation": {}, "syncResult": {"resources": [
+        {"kind": "Service", "namespace": "n", "name": "web", "syncPhase": "Sync", "hookPhase": "Running"}]}});
+    let resources = json!([{"kind": "Service", "namespace": "n", "name": "web", "syncWave": 3}]);
+    let (name, mut requested) = application("c", json!({}));
+    Arc::make_mut(&mut requested)["operation"] = json!({"sync": {}});
+    let applications = [
+        application("a", json!({"operationState": running, "resources": resources})),
+        application("b", json!({"operationState": {"phase": "Failed", "operation": {}}})),
+        (name, requested),
+        application("d", json!({})),
+    ];
+    let entries = ["a", "b", "c", "d"].map(|name| entry(name, "1", "Progressing"));
+    let summary = Summary::read(&set(json!({"applicationStatus": entries})), &applications.into());
+    let found: Vec<&str> = summary.applications.iter().map(|one| one.operation.as_str()).collect();
+    assert_eq!(found, ["Sync wave 3", "Failed", "Requested", ""]);
 }
 
 #[test]

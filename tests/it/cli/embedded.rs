@@ -179,7 +179,7 @@ argocd      set      RollingSync   1/2    0/3    -        step 1 of 2: 0 of 2
     let one = cluster.run(&["status", "set", "-o", "json"]).await.json();
     assert_eq!(
         one["applications"][0],
-        json!({"application": "a", "step": 1, "phase": "Progressing", "sync": "Synced", "health": "Degraded", "since": "2026-01-02T03:04:05Z", "message": "Deployment shop/web is Degraded: image pull failed"})
+        json!({"application": "a", "step": 1, "phase": "Progressing", "sync": "Synced", "health": "Degraded", "operation": "", "since": "2026-01-02T03:04:05Z", "message": "Deployment shop/web is Degraded: image pull failed"})
     );
 
     let plan = cluster.run(&["plan", "--live", "set", "-o", "json"]).await;

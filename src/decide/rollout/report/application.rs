@@ -112,6 +112,16 @@ impl Application {
         self.observed.operation.as_ref().map_or(OperationPhase::Unknown, |last| last.phase)
     }
 
+    /// The operation for a table: phase and wave while it runs, else how the last one ended; empty
+    /// without one.
+    pub fn operation_text(&self) -> &str {
+        match self.operation() {
+            _ if self.observed.requested.is_some() => "Requested",
+            phase if phase.is_running() && !self.doing.stage.is_empty() => &self.doing.stage,
+            phase => phase.as_str(),
+        }
+    }
+
     /// A sync is requested or running.
     pub fn is_operating(&self) -> bool {
         self.observed.has_operation_in_flight()
