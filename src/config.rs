@@ -519,8 +519,8 @@ fn application_sets(
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.webhook_parallelism,
         ),
-        windows_by_hand: sync_engine == SyncEngine::Embedded,
-        room: default.room,
+        manual_windows: sync_engine == SyncEngine::Embedded,
+        size_limits: default.size_limits,
     })
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::application_set_status::is_conflict;
 use crate::api::ObjectKey;
 use crate::decide::application_set::deletion::{Presence, Unsure};
-use crate::decide::application_set::outcome::{Act, Cause, Ended, Outcome};
+use crate::decide::application_set::outcome::{Act, Cause, Ended, WriteOutcome};
 use crate::decide::application_set::{Create, Delete, Patch, WritePlan};
 use crate::watch::control_plane::{Cache, Origin};
 use crate::watch::failure::{has_code, reason};
@@ -42,7 +42,7 @@ impl Writer {
     ///
     /// Deletions follow only when all other writes succeeded (AS-148): an Application
     /// that was renamed must exist under its new name before the old one is deleted.
-    pub async fn write(&self, plan: &WritePlan) -> Vec<Outcome> {
+    pub async fn write(&self, plan: &WritePlan) -> Vec<WriteOutcome> {
         // Less urgent writes do not delay the start of a sync.
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
         let starts = starts.into_iter().map(Write::Patch);
@@ -50,8 +50,8 @@ impl Writer {
         let creates = plan.creates.iter().map(Write::Create);
         let patches = patches.into_iter().map(Write::Patch);
         outcomes.extend(self.all(creates.chain(patches), self.parallel).await);
-        if outcomes.iter().any(Outcome::is_lacking) {
-            outcomes.extend(plan.deletes.iter().map(|delete| Outcome {
+        if outcomes.iter().any(WriteOutcome::is_lacking) {
+            outcomes.extend(plan.deletes.iter().map(|delete| WriteOutcome {
                 application: delete.name.clone(),
                 act: Act::Delete,
                 ended: Ended::Held,
@@ -68,12 +68,12 @@ impl Writer {
         &self,
         writes: impl Iterator<Item = Write<'a>>,
         parallel: usize,
-    ) -> Vec<Outcome> {
+    ) -> Vec<WriteOutcome> {
         let writes: Vec<_> = writes.map(|write| self.one(write)).collect();
         futures::stream::iter(writes).buffered(parallel).collect().await
     }
 
-    async fn one(&self, write: Write<'_>) -> Outcome {
+    async fn one(&self, write: Write<'_>) -> WriteOutcome {
         let (application, act, ended) = match write {
             Write::Create(new) => (&new.name, Act::Create, self.create(new).await),
             Write::Patch(patch) => {
@@ -85,7 +85,7 @@ impl Writer {
                 (&patch.name, act, self.patch(patch).await)
             }
         };
-        Outcome { application: application.clone(), act, ended }
+        WriteOutcome { application: application.clone(), act, ended }
     }
 
     async fn create(&self, new: &Create) -> Ended {
@@ -111,9 +111,9 @@ impl Writer {
 
     /// Deletes an Application, without its finalizer if that must be removed first: then
     /// it is deleted only after the patch (AS-166).
-    async fn delete(&self, delete: &Delete) -> Vec<Outcome> {
+    async fn delete(&self, delete: &Delete) -> Vec<WriteOutcome> {
         let application = &delete.name;
-        let outcome = |act, ended| Outcome { application: application.clone(), act, ended };
+        let outcome = |act, ended| WriteOutcome { application: application.clone(), act, ended };
         let mut outcomes = Vec::new();
         if let Some(release) = &delete.release {
             // It was serialized here.

@@ -18,7 +18,7 @@ use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::others::{self, Other};
 use crate::decide::application_set::stored::Set;
 use crate::decide::application_set::{
-    self, Gate, Identity, Owner, Snapshot, WritePlan, patch, shown,
+    self, Gate, Identity, Owner, PlanInput, WritePlan, patch, shown,
 };
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::Member;
@@ -185,7 +185,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         Existing::read(live, wanted.as_ref(), &compared_by)
     };
     let observed: Vec<Existing> = seen.existing.iter().map(read).collect();
-    let mut plan = application_set::plan(&Snapshot {
+    let mut plan = application_set::plan(&PlanInput {
         set: &id,
         generated: &generated.applications,
         invalid: &refused,

@@ -378,7 +378,7 @@ b           x        RollingSync   1/2    1/3    -        running
 
 /// Deletions that wait for a person (C16) show in the row, and with the command in `explain`.
 #[test]
-fn held_deletions_are_told() {
+fn held_deletions_are_reported() {
     let held = json!({
         "type": "DeletionsHeld", "status": "True", "reason": "GeneratorFoundNothing",
         "message": "spec.generators[0].git found nothing; to delete them: kubectl annotate",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{CONTROL_PLANE_NAMESPACE, Namespaces};
 use crate::decide::application_set::policy::Policy;
-use crate::decide::application_set::{self, Room};
+use crate::decide::application_set::{self, SizeLimits};
 use crate::decide::rollout;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
@@ -38,9 +38,9 @@ pub struct ApplicationSetSettings {
     pub max_resources: usize,
     /// Whether sync windows treat the syncs of a rollout as manual (AS-366). It depends
     /// on the controller that syncs; that of Argo CD does not.
-    pub windows_by_hand: bool,
+    pub manual_windows: bool,
     /// Size limits of a status.
-    pub room: Room,
+    pub size_limits: SizeLimits,
     /// How the patterns of git generators are read (AS-096).
     pub git_file_globbing: Globbing,
     /// Interval at which repositories are read again (AS-503).
@@ -79,8 +79,8 @@ impl ApplicationSetSettings {
             preserved_annotations: self.preserved_annotations.clone(),
             preserved_labels: self.preserved_labels.clone(),
             max_resources: self.max_resources,
-            windows_by_hand: self.windows_by_hand,
-            room: self.room,
+            manual_windows: self.manual_windows,
+            size_limits: self.size_limits,
             hold_deletions: self.hold_deletions,
         }
     }
@@ -101,8 +101,8 @@ impl Default for ApplicationSetSettings {
             preserved_annotations: Vec::new(),
             preserved_labels: Vec::new(),
             max_resources: 5000,
-            windows_by_hand: true,
-            room: Room::default(),
+            manual_windows: true,
+            size_limits: SizeLimits::default(),
             git_file_globbing: Globbing::default(),
             requeue_after: REQUEUE_AFTER,
             hold_deletions: true,

@@ -97,14 +97,14 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
             };
             format!("Waiting for {name}{others}{stage}: {}", detail(report, member, now))
         }
-        Foremost::Told(told) => {
-            let member = report.members.get(&told.application);
-            let known = (told.since, told.until);
+        Foremost::Reported(reported) => {
+            let member = report.members.get(&reported.application);
+            let known = (reported.since, reported.until);
             let (since, until) = member.map_or(known, |member| report.age_of(member));
             // The age says the limit.
-            let is_limited = until.is_some() && told.kind == Some(WaitKind::OperationStart);
-            let reason = if is_limited { OPERATION_START } else { &told.message };
-            format!("Waiting for {}{}: {reason}", told.application, age(since, until, now))
+            let is_limited = until.is_some() && reported.kind == Some(WaitKind::OperationStart);
+            let reason = if is_limited { OPERATION_START } else { &reported.message };
+            format!("Waiting for {}{}: {reason}", reported.application, age(since, until, now))
         }
         Foremost::Done(name) => format!("Waiting for {name}: {DONE}"),
         Foremost::Incomplete(name, live) => {

@@ -421,18 +421,18 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
 
 #[test]
 fn manual_syncs_are_not_measured() {
-    let by_hand = |name: &str| {
+    let manual = |name: &str| {
         let mut syncing = migrating(name);
         syncing["status"]["operationState"]["operation"] = json!({"sync": {}});
         syncing
     };
     let watch = || Watch::default().observe(&set_at_rest()).observe(&untouched("dev-eu"));
-    let both = watch().observe(&by_hand("prod-eu")).observe(&by_hand("prod-us"));
+    let both = watch().observe(&manual("prod-eu")).observe(&manual("prod-us"));
     assert_eq!(both.fleet.sets[&ObjectKey::new("argocd", "shop")].measured[1].peak, 0);
     // One of each.
     let mixed = watch()
         .observe(&works("dev-eu"))
-        .observe(&by_hand("prod-eu"))
+        .observe(&manual("prod-eu"))
         .observe(&migrating("prod-us"));
     assert_eq!(mixed.fleet.sets[&ObjectKey::new("argocd", "shop")].measured[1].peak, 1);
 }
@@ -462,10 +462,10 @@ fn without_a_rolling_sync_all_applications_count() {
     assert_eq!(watch().observe(&deploying("prod-us")).outcome(), Outcome::Running);
     let stopped = watch().observe(&broken("prod-us")).outcome();
     assert!(matches!(stopped, Outcome::Blocked { step: None, .. }), "{stopped:?}");
-    let mut by_hand = untouched("prod-us");
-    by_hand["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
+    let mut manual = untouched("prod-us");
+    manual["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
     let applications = vec!["prod-us".to_owned()];
-    assert_eq!(watch().observe(&by_hand).outcome(), Outcome::Manual { step: None, applications });
+    assert_eq!(watch().observe(&manual).outcome(), Outcome::Manual { step: None, applications });
 }
 
 /// An Application that no step selects was not mentioned at the end.

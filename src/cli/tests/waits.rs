@@ -217,7 +217,7 @@ fn a_reason_of_the_application_has_its_own_kind() {
     }
 }
 
-/// It was told to sync what cannot be written.
+/// Its advice was to sync what cannot be written.
 #[test]
 fn a_held_application_has_the_command_of_the_hold_only_when_it_is_waited_for_because_of_it() {
     let held = "HeldByPerson: alice synced it to r1; the rollout wants r2";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Context;
 use crate::api::ObjectKey;
 use crate::decide::application_set::WritePlan;
-use crate::decide::application_set::outcome::{Act, Ended, Outcome};
+use crate::decide::application_set::outcome::{Act, Ended, WriteOutcome};
 use crate::decide::application_set::reconcile::{Decision, Next, Snapshot};
 use crate::decide::application_set::stored::{self, Status};
 use crate::decide::rollout::budget::Limit;
@@ -195,8 +195,8 @@ pub fn patches(writes: &WritePlan) {
 }
 
 /// Logs the outcomes of writes.
-pub fn written(outcomes: &[Outcome]) {
-    for Outcome { application, act, ended } in outcomes {
+pub fn written(outcomes: &[WriteOutcome]) {
+    for WriteOutcome { application, act, ended } in outcomes {
         match ended {
             Ended::Outdated => {
                 tracing::debug!(

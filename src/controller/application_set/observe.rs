@@ -444,7 +444,7 @@ impl Memory {
             windows: Facts {
                 projects: &self.surroundings.windows,
                 clusters: &self.surroundings.known.clusters,
-                by_hand: context.rules.windows_by_hand,
+                is_manual: context.rules.manual_windows,
             },
             redact,
             written_at: self.written_at,

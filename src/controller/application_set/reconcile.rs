@@ -20,7 +20,7 @@ use crate::controller::error::Error;
 use crate::decide::application_set::deletion::{Presence, Stuck};
 use crate::decide::application_set::events::{self, Event};
 use crate::decide::application_set::failed;
-use crate::decide::application_set::outcome::Outcome;
+use crate::decide::application_set::outcome::WriteOutcome;
 use crate::decide::application_set::reconcile::{self, Decision, Next};
 use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
@@ -216,7 +216,7 @@ fn record(
 }
 
 /// Writes the Applications.
-async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<Outcome> {
+async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<WriteOutcome> {
     writer(set, context).write(&decision.writes).await
 }
 

@@ -28,7 +28,7 @@ mod panics;
 mod protected;
 mod reverse_deletion;
 mod rollouts;
-mod room;
+mod size_limits;
 mod steps;
 mod trust;
 mod wakes;

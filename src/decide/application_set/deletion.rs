@@ -294,8 +294,8 @@ fn in_reverse(owned: &[Leaving], strategy: &Strategy, now: Timestamp) -> Reverse
         Some(Limit::AtMost(limit)) => usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
         Some(Limit::Unlimited) | None => usize::MAX,
     };
-    let room = limit.saturating_sub(reverse.waits.len());
-    let rest = group.iter().filter(|one| one.going.is_none()).take(room);
+    let left = limit.saturating_sub(reverse.waits.len());
+    let rest = group.iter().filter(|one| one.going.is_none()).take(left);
     let delete = |one: &&Leaving| Delete {
         name: one.name.clone(),
         uid: one.uid.clone(),

@@ -114,7 +114,7 @@ pub struct HeldDeletions {
 
 /// The outcome.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct HoldDecision {
     /// The deletions that are held.
     pub held: Option<HeldDeletions>,
     /// The annotations of the set to write before anything else, as a merge patch of them.
@@ -141,9 +141,9 @@ pub fn hold(
     settings: &Settings,
     doubts: Doubts<'_>,
     writes: &mut WritePlan,
-) -> Outcome {
+) -> HoldDecision {
     if !settings.hold_deletions || generated.error.is_some() {
-        return Outcome::default();
+        return HoldDecision::default();
     }
     let reads = &generated.reads;
     let is_observed = reads.clusters || !reads.git.is_empty();
@@ -156,7 +156,7 @@ pub fn hold(
     if !doubts.has_left || (emptied.is_empty() && doubts.failed.is_empty()) {
         let is_needed = doubts.has_left && doubts.is_waiting;
         let approved = set.approved_deletions.is_some() && !is_needed;
-        return Outcome { annotations: annotations(set, now.as_ref(), approved), held: None };
+        return HoldDecision { annotations: annotations(set, now.as_ref(), approved), held: None };
     }
     // What was found is kept until its Applications are gone, or their deletion is approved.
     let kept = match (&stored, &now) {
@@ -169,17 +169,17 @@ pub fn hold(
     };
     if writes.deletes.is_empty() {
         // They wait for something else, or the policy forbids it.
-        return Outcome { annotations: kept, held: None };
+        return HoldDecision { annotations: kept, held: None };
     }
     let hash = hash_of(&writes.deletes);
     if set.approved_deletions.as_deref() == Some(&hash) {
         if emptied.is_empty() {
             // The approval is removed when they are gone.
-            return Outcome { annotations: kept, held: None };
+            return HoldDecision { annotations: kept, held: None };
         }
         *writes = std::mem::take(writes).without_deletes("the approval is recorded");
         let annotations = annotations(set, now.as_ref(), doubts.failed.is_empty());
-        return Outcome { annotations, held: None };
+        return HoldDecision { annotations, held: None };
     }
     *writes = std::mem::take(writes).without_deletes("a person approves it");
     let (reason, why) = match emptied.is_empty() {
@@ -187,7 +187,7 @@ pub fn hold(
         true => (reason::OTHER_SET_UNKNOWN, of_failed(doubts.failed)),
     };
     let message = message(set, &why, writes.held.as_ref(), &hash);
-    Outcome { held: Some(HeldDeletions { reason, message }), annotations: kept }
+    HoldDecision { held: Some(HeldDeletions { reason, message }), annotations: kept }
 }
 
 /// The most generators or sets in a message, and the most characters of each.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::deletion::Stuck;
-use super::outcome::{Act, Ended, Outcome};
+use super::outcome::{Act, Ended, WriteOutcome};
 use super::status::{Failure, rollout_message};
 use super::stored::Status;
 use super::write_plan::WritePlan;
@@ -97,7 +97,7 @@ pub fn deletion_stuck(stuck: &Stuck) -> Event {
 }
 
 /// An Application was written.
-pub fn written(outcome: &Outcome, writes: &WritePlan) -> Option<Event> {
+pub fn written(outcome: &WriteOutcome, writes: &WritePlan) -> Option<Event> {
     let application = &outcome.application;
     let (reason, what) = match (&outcome.ended, outcome.act) {
         (Ended::Written, Act::Create) => ("created", "Created"),

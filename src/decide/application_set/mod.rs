@@ -70,7 +70,7 @@ use crate::decide::rollout::listed::{ENTRIES_BYTES, Record};
 /// The most refreshes that a reconcile requests. A new commit affects all
 /// Applications at once, and syncs must not wait for all of these writes: the
 /// rest is left for the next reconcile, which starts syncs first.
-pub const REFRESHES_PER_PASS: usize = 8;
+pub const REFRESHES_PER_RECONCILE: usize = 8;
 
 /// The settings of ApplicationSets, from flags.
 #[derive(Clone, Debug)]
@@ -90,9 +90,9 @@ pub struct Settings {
     /// The most resources that a status lists; 0 means as many as fit.
     pub max_resources: usize,
     /// Whether sync windows treat a sync of a rollout as manual (AS-366).
-    pub windows_by_hand: bool,
+    pub manual_windows: bool,
     /// The size limits of a status.
-    pub room: Room,
+    pub size_limits: SizeLimits,
     /// Whether emptied generators hold deletions ([`emptied`]).
     pub hold_deletions: bool,
 }
@@ -107,8 +107,8 @@ impl Default for Settings {
             preserved_annotations: Vec::new(),
             preserved_labels: Vec::new(),
             max_resources: 5000,
-            windows_by_hand: true,
-            room: Room::default(),
+            manual_windows: true,
+            size_limits: SizeLimits::default(),
             hold_deletions: true,
         }
     }
@@ -117,14 +117,14 @@ impl Default for Settings {
 /// The most bytes of the lists of a status. All other fields are bounded to
 /// less than 96 KiB in total, so that the status stays below 512 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct SizeLimits {
     /// `status.applicationStatus`.
     pub entries: usize,
     /// `status.resources`.
     pub resources: usize,
 }
 
-impl Default for Room {
+impl Default for SizeLimits {
     fn default() -> Self {
         Self { entries: ENTRIES_BYTES, resources: 160 << 10 }
     }
@@ -132,7 +132,7 @@ impl Default for Room {
 
 /// The input for the writes of a set.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
+pub struct PlanInput<'a> {
     /// Which set.
     pub set: &'a Identity,
     /// The generated Applications by name, including invalid ones: these are
@@ -160,17 +160,17 @@ pub struct Snapshot<'a> {
 }
 
 /// Plans the writes of one reconcile.
-pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
+pub fn plan(input: &PlanInput<'_>) -> WritePlan {
     let mut plan = WritePlan::default();
     let mut bodies: BTreeMap<&str, Body<'_>> = BTreeMap::new();
     let mut going = None;
-    for (wanted, existing) in with_existing(snapshot) {
-        if snapshot.invalid.contains_key(&*wanted.name) {
+    for (wanted, existing) in with_existing(input) {
+        if input.invalid.contains_key(&*wanted.name) {
             continue;
         }
         let Some(existing) = existing else {
-            if snapshot.policy.creates() {
-                plan.creates.push(create(snapshot, wanted));
+            if input.policy.creates() {
+                plan.creates.push(create(input, wanted));
             }
             continue;
         };
@@ -179,18 +179,18 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
             // again.
             going = going.or(Some(&*existing.name));
         }
-        match body(snapshot, existing) {
+        match body(input, existing) {
             Ok(body) => bodies.extend(body.map(|body| (&*existing.name, body))),
             Err(why) => plan.refused.push((existing.name.to_string(), why)),
         }
     }
-    for existing in snapshot.existing.iter().filter(|one| is_left(snapshot, one)) {
-        if let Ok(Some(body)) = body(snapshot, existing) {
+    for existing in input.existing.iter().filter(|one| is_left(input, one)) {
+        if let Ok(Some(body)) = body(input, existing) {
             bodies.insert(&existing.name, body);
         }
     }
-    plan.postponed = add_refreshes(snapshot, &mut bodies);
-    plan.guards = snapshot.existing.iter().filter_map(guard).collect();
+    plan.postponed = add_refreshes(input, &mut bodies);
+    plan.guards = input.existing.iter().filter_map(guard).collect();
     let patch = |existing: &Existing| {
         let body = bodies.remove(&*existing.name);
         let is_planned = body.is_some();
@@ -198,13 +198,13 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
         let protects = || guard(existing).filter(|_| !is_planned);
         patch.filter(|patch| patch.json != "{}").or_else(protects)
     };
-    plan.patches = snapshot.existing.iter().filter_map(patch).collect();
-    let deletes = deletes(snapshot);
+    plan.patches = input.existing.iter().filter_map(patch).collect();
+    let deletes = deletes(input);
     if deletes.is_empty() {
-        plan.held = taken(snapshot);
+        plan.held = taken(input);
         return plan;
     }
-    match deletions_wait(snapshot, &plan, going) {
+    match deletions_wait(input, &plan, going) {
         Some(until) => {
             let applications = deletes.into_iter().map(|delete| delete.name).collect();
             plan.held = Some(Held { applications, until });
@@ -216,10 +216,10 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
 
 /// Every generated Application with the existing one of its name.
 fn with_existing<'a>(
-    snapshot: &Snapshot<'a>,
+    input: &PlanInput<'a>,
 ) -> impl Iterator<Item = (&'a Wanted, Option<&'a Existing>)> + use<'a> {
-    let mut existing = snapshot.existing.iter().peekable();
-    snapshot.generated.iter().map(move |wanted| {
+    let mut existing = input.existing.iter().peekable();
+    input.generated.iter().map(move |wanted| {
         while existing.next_if(|one| one.name < wanted.name).is_some() {}
         (wanted, existing.next_if(|one| one.name == wanted.name))
     })
@@ -239,10 +239,10 @@ fn guard(existing: &Existing) -> Option<Patch> {
 
 /// Whether an owned Application is no longer generated and stays, because the policy
 /// forbids its deletion: it is protected from garbage collection like the others.
-fn is_left(snapshot: &Snapshot<'_>, existing: &Existing) -> bool {
+fn is_left(input: &PlanInput<'_>, existing: &Existing) -> bool {
     let is_generated =
-        || snapshot.generated.binary_search_by(|wanted| (*wanted.name).cmp(&existing.name)).is_ok();
-    !snapshot.policy.deletes()
+        || input.generated.binary_search_by(|wanted| (*wanted.name).cmp(&existing.name)).is_ok();
+    !input.policy.deletes()
         && existing.is_owned()
         && matches!(existing.update, Update::Patch(_))
         && !is_generated()
@@ -250,29 +250,29 @@ fn is_left(snapshot: &Snapshot<'_>, existing: &Existing) -> bool {
 
 /// The Applications that are no longer generated, if the policy allows their
 /// deletion.
-fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
-    if !snapshot.policy.deletes() {
+fn deletes(input: &PlanInput<'_>) -> Vec<Delete> {
+    if !input.policy.deletes() {
         return Vec::new();
     }
-    let left = others::left(snapshot.existing, snapshot.generated);
-    left.filter(|existing| others::taker(snapshot.others, existing).is_none())
+    let left = others::left(input.existing, input.generated);
+    left.filter(|existing| others::taker(input.others, existing).is_none())
         .map(|existing| Delete {
             name: existing.name.to_string(),
             uid: existing.uid.to_string(),
             version: Some(existing.version.to_string()),
-            release: release(snapshot, existing),
+            release: release(input, existing),
         })
         .collect()
 }
 
 /// The Applications that are no longer generated and that another set has still to take over.
-fn taken(snapshot: &Snapshot<'_>) -> Option<Held> {
-    if !snapshot.policy.deletes() {
+fn taken(input: &PlanInput<'_>) -> Option<Held> {
+    if !input.policy.deletes() {
         return None;
     }
-    let left = others::left(snapshot.existing, snapshot.generated);
-    let mut taken = left
-        .filter_map(|existing| Some((&existing.name, others::taker(snapshot.others, existing)?)));
+    let left = others::left(input.existing, input.generated);
+    let mut taken =
+        left.filter_map(|existing| Some((&existing.name, others::taker(input.others, existing)?)));
     let (first, taker) = taken.next()?;
     let of_taker = taken.filter(|(_, other)| *other == taker).map(|(name, _)| name);
     Some(Held {
@@ -283,21 +283,17 @@ fn taken(snapshot: &Snapshot<'_>) -> Option<Held> {
 
 /// The removal of the finalizer for the resources, if their cluster is unknown
 /// (AS-166).
-fn release(snapshot: &Snapshot<'_>, existing: &Existing) -> Option<Release> {
+fn release(input: &PlanInput<'_>, existing: &Existing) -> Option<Release> {
     let held = existing.held.as_ref()?;
-    let why = validate::destination_problem(&held.target, snapshot.clusters)?;
+    let why = validate::destination_problem(&held.target, input.clusters)?;
     Some(Release { json: held.release.to_string(), why })
 }
 
 /// What has to happen before anything is deleted; `None` when all generated
 /// Applications can be written.
-fn deletions_wait(
-    snapshot: &Snapshot<'_>,
-    plan: &WritePlan,
-    going: Option<&str>,
-) -> Option<String> {
+fn deletions_wait(input: &PlanInput<'_>, plan: &WritePlan, going: Option<&str>) -> Option<String> {
     if let Some(invalid) =
-        snapshot.generated.iter().find(|wanted| snapshot.invalid.contains_key(&*wanted.name))
+        input.generated.iter().find(|wanted| input.invalid.contains_key(&*wanted.name))
     {
         return Some(format!("application {} is valid", invalid.name));
     }
@@ -371,9 +367,9 @@ fn refusal(existing: &Existing) -> Option<String> {
 
 /// The patch of an existing Application, empty when it is up to date; `None`
 /// when it must not be changed.
-fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
+fn body<'a>(input: &PlanInput<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
     if let Owner::Other(_) = existing.owner {
-        if let Some(takeover) = others::takeover(snapshot.others, existing) {
+        if let Some(takeover) = others::takeover(input.others, existing) {
             let update = &*takeover.patch;
             let more = json!({});
             return Ok(Some(Body { update, more, existing, starts: false, refreshes: false }));
@@ -391,14 +387,14 @@ fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Bo
         Update::Patch(json) => json,
     };
     let mut body = Body { update, more: json!({}), existing, starts: false, refreshes: false };
-    let recorded = match snapshot.operations.get(&*existing.name) {
+    let recorded = match input.operations.get(&*existing.name) {
         Some((operation, record)) => {
             body.starts = true;
             body.more["operation"] = operation.clone();
             body.more["metadata"]["resourceVersion"] = (*existing.version).into();
             record.as_ref()
         }
-        None => snapshot.records.get(&*existing.name),
+        None => input.records.get(&*existing.name),
     };
     if let Some(record) = recorded {
         body.annotate(ROLLOUT, record::text(record, &existing.uid));
@@ -408,28 +404,27 @@ fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Bo
 
 /// Requests refreshes of the most urgent Applications that may be written;
 /// returns how many are left for the next reconcile.
-fn add_refreshes(snapshot: &Snapshot<'_>, bodies: &mut BTreeMap<&str, Body<'_>>) -> usize {
-    let mut room = REFRESHES_PER_PASS;
+fn add_refreshes(input: &PlanInput<'_>, bodies: &mut BTreeMap<&str, Body<'_>>) -> usize {
+    let mut left = REFRESHES_PER_RECONCILE;
     let mut postponed = 0;
-    for name in snapshot.refreshes {
+    for name in input.refreshes {
         let Some(body) = bodies.get_mut(&**name).filter(|body| !body.existing.is_refreshing) else {
             continue;
         };
-        if room == 0 {
+        if left == 0 {
             postponed += 1;
             continue;
         }
-        room -= 1;
+        left -= 1;
         body.refreshes = true;
         body.annotate(REFRESH, "normal".to_owned());
     }
     postponed
 }
 
-fn create(snapshot: &Snapshot<'_>, wanted: &Wanted) -> Create {
-    let mut object = wanted.written(snapshot.in_rollout);
+fn create(input: &PlanInput<'_>, wanted: &Wanted) -> Create {
+    let mut object = wanted.written(input.in_rollout);
     normalize::empty_objects(&mut object["spec"]);
-    object["metadata"]["ownerReferences"] =
-        owner::new_owner_references(snapshot.set, snapshot.policy);
+    object["metadata"]["ownerReferences"] = owner::new_owner_references(input.set, input.policy);
     Create { name: wanted.name.to_string(), json: object.to_string() }
 }

@@ -54,7 +54,7 @@ pub struct Other {
     /// Whether that is what it generates now: from its current spec, with the clusters of now,
     /// and with repositories that were not read before the change that is decided on.
     pub is_current: bool,
-    /// Since when it has an error, as far as its status tells.
+    /// Since when it has an error, as far as its status says.
     pub failing_since: Option<Timestamp>,
 }
 

@@ -23,7 +23,7 @@ pub enum Act {
 
 /// The outcome of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct WriteOutcome {
     /// The Application's name.
     pub application: String,
     /// The attempted write.
@@ -79,7 +79,7 @@ impl Cause {
     }
 }
 
-impl Outcome {
+impl WriteOutcome {
     /// Whether deletions wait for it: a part of a generated Application is not
     /// in the cluster. Our annotations are not a part of it.
     pub fn is_lacking(&self) -> bool {

@@ -329,12 +329,12 @@ fn decide_rollout(
             members: &members,
             settings: settings.rollout,
             opened: set.status.open_step().zip(set.status.step_opened_at()),
-            capacity: settings.room.entries,
+            capacity: settings.size_limits.entries,
         },
         now,
     );
     let entries = std::mem::take(&mut plan.entries);
-    let listed = listed::choose(&members, entries, settings.room.entries);
+    let listed = listed::choose(&members, entries, settings.size_limits.entries);
     (plan, listed)
 }
 
@@ -416,7 +416,7 @@ fn decide_writes(
         });
         Some((start.application.clone(), (operation, record)))
     });
-    let mut writes = super::plan(&super::Snapshot {
+    let mut writes = super::plan(&super::PlanInput {
         set: &set.id,
         generated: &generated.applications,
         invalid: unwritable,
@@ -443,7 +443,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
     if snapshot.generated.policy.deletes() {
         return WritePlan::default();
     }
-    super::plan(&super::Snapshot {
+    super::plan(&super::PlanInput {
         set: &snapshot.set.id,
         generated: &[],
         invalid: &BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::Held;
 use super::events::{self, Event};
 use super::failing::Failing;
-use super::outcome::{Act, Cause, Ended, Outcome};
+use super::outcome::{Act, Cause, Ended, WriteOutcome};
 use super::reconcile::{Decision, Next, Snapshot, stalls};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
@@ -38,7 +38,7 @@ pub struct Carried<'a> {
     /// The set, with the status as it was written.
     pub set: &'a Set,
     /// The outcomes of the writes.
-    pub outcomes: &'a [Outcome],
+    pub outcomes: &'a [WriteOutcome],
     /// The stalled waits that were reported.
     pub stalled: &'a [Wait],
     /// How many reconciles in a row before this one were based on an outdated
@@ -143,7 +143,7 @@ fn after_failures<'a>(plan: &'a RolloutPlan, failing: &Failing) -> Cow<'a, Rollo
 }
 
 /// The Applications that cannot be written, with the causes.
-fn failing(decision: &Decision, outcomes: &[Outcome]) -> BTreeMap<String, Cause> {
+fn failing(decision: &Decision, outcomes: &[WriteOutcome]) -> BTreeMap<String, Cause> {
     let failures = outcomes
         .iter()
         .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
@@ -158,10 +158,10 @@ fn failing(decision: &Decision, outcomes: &[Outcome]) -> BTreeMap<String, Cause>
 /// (AS-157), and the number of failures.
 fn first_failure(
     snapshot: &Snapshot<'_>,
-    outcomes: &[Outcome],
+    outcomes: &[WriteOutcome],
     reported: &mut Reported,
 ) -> Option<(usize, Failure)> {
-    let mut failures: Vec<(&Outcome, &Cause)> =
+    let mut failures: Vec<(&WriteOutcome, &Cause)> =
         outcomes.iter().filter_map(|outcome| Some((outcome, outcome.failure()?))).collect();
     failures.sort_by(|(a, _), (b, _)| a.application.cmp(&b.application));
     let Some((first, cause)) = failures.first().copied() else {
@@ -187,7 +187,7 @@ fn first_failure(
 }
 
 /// The skipped deletions, and the write that they wait for.
-fn held(outcomes: &[Outcome]) -> Option<Held> {
+fn held(outcomes: &[WriteOutcome]) -> Option<Held> {
     let held = outcomes.iter().filter(|outcome| outcome.ended == Ended::Held);
     let applications: Vec<String> = held.map(|outcome| outcome.application.clone()).collect();
     let mut lacking =

@@ -16,7 +16,8 @@ use crate::api::conditions::application_set as condition;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::report::{
-    Application, Awaited, Deletion, Doing, Initiator, Report, Rollout, Set, Status, Told, report,
+    Application, Awaited, Deletion, Doing, Initiator, Report, ReportedWait, Rollout, Set, Status,
+    report,
 };
 use crate::decide::rollout::steps::{Strategy, memberships};
 use crate::decide::rollout::wait::WaitKind;
@@ -82,7 +83,7 @@ pub fn rollout(status: &stored::Status) -> Rollout {
     };
     let progress: Option<(u64, u64)> = progress();
     let is_over = progress.is_some_and(|(complete, total)| complete >= total);
-    let told = |wait: &Value| Told {
+    let reported = |wait: &Value| ReportedWait {
         application: wait.field("application").to_owned(),
         kind: WaitKind::from_name(wait.field("kind")),
         message: wait.field("reason").to_owned(),
@@ -97,7 +98,7 @@ pub fn rollout(status: &stored::Status) -> Rollout {
         progress,
         message: rollout.field("message").to_owned(),
         started_at: status.started_at(),
-        waiting: rollout.items("/waitingFor").iter().map(told).collect(),
+        waiting: rollout.items("/waitingFor").iter().map(reported).collect(),
         stalled: status.stalled().map(|(name, _)| name.to_owned()).collect(),
     }
 }

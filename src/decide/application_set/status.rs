@@ -504,7 +504,7 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         limit => limit,
     };
     let mut stored = old.resources.iter().peekable();
-    let mut room = findings.settings.room.resources;
+    let mut room = findings.settings.size_limits.resources;
     let mut count = 0;
     let mut is_full = false;
     for existing in findings.existing.iter().filter(|existing| existing.is_owned()) {

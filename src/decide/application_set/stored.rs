@@ -263,7 +263,7 @@ fn true_since(condition: &Value) -> Option<Timestamp> {
     condition["lastTransitionTime"].as_str().filter(|_| is_true)?.parse().ok()
 }
 
-/// Since when a set has an error, as far as its status tells; the rest of the status is not
+/// Since when a set has an error, as far as its status says; the rest of the status is not
 /// read.
 pub fn failing_since(set: &Value) -> Option<Timestamp> {
     let conditions = set["status"]["conditions"].as_array()?;

@@ -76,7 +76,7 @@ fn plan_with<'a>(
             Existing::read(live, wanted.map(|wanted| wanted.written(false)).as_ref(), &rules)
         })
         .collect();
-    plan(&Snapshot {
+    plan(&PlanInput {
         set: &id,
         generated: &generated.applications,
         invalid: &BTreeMap::new(),
@@ -93,7 +93,8 @@ fn plan_with<'a>(
 
 #[test]
 fn a_reconcile_requests_a_few_refreshes_the_most_urgent_first() {
-    let names: Vec<String> = (0..REFRESHES_PER_PASS + 6).map(|n| format!("app-{n:02}")).collect();
+    let names: Vec<String> =
+        (0..REFRESHES_PER_RECONCILE + 6).map(|n| format!("app-{n:02}")).collect();
     let wanted: Vec<Value> = names.iter().map(|name| generated(name, spec())).collect();
     let mut existing: Vec<Value> = wanted.iter().map(live).collect();
     // These cannot be refreshed, or need not be; they do not count.

@@ -23,7 +23,7 @@ pub struct Facts<'a> {
     pub clusters: &'a [Cluster],
     /// Whether a sync of a rollout counts as manual: it does for our own
     /// application controller (AS-366), and not for Argo CD's.
-    pub by_hand: bool,
+    pub is_manual: bool,
 }
 
 /// Why the windows of its project deny a sync of an Application; `None` when
@@ -45,7 +45,7 @@ pub fn denied(
         server: full.map_or(&*target.server, |known| &known.server),
         cluster: full.map_or(&*target.cluster, |known| &known.name),
         namespace: &target.namespace,
-        manual: facts.by_hand,
+        manual: facts.is_manual,
         started_at: None,
     };
     let evaluation = windows::evaluate(windows, &attempt, Semantics::default(), now);

@@ -19,7 +19,7 @@ pub struct WritePlan {
     pub held: Option<Held>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
-    /// Refreshes beyond [`REFRESHES_PER_PASS`](super::REFRESHES_PER_PASS), left for the next reconcile.
+    /// Refreshes beyond [`REFRESHES_PER_RECONCILE`](super::REFRESHES_PER_RECONCILE), left for the next reconcile.
     pub postponed: usize,
 }
 
@@ -138,22 +138,23 @@ pub struct Held {
 
 /// The most names of Applications to be deleted in a message, and the most
 /// characters of them.
-const TOLD: (usize, usize) = (5, 200);
+const NAMED: (usize, usize) = (5, 200);
 
 impl std::fmt::Display for Held {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = self.applications.len();
         let what = if count == 1 { "application waits" } else { "applications wait" };
-        let (mut names, mut told) = (String::new(), 0);
-        for name in self.applications.iter().take(TOLD.0) {
-            if told > 0 && names.len() + name.len() > TOLD.1 {
+        let (mut names, mut named) = (String::new(), 0);
+        for name in self.applications.iter().take(NAMED.0) {
+            if named > 0 && names.len() + name.len() > NAMED.1 {
                 break;
             }
-            names.push_str(if told > 0 { ", " } else { "" });
+            names.push_str(if named > 0 { ", " } else { "" });
             names.push_str(name);
-            told += 1;
+            named += 1;
         }
-        let more = if told < count { format!(" and {} more", count - told) } else { String::new() };
+        let more =
+            if named < count { format!(" and {} more", count - named) } else { String::new() };
         write!(f, "{count} {what} to be deleted until {}: {names}{more}", self.until)
     }
 }

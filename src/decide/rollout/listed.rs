@@ -234,15 +234,15 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
         must.map(|(_, _, entry)| status::bytes(entry, message)).sum()
     };
     let message = if sum(MESSAGE_LIMIT) <= limit { MESSAGE_LIMIT } else { SHORT_MESSAGE };
-    let mut room = limit.checked_sub(sum(message));
+    let mut left = limit.checked_sub(sum(message));
     // The entries that must be listed do not fit: then no omitted entry may
     // become Healthy by its record.
-    let is_whole = room.is_some();
+    let is_whole = left.is_some();
     let mut rest = limit;
     let mut listed = Vec::new();
     for (listing, _, mut entry) in classified {
         let takes = status::bytes(&entry, message);
-        let fits = match (listing, &mut room) {
+        let fits = match (listing, &mut left) {
             (Listing::Implied, _) => false,
             (Listing::Must, Some(_)) => true,
             (Listing::Must, None) => {
@@ -250,9 +250,9 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
                 rest -= if fits { takes } else { 0 };
                 fits
             }
-            (Listing::Wish, Some(room)) => {
-                let fits = takes <= *room;
-                *room -= if fits { takes } else { 0 };
+            (Listing::Wish, Some(left)) => {
+                let fits = takes <= *left;
+                *left -= if fits { takes } else { 0 };
                 fits
             }
             (Listing::Wish, None) => false,

@@ -298,10 +298,10 @@ struct InFlight {
 pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     let mut rows = advance_all(snapshot, now);
     let withdrawals = start::withdrawals(snapshot);
-    start::put_back_denied(&mut rows, now);
+    start::revert_denied(&mut rows, now);
     let gate = time_out(snapshot, &mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
-    let in_flight = start::put_back_excess(&gate, &mut rows, now);
+    let in_flight = start::revert_excess(&gate, &mut rows, now);
     let in_flight = start::promote(snapshot, &gate, &mut rows, in_flight, now);
     let starts = start::starts(snapshot, &gate, &rows);
 

@@ -243,7 +243,7 @@ impl Entry {
     }
 
     /// Returns an entry to Waiting that `maxUpdate` does not permit any more (AS-341).
-    pub fn put_back(&mut self, now: Timestamp) {
+    pub fn revert(&mut self, now: Timestamp) {
         self.set(Phase::Waiting, "More are in flight than maxUpdate permits, waiting", now);
     }
 

@@ -8,7 +8,7 @@ use super::{InFlight, Member, Row, Snapshot, Start, listed};
 
 /// Returns promoted Applications to Waiting whose operation has not started and
 /// is denied by a sync window.
-pub(super) fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
+pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
     for row in rows.iter_mut().filter(|row| row.member.denied.is_some()) {
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         if !entry.phase.is_in_flight() {
@@ -42,7 +42,7 @@ pub(super) fn close_and_reopen(
 /// `maxUpdate` does not permit any more: it was reduced, or users synced others. Returns
 /// how many are in flight in each step. A sync started by others counts, too: the limit
 /// applies to all running operations.
-pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> Vec<u64> {
+pub(super) fn revert_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> Vec<u64> {
     let is_unwritten = |row: &Row<'_>| {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };
         let is_open = entry.step.is_some_and(|step| gate.is_open(step));
@@ -63,7 +63,7 @@ pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp)
         if gate.limit(step).permits_more(in_flight[step]) {
             in_flight[step] += 1;
         } else {
-            entry.put_back(now);
+            entry.revert(now);
         }
     }
     in_flight

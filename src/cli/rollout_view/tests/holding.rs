@@ -26,8 +26,8 @@ fn an_application_of_a_closed_step_is_not_what_the_rollout_waits_for() {
     let screen = watch.screen(120, None);
     assert!(screen.ends_with("\nWaiting for dev-eu: Pod dev-eu/crash is OutOfSync\n"), "{screen}");
     assert!(row(&screen, "prod-eu").trim_start().starts_with("○ prod-eu  Waiting"), "{screen}");
-    let by_hand = waits_for_dev().observe(&deploying("prod-eu"));
-    let screen = by_hand.screen(120, None);
+    let manual = waits_for_dev().observe(&deploying("prod-eu"));
+    let screen = manual.screen(120, None);
     assert!(screen.contains("\nWaiting for dev-eu: "), "a sync of a closed step: {screen}");
     // In its own step, the same one is.
     let watch = watch.observe(&works("dev-eu")).observe(&set(set_status(

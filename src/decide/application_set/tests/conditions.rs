@@ -126,7 +126,7 @@ fn resources_are_listed_counted_and_cut_as_191() {
         findings.existing = existing(&set, names);
         let status = compute(&set, &findings, at(0));
         let bytes = status["resources"].to_string().len();
-        assert!(bytes <= findings.settings.room.resources + 2, "{bytes} bytes");
+        assert!(bytes <= findings.settings.size_limits.resources + 2, "{bytes} bytes");
         let message = of(&status, "ResourcesUpToDate")["message"].as_str().unwrap().to_owned();
         let good = "All applications have been generated successfully";
         let listed = status["resources"].as_array().unwrap().len();
@@ -193,7 +193,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             leaving: &[],
             invalid: &invalid,
             failing: &Failing::default(),
-            windows: Facts { projects: &projects, clusters: &[], by_hand: true },
+            windows: Facts { projects: &projects, clusters: &[], is_manual: true },
             redact: str::to_owned,
             written_at: None,
             generate_at: None,

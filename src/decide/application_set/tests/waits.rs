@@ -44,7 +44,7 @@ fn next(case: &Case) -> Next {
         leaving: &leaving,
         invalid: &invalid,
         failing: &Failing::default(),
-        windows: Facts { projects: &projects, clusters: &[], by_hand: true },
+        windows: Facts { projects: &projects, clusters: &[], is_manual: true },
         redact: str::to_owned,
         written_at: None,
         generate_at: *generate_at,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Application, Count, OUTSIDE, Report, State, Step, Told, waits};
+use super::{Application, Count, OUTSIDE, Report, ReportedWait, State, Step, waits};
 use crate::api::HealthStatus;
 use crate::api::conditions::application_set::reason;
 use crate::decide::blocking_resource::Blocking;
@@ -16,8 +16,8 @@ pub struct Member {
     pub live: Option<Application>,
     /// Its entry in the status, listed or implied.
     pub entry: Option<Entry>,
-    /// What the status says about the wait for it.
-    pub told: Option<Told>,
+    /// The wait for it, as the status reports it.
+    pub reported: Option<ReportedWait>,
     /// Its step, counted from 0; `None` when no step selects it.
     pub step: Option<usize>,
     /// The entry is not listed.
@@ -191,7 +191,7 @@ impl Report {
         }
     }
 
-    /// What is told about a member: why the rollout waits for it, else what its entry says.
+    /// What is reported about a member: why the rollout waits for it, else what its entry says.
     pub fn why(&self, member: &Member) -> Why {
         let of = |kind: Option<WaitKind>, message: String| Why {
             kind: kind.unwrap_or_else(|| self.kind_of(member)),
@@ -203,8 +203,10 @@ impl Report {
         if self.is_outside(member) {
             return of(Some(WaitKind::ManualSync), OUTSIDE.to_owned());
         }
-        if let Some(told) = member.told.as_ref().filter(|told| !told.message.is_empty()) {
-            let (kind, message) = waits::current(told, member);
+        if let Some(reported) =
+            member.reported.as_ref().filter(|reported| !reported.message.is_empty())
+        {
+            let (kind, message) = waits::current(reported, member);
             return of(kind, message);
         }
         let entry = member.entry.as_ref();
@@ -261,11 +263,11 @@ impl Report {
         let runs = member.live.as_ref().is_some_and(|live| live.operation().is_running());
         let is_pending = member.entry.as_ref().is_some_and(|entry| entry.phase == Phase::Pending);
         let seen = member.live.as_ref().and_then(|live| live.doing.since);
-        match &member.told {
-            Some(told) if runs => (seen.or(told.since), None),
+        match &member.reported {
+            Some(reported) if runs => (seen.or(reported.since), None),
             // The limit is that of the start.
-            Some(told) if is_pending => (told.since.or(seen), told.until),
-            Some(told) => (told.since.or(seen), None),
+            Some(reported) if is_pending => (reported.since.or(seen), reported.until),
+            Some(reported) => (reported.since.or(seen), None),
             None => (seen, None),
         }
     }

@@ -1,4 +1,4 @@
-//! What users are told about a rollout: its steps, its Applications, what it waits for, and
+//! What is reported to users about a rollout: its steps, its Applications, what it waits for, and
 //! what it came to.
 //!
 //! [`report`] is the only reading of a rollout outside of the controller. It starts from what
@@ -106,14 +106,14 @@ pub struct Rollout {
     /// Its start.
     pub started_at: Option<Timestamp>,
     /// The first Applications that it waits for.
-    pub waiting: Vec<Told>,
+    pub waiting: Vec<ReportedWait>,
     /// Those that it has waited for too long.
     pub stalled: BTreeSet<String>,
 }
 
-/// A wait as the status tells it.
+/// A wait as the status reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedWait {
     /// The Application.
     pub application: String,
     /// `None` in a status of an older version.
@@ -267,8 +267,8 @@ impl Report {
 
     /// Number of complete Applications, and of all.
     pub fn progress(&self) -> (u64, u64) {
-        let told = self.set.status.rollout.as_ref().and_then(|rollout| rollout.progress);
-        told.unwrap_or_else(|| {
+        let reported = self.set.status.rollout.as_ref().and_then(|rollout| rollout.progress);
+        reported.unwrap_or_else(|| {
             let entries = || self.members.values().filter_map(|member| member.entry.as_ref());
             let is_complete: Vec<bool> = match entries().next() {
                 Some(_) => {
@@ -352,7 +352,7 @@ impl Report {
         }
         for wait in waiting {
             if let Some(member) = members.get_mut(&wait.application) {
-                member.told = Some(wait.clone());
+                member.reported = Some(wait.clone());
             }
         }
         drop(entries);
@@ -422,7 +422,7 @@ impl Report {
             (Some(step), _) => step,
             (None, Some(entry)) => entry.step,
             (None, None) if member.live.is_none() => {
-                self.open_step.filter(|_| member.told.is_some())
+                self.open_step.filter(|_| member.reported.is_some())
             }
             (None, None) => of_labels(),
         };

@@ -154,8 +154,8 @@ impl Report {
     fn standing(&self, member: &Member) -> Standing {
         let Some(live) = &member.live else {
             let is_final =
-                matches!(self.told_kind(member), Some(WaitKind::Invalid | WaitKind::Refused));
-            return match self.told_message(member).filter(|_| is_final) {
+                matches!(self.reported_kind(member), Some(WaitKind::Invalid | WaitKind::Refused));
+            return match self.reported_message(member).filter(|_| is_final) {
                 Some(why) => Standing::failed(why),
                 None => Standing::Moving,
             };
@@ -203,13 +203,13 @@ impl Report {
         if live.is_stuck() {
             return Standing::failed(detail);
         }
-        let told = self.told_message(member);
-        let needs_a_sync = self.told_kind(member) == Some(WaitKind::FailedOperation);
+        let reported = self.reported_message(member);
+        let needs_a_sync = self.reported_kind(member) == Some(WaitKind::FailedOperation);
         // A dry run is in the place of the sync that failed; or it is Synced and Healthy, and
         // only a sync of all of it says how it is.
         let is_hidden = live.is_partial() && (needs_a_sync || live.is_done());
-        if let Some(told) = told.filter(|_| is_hidden && needs_a_sync) {
-            return Standing::failed(told);
+        if let Some(reported) = reported.filter(|_| is_hidden && needs_a_sync) {
+            return Standing::failed(reported);
         }
         // Its sync has ended, and a rollout requests no other one for the same revision.
         let is_over = live.is_judged_since() || live.operation() == OperationPhase::Unknown;
@@ -217,22 +217,22 @@ impl Report {
             && !live.is_automated
             && live.is_out_of_sync()
             && live.observed.health != HealthStatus::Progressing;
-        match told {
+        match reported {
             _ if stays_out_of_sync && !detail.is_empty() => Standing::failed(detail),
             _ if stays_out_of_sync => {
-                Standing::failed(told.unwrap_or("it is OutOfSync after its sync"))
+                Standing::failed(reported.unwrap_or("it is OutOfSync after its sync"))
             }
-            Some(told) if is_hidden => Standing::failed(told),
+            Some(reported) if is_hidden => Standing::failed(reported),
             Some(_) | None => Standing::Moving,
         }
     }
 
-    fn told_message<'a>(&self, member: &'a Member) -> Option<&'a str> {
-        member.told.as_ref().map(|told| told.message.as_str())
+    fn reported_message<'a>(&self, member: &'a Member) -> Option<&'a str> {
+        member.reported.as_ref().map(|reported| reported.message.as_str())
     }
 
-    fn told_kind(&self, member: &Member) -> Option<WaitKind> {
-        member.told.as_ref()?.kind
+    fn reported_kind(&self, member: &Member) -> Option<WaitKind> {
+        member.reported.as_ref()?.kind
     }
 
     /// Why a member holds the rollout: it has failed, in the open step. A failure in a closed
@@ -252,8 +252,8 @@ impl Report {
     /// with the next attempt.
     pub fn refusal<'a>(&self, member: &'a Member) -> Option<&'a str> {
         let kinds = [WaitKind::Invalid, WaitKind::Refused, WaitKind::FailedWrite];
-        let is_refused = self.told_kind(member).is_some_and(|kind| kinds.contains(&kind));
-        self.told_message(member).filter(|_| is_refused && member.live.is_none())
+        let is_refused = self.reported_kind(member).is_some_and(|kind| kinds.contains(&kind));
+        self.reported_message(member).filter(|_| is_refused && member.live.is_none())
     }
 
     /// Whether a member holds the rollout: only a person continues it.
@@ -303,7 +303,7 @@ impl Report {
                     live.observed.health == HealthStatus::Degraded || live.operation().has_failed()
                 });
             is_stalled(name)
-                || self.told_kind(member) == Some(WaitKind::Invalid)
+                || self.reported_kind(member) == Some(WaitKind::Invalid)
                 || (is_held && !is_busy)
                 || is_ill
                 || (member.live.is_some() && member.needs_a_sync() && !member.is_operating())

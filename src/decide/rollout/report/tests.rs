@@ -1,4 +1,4 @@
-//! What is told about rollouts, from raw objects.
+//! Reports of rollouts, from raw objects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Both statuses tell the same: that of our controller, and one without `rollout` (Argo CD's,
+/// Both statuses lead to the same: that of our controller, and one without `rollout` (Argo CD's,
 /// or its definition removes the field).
 #[test]
 fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
@@ -158,7 +158,7 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
             assert_eq!((prod.limit(), prod.count.promoted), (limit, in_flight), "{name}");
             let waits = report.waits(false);
             assert_eq!((waits[0].application.as_str(), waits[0].step), ("a", 1), "{name}");
-            // A failure is told by the Application itself.
+            // A failure is reported by the Application itself.
             assert_eq!(waits[0].kind, kind, "{name}: {waits:?}");
             assert_eq!(word(&report.outcome()), outcome, "{name} {ours}");
         }
@@ -195,7 +195,7 @@ fn a_failed_sync_of_a_waiting_application_waits_for_its_turn() {
 }
 
 #[test]
-fn a_status_names_what_the_applications_do_not_tell() {
+fn a_status_names_what_the_applications_do_not_show() {
     let status = |kind, reason| json!({"applicationStatus": entries("Waiting", "Healthy"), "rollout": waits(kind, reason)});
     let excluded = "its comparison is old; the annotation of its cluster excludes it";
     let invalid = "the application is invalid: no project";

@@ -1,6 +1,6 @@
 //! What a rollout waits for.
 
-use super::{Application, Member, Report, State, Told};
+use super::{Application, Member, Report, ReportedWait, State};
 use crate::decide::rollout::WAITING_LIMIT;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::wait::{ANOTHER_OPERATION, Wait, WaitKind};
@@ -20,8 +20,8 @@ pub enum Foremost<'a> {
     Failed(&'a str, &'a Member, super::Failure),
     /// An operation or a sync that has begun, and how many more are in flight.
     Moving(&'a str, &'a Member, usize),
-    /// What the status says.
-    Told(&'a Told),
+    /// What the status reports.
+    Reported(&'a ReportedWait),
     /// It is done, which the status does not say yet.
     Done(&'a str),
     /// It is not complete.
@@ -31,22 +31,22 @@ pub enum Foremost<'a> {
 }
 
 /// The kind and the reason of a wait by the Application that was just read: the status of the
-/// set follows it by up to a second. Without a kind, the state of the Application tells it.
-pub(super) fn current(told: &Told, member: &Member) -> (Option<WaitKind>, String) {
-    let reported = || (told.kind, told.message.clone());
+/// set follows it by up to a second. Without a kind, it follows from the state of the Application.
+pub(super) fn current(reported: &ReportedWait, member: &Member) -> (Option<WaitKind>, String) {
+    let unchanged = || (reported.kind, reported.message.clone());
     // The Application does not say that its cluster is excluded.
-    let live = member.live.as_ref().filter(|_| told.kind != Some(WaitKind::Excluded));
-    let (Some(live), Some(phase)) = (live, member.phase()) else { return reported() };
+    let live = member.live.as_ref().filter(|_| reported.kind != Some(WaitKind::Excluded));
+    let (Some(live), Some(phase)) = (live, member.phase()) else { return unchanged() };
     let follows = match phase {
-        Phase::Progressing => told.kind != Some(WaitKind::Invalid),
+        Phase::Progressing => reported.kind != Some(WaitKind::Invalid),
         Phase::Pending => live.operation().is_running(),
-        Phase::Waiting => told.kind == Some(WaitKind::OtherOperation),
+        Phase::Waiting => reported.kind == Some(WaitKind::OtherOperation),
         Phase::Healthy => false,
     };
     // A dry run says nothing about the sync that the rollout waits for.
-    let is_hidden = told.kind == Some(WaitKind::FailedOperation) && live.is_partial();
+    let is_hidden = reported.kind == Some(WaitKind::FailedOperation) && live.is_partial();
     if !follows || is_hidden {
-        return reported();
+        return unchanged();
     }
     let other = Some(WaitKind::OtherOperation);
     let is_in_sync = live.observed.is_synced_and_healthy() && !live.is_partial();
@@ -58,7 +58,7 @@ pub(super) fn current(told: &Told, member: &Member) -> (Option<WaitKind>, String
             (other, format!("{ANOTHER_OPERATION}: {found}"))
         }
         "" if !live.is_operating() && is_in_sync => (None, DONE.to_owned()),
-        "" => reported(),
+        "" => unchanged(),
         found => (None, found.to_owned()),
     }
 }
@@ -71,12 +71,13 @@ impl Report {
             (Some(rollout), true) => rollout.waiting.as_slice(),
             (None, _) | (_, false) => &[],
         };
-        let mut names: Vec<&str> = listed.iter().map(|told| told.application.as_str()).collect();
+        let mut names: Vec<&str> =
+            listed.iter().map(|reported| reported.application.as_str()).collect();
         if all || listed.is_empty() {
             let most = if all { usize::MAX } else { WAITING_LIMIT };
             let waited = self.ordered().into_iter().filter(|(_, member)| {
                 // The status has them in its own order.
-                (listed.is_empty() || member.told.is_none()) && self.is_waited_for(member)
+                (listed.is_empty() || member.reported.is_none()) && self.is_waited_for(member)
             });
             names.extend(waited.take(most).map(|(name, _)| name));
         }
@@ -93,7 +94,7 @@ impl Report {
     fn wait(&self, name: &str, member: &Member) -> Wait {
         let why = self.why(member);
         let live = member.live.as_ref();
-        let told = member.told.as_ref();
+        let reported = member.reported.as_ref();
         // Of the Application that was just read: the status of the set follows it.
         let blocking = self.blocking(member);
         let since = match live.and_then(|live| live.deletion.as_ref()) {
@@ -101,7 +102,8 @@ impl Report {
             None => member.since().or(blocking.and_then(|blocking| blocking.since)),
         };
         let until = blocking.and_then(|blocking| blocking.until);
-        let resource = told.map(|told| told.resource.clone()).filter(|text| !text.is_empty());
+        let resource =
+            reported.map(|reported| reported.resource.clone()).filter(|text| !text.is_empty());
         let message = match (why.message, live) {
             (message, _) if !message.is_empty() => message,
             (_, None) => "the Application does not exist yet".to_owned(),
@@ -116,8 +118,8 @@ impl Report {
             step: member.step.or(self.open_step).unwrap_or_default(),
             resource,
             message,
-            since: told.and_then(|told| told.since).or(since),
-            until: until.or(told.and_then(|told| told.until)),
+            since: reported.and_then(|reported| reported.since).or(since),
+            until: until.or(reported.and_then(|reported| reported.until)),
             write: None,
         }
     }
@@ -156,24 +158,24 @@ impl Report {
             Foremost::Moving(name, member, all.saturating_sub(1))
         };
         let rollout = self.set.status.rollout.as_ref();
-        let told = rollout.map(|rollout| rollout.waiting.as_slice()).unwrap_or_default();
-        let open = |told: &&Told| {
-            let member = self.members.get(&told.application);
+        let reported = rollout.map(|rollout| rollout.waiting.as_slice()).unwrap_or_default();
+        let open = |reported: &&ReportedWait| {
+            let member = self.members.get(&reported.application);
             !member.is_some_and(|member| {
                 member.phase() == Some(Phase::Progressing) && member.is_seen_done()
             })
         };
-        let begun = told.iter().filter(open).find_map(|told| {
-            let member = self.members.get(&told.application);
-            Some((told, member.filter(|member| is_in_flight(member))?))
+        let begun = reported.iter().filter(open).find_map(|reported| {
+            let member = self.members.get(&reported.application);
+            Some((reported, member.filter(|member| is_in_flight(member))?))
         });
-        if let Some((told, member)) = begun {
+        if let Some((reported, member)) = begun {
             let says = |live: &Application| {
                 !live.doing.detail.is_empty() && (live.is_operating() || !live.is_partial())
             };
             return match member.live.as_ref().is_some_and(says) {
-                true => moving(&told.application, member),
-                false => Foremost::Told(told),
+                true => moving(&reported.application, member),
+                false => Foremost::Reported(reported),
             };
         }
         let says = |member: &Member| {
@@ -184,11 +186,11 @@ impl Report {
         if let Some((name, member)) = found {
             return moving(name, member);
         }
-        if let Some(told) = told.iter().find(open) {
-            return Foremost::Told(told);
+        if let Some(reported) = reported.iter().find(open) {
+            return Foremost::Reported(reported);
         }
-        if let Some(told) = told.first() {
-            return Foremost::Done(&told.application);
+        if let Some(reported) = reported.first() {
+            return Foremost::Done(&reported.application);
         }
         let incomplete = members().filter(|(_, member)| !self.is_done(member));
         let mut live = incomplete.filter_map(|(name, member)| Some((name, member.live.as_ref()?)));

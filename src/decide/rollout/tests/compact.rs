@@ -30,7 +30,7 @@ struct Fleet {
     listed: Option<usize>,
     commit: u32,
     now: Timestamp,
-    room: usize,
+    capacity: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ enum Turn {
 }
 
 impl Fleet {
-    fn new(sizes: &[usize], room: usize) -> Self {
+    fn new(sizes: &[usize], capacity: usize) -> Self {
         let limits: Vec<Value> = sizes.iter().map(|_| json!(2)).collect();
         let strategy = steps_of(&limits);
         let mut labels = BTreeMap::new();
@@ -74,7 +74,7 @@ impl Fleet {
         };
         let apps = labels.keys().map(|name| (name.clone(), app.clone())).collect();
         let (stored, listed) = (BTreeMap::new(), None);
-        Self { strategy, memberships, apps, stored, listed, commit: 1, now: now(), room }
+        Self { strategy, memberships, apps, stored, listed, commit: 1, now: now(), capacity }
     }
 
     fn revision(&self) -> String {
@@ -118,10 +118,10 @@ impl Fleet {
             members: &members,
             settings: Settings::default(),
             opened: None,
-            capacity: self.room,
+            capacity: self.capacity,
         };
         let plan = super::super::step(&snapshot, self.now);
-        let listed = choose(&members, plan.entries.clone(), self.room);
+        let listed = choose(&members, plan.entries.clone(), self.capacity);
         (plan, listed)
     }
 
@@ -134,7 +134,7 @@ impl Fleet {
             assert!(was || entry.timed_out(), "{entry:?} was never healthy at {revision}");
         }
         let bytes = status::to_json(&listed.entries).to_string().len();
-        assert!(bytes <= self.room + 2, "{bytes} bytes of {}", self.room);
+        assert!(bytes <= self.capacity + 2, "{bytes} bytes of {}", self.capacity);
         if listed.count.is_some() {
             let in_flight = plan.entries.iter().filter(|entry| entry.phase.is_in_flight());
             for entry in in_flight {
@@ -272,9 +272,9 @@ proptest! {
     fn what_is_not_listed_is_never_taken_for_more_than_it_was(
         turns in proptest::collection::vec(turn(), 0..200),
         sizes in proptest::collection::vec(1usize..7, 1..4),
-        room in 500usize..2_500,
+        capacity in 500usize..2_500,
     ) {
-        let mut fleet = Fleet::new(&sizes, room);
+        let mut fleet = Fleet::new(&sizes, capacity);
         for turn in &turns {
             fleet.take(turn);
             fleet.reconcile(usize::MAX);
@@ -284,10 +284,10 @@ proptest! {
     #[test]
     fn a_rollout_ends_however_little_the_status_holds(
         sizes in proptest::collection::vec(1usize..9, 1..4),
-        room in 500usize..2_500,
+        capacity in 500usize..2_500,
         commits in 1u32..4,
     ) {
-        let mut fleet = Fleet::new(&sizes, room);
+        let mut fleet = Fleet::new(&sizes, capacity);
         for _ in 0..commits {
             fleet.commit += 1;
             for _ in 0..60 {

@@ -12,7 +12,7 @@ use super::super::super::failed;
 use super::super::super::generated::{Generated, Wanted};
 use super::super::super::observe::{Existing, Rules};
 use super::super::super::others::Releases;
-use super::super::super::outcome::{Act, Cause, Ended, Outcome};
+use super::super::super::outcome::{Act, Cause, Ended, WriteOutcome};
 use super::super::super::reconcile::{self, Decision, Next, Snapshot};
 use super::super::super::report::{self, Carried, Reported};
 use super::super::super::stored::{Set, Status};
@@ -285,7 +285,7 @@ impl World {
             leaving: &self.memory.leaving,
             invalid: &self.memory.invalid,
             failing: self.memory.reported.failing(),
-            windows: Facts { projects: &self.windows, clusters: &[], by_hand: true },
+            windows: Facts { projects: &self.windows, clusters: &[], is_manual: true },
             redact: unchanged,
             written_at: self.memory.written_at,
             generate_at: None,
@@ -395,17 +395,17 @@ impl World {
     }
 
     /// Writes the Applications in the order of the controller.
-    fn write_applications(&mut self, decision: &Decision) -> Option<Vec<Outcome>> {
+    fn write_applications(&mut self, decision: &Decision) -> Option<Vec<WriteOutcome>> {
         let plan = &decision.writes;
         let mut outcomes = Vec::new();
-        let push = |outcomes: &mut Vec<Outcome>, name: &str, act, answer| {
+        let push = |outcomes: &mut Vec<WriteOutcome>, name: &str, act, answer| {
             let ended = match answer {
                 Answer::Crashed => return None,
                 Answer::Written => Ended::Written,
                 Answer::Outdated => Ended::Outdated,
                 Answer::Failed(code) => Ended::Failed(Cause { code, text: "rejected".to_owned() }),
             };
-            outcomes.push(Outcome { application: name.to_owned(), act, ended });
+            outcomes.push(WriteOutcome { application: name.to_owned(), act, ended });
             Some(())
         };
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
@@ -427,11 +427,11 @@ impl World {
             let act = if patch.changes_spec { Act::Update } else { Act::Annotate };
             push(&mut outcomes, &patch.name, act, answer)?;
         }
-        let is_held = outcomes.iter().any(Outcome::is_lacking);
+        let is_held = outcomes.iter().any(WriteOutcome::is_lacking);
         for delete in &plan.deletes {
             if is_held {
                 let application = delete.name.clone();
-                outcomes.push(Outcome { application, act: Act::Delete, ended: Ended::Held });
+                outcomes.push(WriteOutcome { application, act: Act::Delete, ended: Ended::Held });
                 continue;
             }
             super::checks::delete(self, &delete.name);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::*;
 use crate::api::annotations::ROLLOUT;
-use crate::decide::application_set::Room;
+use crate::decide::application_set::SizeLimits;
 use crate::decide::rollout::phase::Phase;
 use kube_sim::{Effect, Fault};
 
 /// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {
     ApplicationSetSettings {
-        room: Room { entries: 1_200, resources: 1_000 },
+        size_limits: SizeLimits { entries: 1_200, resources: 1_000 },
         ..ApplicationSetSettings::default()
     }
 }
