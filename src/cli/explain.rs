@@ -1,6 +1,7 @@
 //! `wavegate explain`: what a rollout is waiting for, down to the resource.
 
 mod advice;
+mod commands;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{Action, Waiting, about_cause, actions};
-pub(super) use self::advice::{in_namespace, sync_commands, take_back, word};
+pub(super) use self::commands::{in_namespace, sync_commands, take_back, word};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::follow::{self, Request, View, WatchArgs};

@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
+use super::commands::{
+    TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
+    take_back, word,
+};
 use crate::api::Raw;
 use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
-use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::conditions::application as condition;
-use crate::cli::cluster;
 use crate::cli::live_app::control_plane_of;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
@@ -457,91 +459,4 @@ fn confirm(live: &Value, name: &str) -> String {
          {DELETION_APPROVED}=$(date -u +%FT%TZ)",
         word(name)
     )
-}
-
-/// The options that select the cluster of the control plane, as the user gave them, and a
-/// namespace; with a blank at the end.
-pub(in crate::cli) fn in_namespace(namespace: &str) -> String {
-    let context = match cluster::given_context() {
-        Some(context) => format!("--context {} ", word(context)),
-        None => String::new(),
-    };
-    if namespace.is_empty() { context } else { format!("{context}-n {} ", word(namespace)) }
-}
-
-/// The options that select the destination cluster: none for one that is not the cluster of
-/// the control plane, since its context is not known here.
-fn cluster_of(live: &Value) -> String {
-    let destination = &live["spec"]["destination"];
-    let server = destination.field("server").trim_end_matches('/');
-    let is_here = server == IN_CLUSTER_SERVER || destination.field("name") == IN_CLUSTER_NAME;
-    if is_here { in_namespace("") } else { String::new() }
-}
-
-/// The options that select the place of a resource.
-fn at_resource(live: &Value, resource: &BlockingResource) -> String {
-    let namespace = match resource.namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("-n {} ", word(namespace)),
-    };
-    format!("{}{namespace}", cluster_of(live))
-}
-
-/// A word of a shell: quoted if a shell would interpret it.
-pub(in crate::cli) fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
-/// A kind as an argument of kubectl.
-fn kind_of(group: &str, kind: &str) -> String {
-    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
-    word(&format!("{}{group}", kind.to_lowercase()))
-}
-
-/// The command that shows details of a resource.
-fn describe_command(live: &Value, resource: &BlockingResource) -> String {
-    let BlockingResource { group, kind, name, .. } = resource;
-    format!(
-        "kubectl {}describe {} {}",
-        at_resource(live, resource),
-        kind_of(group, kind),
-        word(name)
-    )
-}
-
-/// The command that syncs an Application, with prune if nothing else is left to do.
-fn sync_of(live: &Application, namespace: &str, name: &str) -> String {
-    let prune = if live.only_prunes { " --prune" } else { "" };
-    format!("{}{prune}", sync_commands(&[name], namespace))
-}
-
-/// What ends a sync by a person without anybody's help (ST-065).
-const TAKEN_BACK: &str = "the next revision or spec takes it back";
-
-/// What ends a hold, with the command that syncs an Application to what its rollout wants,
-/// after a person has synced it to something else (ST-065).
-pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
-    let wanted = &live.observed.revisions;
-    let wanted: String =
-        wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
-    let command = format!("{}{wanted}", sync_of(live, namespace, name));
-    format!("{TAKEN_BACK}; to take it back now: {command}")
-}
-
-/// The most Applications in one command.
-const NAMED: usize = 10;
-
-/// The command that syncs Applications with their own options; of many, the first ones.
-pub(in crate::cli) fn sync_commands(names: &[&str], namespace: &str) -> String {
-    let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        // A comment of a shell, so that the line can be pasted.
-        more => format!("  # and {more} more"),
-    };
-    format!("wavegate sync {}{}{more}", in_namespace(namespace), words.join(" "))
 }

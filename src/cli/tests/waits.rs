@@ -328,7 +328,7 @@ fn what_a_failed_sync_said_stays_during_a_dry_run() {
 /// The kind alone is enough for an advice, whatever the reason says.
 #[test]
 fn every_kind_of_wait_has_advice() {
-    for kind in WaitKind::ALL {
+    for &kind in WaitKind::ALL {
         for phase in ["Waiting", "Pending", "Progressing"] {
             for live in [json!({}), json!({"sync": {"status": "OutOfSync"}})] {
                 let mut status = waits_as(kind, "why");

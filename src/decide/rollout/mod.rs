@@ -73,6 +73,7 @@ pub mod steps;
 mod tests;
 mod transition;
 pub mod wait;
+mod wait_kind;
 
 use std::collections::BTreeMap;
 

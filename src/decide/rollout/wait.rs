@@ -35,129 +35,18 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::gate::Lag;
 use super::phase::{Compared, Entry, Mark, Observed, Phase};
+pub use super::wait_kind::WaitKind;
 use super::{Denied, Row};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
-/// Why an Application is waited for: a closed list, for `status.rollout.waitingFor[].kind`
-/// and for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WaitKind {
-    /// It is being created.
-    Creating,
-    /// It could not be written, which is tried again.
-    FailedWrite,
-    /// It must not be written: another owner has it, or a policy forbids it.
-    Refused,
-    /// Validation rejected it.
-    Invalid,
-    /// Its spec or revision has not been compared yet, or the comparison failed.
-    Comparison,
-    /// A person has synced it to something else (ST-065).
-    HeldByPerson,
-    /// A sync window denies its sync.
-    SyncWindow,
-    /// An annotation of it or of its cluster excludes it from reconciling (SE-380).
-    Excluded,
-    /// An operation of another client runs.
-    OtherOperation,
-    /// `maxUpdate` is 0.
-    ManualSync,
-    /// As many as `maxUpdate` allows are in flight.
-    MaxUpdate,
-    /// The status of the set can hold no more entries in flight.
-    StatusFull,
-    /// It can start now.
-    Promotion,
-    /// Its operation is requested and has not started.
-    OperationStart,
-    /// Its operation runs.
-    Operation,
-    /// Its operation failed.
-    FailedOperation,
-    /// It is not Healthy.
-    Health,
-}
-
 impl WaitKind {
-    /// All kinds, in the order of the declaration.
-    pub const ALL: [Self; 17] = [
-        Self::Creating,
-        Self::FailedWrite,
-        Self::Refused,
-        Self::Invalid,
-        Self::Comparison,
-        Self::HeldByPerson,
-        Self::SyncWindow,
-        Self::Excluded,
-        Self::OtherOperation,
-        Self::ManualSync,
-        Self::MaxUpdate,
-        Self::StatusFull,
-        Self::Promotion,
-        Self::OperationStart,
-        Self::Operation,
-        Self::FailedOperation,
-        Self::Health,
-    ];
-
-    /// The kind as the status and labels of metrics name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Creating => "Creating",
-            Self::FailedWrite => "FailedWrite",
-            Self::Refused => "Refused",
-            Self::Invalid => "Invalid",
-            Self::Comparison => "Comparison",
-            Self::HeldByPerson => "HeldByPerson",
-            Self::SyncWindow => "SyncWindow",
-            Self::Excluded => "Excluded",
-            Self::OtherOperation => "OtherOperation",
-            Self::ManualSync => "ManualSync",
-            Self::MaxUpdate => "MaxUpdate",
-            Self::StatusFull => "StatusFull",
-            Self::Promotion => "Promotion",
-            Self::OperationStart => "OperationStart",
-            Self::Operation => "Operation",
-            Self::FailedOperation => "FailedOperation",
-            Self::Health => "Health",
-        }
-    }
-
-    /// The kind that a status names; `None` for another word, or none.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// The kind of the wait for an existing Application in this phase, for a report of a status
     /// that names none: what only the controller knows, such as a sync window, does not count.
     /// `None` when it is complete.
     pub(super) fn of(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Option<Self> {
         let existing = Existing { phase, entry, seen, denied: None, behind: None };
         Some(existing.rung(turn, false)?.kind())
-    }
-
-    /// Whether the application controller ends the wait, by a comparison or a sync.
-    const fn is_for_the_controller(self) -> bool {
-        match self {
-            Self::Comparison
-            | Self::OtherOperation
-            | Self::OperationStart
-            | Self::Operation
-            | Self::FailedOperation
-            | Self::Health => true,
-            Self::Creating
-            | Self::FailedWrite
-            | Self::Refused
-            | Self::Invalid
-            | Self::HeldByPerson
-            | Self::SyncWindow
-            | Self::Excluded
-            | Self::ManualSync
-            | Self::MaxUpdate
-            | Self::StatusFull
-            | Self::Promotion => false,
-        }
     }
 }
 

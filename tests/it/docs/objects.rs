@@ -146,7 +146,8 @@ fn the_kinds_of_waits_are_listed() {
     let (section, _) = section.split_once("\n## ").unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let listed: Vec<&str> = rows.map(|(kind, _)| kind).collect();
-    assert_eq!(listed, WaitKind::ALL.map(WaitKind::name));
+    let kinds: Vec<&str> = WaitKind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(listed, kinds);
     let rollout = &schema("ApplicationSet")["properties"]["status"]["properties"]["rollout"];
     let wait = &rollout["properties"]["waitingFor"]["items"]["properties"];
     let described = wait["kind"]["description"].as_str().unwrap();

@@ -1,0 +1,92 @@
+//! The kinds of waits.
+
+/// Declares the kinds once, with their names.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)+) => {
+        /// Why an Application is waited for: a closed list, for
+        /// `status.rollout.waitingFor[].kind` and for metrics.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum WaitKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl WaitKind {
+            /// All kinds, in the order of the declaration.
+            pub const ALL: &[Self] = &[$(Self::$kind,)+];
+
+            /// The kind as the status and labels of metrics name it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($kind),)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// It is being created.
+    Creating,
+    /// It could not be written, which is tried again.
+    FailedWrite,
+    /// It must not be written: another owner has it, or a policy forbids it.
+    Refused,
+    /// Validation rejected it.
+    Invalid,
+    /// Its spec or revision has not been compared yet, or the comparison failed.
+    Comparison,
+    /// A person has synced it to something else (ST-065).
+    HeldByPerson,
+    /// A sync window denies its sync.
+    SyncWindow,
+    /// An annotation of it or of its cluster excludes it from reconciling (SE-380).
+    Excluded,
+    /// An operation of another client runs.
+    OtherOperation,
+    /// `maxUpdate` is 0.
+    ManualSync,
+    /// As many as `maxUpdate` allows are in flight.
+    MaxUpdate,
+    /// The status of the set can hold no more entries in flight.
+    StatusFull,
+    /// It can start now.
+    Promotion,
+    /// Its operation is requested and has not started.
+    OperationStart,
+    /// Its operation runs.
+    Operation,
+    /// Its operation failed.
+    FailedOperation,
+    /// It is not Healthy.
+    Health,
+}
+
+impl WaitKind {
+    /// The kind that a status names; `None` for another word, or none.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+
+    /// Whether the application controller ends the wait, by a comparison or a sync.
+    pub(super) const fn is_for_the_controller(self) -> bool {
+        match self {
+            Self::Comparison
+            | Self::OtherOperation
+            | Self::OperationStart
+            | Self::Operation
+            | Self::FailedOperation
+            | Self::Health => true,
+            Self::Creating
+            | Self::FailedWrite
+            | Self::Refused
+            | Self::Invalid
+            | Self::HeldByPerson
+            | Self::SyncWindow
+            | Self::Excluded
+            | Self::ManualSync
+            | Self::MaxUpdate
+            | Self::StatusFull
+            | Self::Promotion => false,
+        }
+    }
+}
