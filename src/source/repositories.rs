@@ -46,6 +46,11 @@ impl Freshness {
     pub const NOW: Self = Self(Duration::ZERO);
 }
 
+/// The least time between two requests for the references of a repository, as a multiple of
+/// what the last one took, and its maximum, which nobody notices.
+const SPACING: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
 /// All repositories that this process reads.
 #[derive(Debug)]
 pub struct Repositories {
@@ -92,6 +97,13 @@ impl<T> Answer<T> {
             Ok(_) => self.began >= arrived || self.began.elapsed() < freshness.0,
             Err(_) => self.ended >= arrived || self.ended.elapsed() < failure_kept.min(freshness.0),
         }
+    }
+
+    /// How long the next request waits, so that callers who arrive one after the other, such
+    /// as the Applications of a fleet that is created, share one.
+    fn pause(&self) -> Duration {
+        let pause = (self.ended - self.began).saturating_mul(SPACING).min(LONGEST_PAUSE);
+        pause.saturating_sub(self.ended.elapsed())
     }
 }
 
@@ -297,6 +309,9 @@ impl Repositories {
             && answer.serves(arrived, freshness, self.settings.limits.failure_kept)
         {
             return answer.outcome.clone();
+        }
+        if let Some(last) = &*kept {
+            tokio::time::sleep(last.pause()).await;
         }
         let _turn = self.hosts.acquire(address, &repository.availability).await?;
         let began = Instant::now();

@@ -154,6 +154,26 @@ async fn fifty_checkouts_of_one_revision_fetch_once() {
     assert_eq!((counted.count("ls-remote"), counted.count("fetch")), (1, 1));
 }
 
+/// As when the Applications of a fleet are created one after the other: each must see what was
+/// there when it was created.
+#[tokio::test]
+async fn callers_that_arrive_one_after_the_other_share_requests() {
+    let upstream = Upstream::new();
+    upstream.commit();
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let url = upstream.url();
+    let calls = (0..30u64).map(|number| {
+        let (repositories, url) = (&repositories, &url);
+        async move {
+            tokio::time::sleep(Duration::from_millis(number)).await;
+            repositories.resolve(url, "main", None).await.unwrap()
+        }
+    });
+    futures::future::join_all(calls).await;
+    assert!(counted.count("ls-remote") <= 5, "{}", counted.count("ls-remote"));
+}
+
 #[tokio::test]
 async fn a_result_is_shared_until_it_is_too_old() {
     let upstream = Upstream::new();
