@@ -9,9 +9,14 @@ use super::{EventRecord, Subject};
 
 /// Events of an object with the same reason and subject within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);
+/// The same while more than [`BUSY`] routine Events wait, as when many Applications are synced
+/// for the first time: Events give way to the work, and the end of a sync says what its
+/// beginning would have said.
+pub(super) const BUSY_WINDOW: SignedDuration = SignedDuration::from_secs(20);
+pub(super) const BUSY: usize = 100;
 
-/// Maximum length of the queue.
-pub(super) const CAPACITY: usize = 1000;
+/// Maximum length of the queue: two Events each of some thousand Applications, a few megabytes.
+pub(super) const CAPACITY: usize = 4000;
 
 /// An Event to be written.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,6 +113,8 @@ impl Pending {
     /// When the next Event may be written. Events that are not routine are due at once.
     pub fn due(&self) -> Option<Timestamp> {
         let important = self.important.values().next().map(|waiting| waiting.first);
+        let window = if self.routine.len() > BUSY { BUSY_WINDOW } else { WINDOW };
+        let due = |waiting: &Waiting| waiting.first.saturating_add(window).unwrap_or(waiting.first);
         important.or_else(|| self.routine.values().next().map(due))
     }
 
@@ -152,8 +159,4 @@ impl Pending {
             self.routine.remove(&place);
         }
     }
-}
-
-fn due(waiting: &Waiting) -> Timestamp {
-    waiting.first.saturating_add(WINDOW).unwrap_or(waiting.first)
 }

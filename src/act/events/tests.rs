@@ -1,7 +1,7 @@
 use k8s_openapi::api::events::v1::Event;
 use serde_json::json;
 
-use super::pending::{CAPACITY, WINDOW};
+use super::pending::{BUSY, BUSY_WINDOW, CAPACITY, WINDOW};
 use super::*;
 use crate::watch::object::resource;
 use kube_sim::{Effect, Fault, RequestRecord, Server};
@@ -97,6 +97,25 @@ fn a_short_operation_has_only_the_event_of_its_end() {
     pending.add("c", about("b"), record(false, "OperationCompleted", "succeeded"), at(1));
     let want = ["failed", automated, "succeeded"].map(|text| (text.to_owned(), 1));
     assert_eq!(rest(&mut pending), want);
+}
+
+/// What a first comparison says is part of what the end of the sync says.
+#[test]
+fn while_many_are_synced_routine_events_wait_for_the_end_of_a_sync() {
+    let mut pending = Pending::default();
+    let add = |pending: &mut Pending, name: &str, text: &str, now| {
+        pending.add("c", about(name), updated(Subject::SyncStatus, text), now);
+    };
+    for n in 0..=BUSY {
+        add(&mut pending, &n.to_string(), "Updated sync status:  -> OutOfSync", at(0));
+    }
+    assert_eq!(pending.due(), Some(at(0) + BUSY_WINDOW));
+    add(&mut pending, "0", "Updated sync status: OutOfSync -> Synced", at(1));
+    let ended = pending.take_about("uid of 0");
+    assert_eq!((ended.len(), ended[0].count), (1, 2));
+    assert_eq!(pending.due(), Some(at(0) + WINDOW), "few are left");
+    pending.add("c", about("x"), record(true, "ComparisonError", "no"), at(2));
+    assert_eq!(pending.due(), Some(at(2)), "a warning does not wait");
 }
 
 #[test]
