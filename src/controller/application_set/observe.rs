@@ -72,8 +72,8 @@ pub struct Memory {
     others: Vec<Other>,
     /// Since when it owns Applications that it does not generate.
     releases: Releases,
-    /// When the last reconcile ended, and how long the decision took.
-    pub last: Option<(tokio::time::Instant, std::time::Duration)>,
+    /// When the next reconcile may begin.
+    pub not_before: Option<tokio::time::Instant>,
 }
 
 /// The inputs of a generation besides the spec.

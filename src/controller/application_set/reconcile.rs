@@ -32,10 +32,13 @@ use crate::watch::failure::reason;
 use crate::watch::object::Object;
 
 /// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
-/// decision time, so that events which arrive together are handled together.
-const PACE: u32 = 3;
-/// Maximum interval.
-const LONGEST_PACE: Duration = Duration::from_millis(50);
+/// decision time, so that events which arrive together are handled together; and its maximum.
+const PACE: (u32, Duration) = (3, Duration::from_millis(50));
+/// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
+/// wait anyway, and a status of this size costs the API server more than a sync.
+const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
+/// More than are synced at the same time.
+const BUSY: u64 = 100;
 
 /// The end of a reconcile.
 pub struct Reconciled {
@@ -130,8 +133,8 @@ struct Decided {
 
 /// Observes and decides.
 async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
-    if let Some((ended, took)) = memory.last {
-        tokio::time::sleep_until(ended + (took * PACE).min(LONGEST_PACE)).await;
+    if let Some(not_before) = memory.not_before {
+        tokio::time::sleep_until(not_before).await;
     }
     if let Some(newest) = context.core.control_plane.sets.get(&object.key()) {
         namespaces::know(&newest, context).await;
@@ -183,7 +186,9 @@ async fn decide_once(
         }
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
-        taken.last = Some((ended, ended - began));
+        let in_flight = decision.rollout.as_ref().map_or(0, |plan| plan.counts.in_flight());
+        let (times, longest) = if in_flight > BUSY { BUSY_PACE } else { PACE };
+        taken.not_before = Some(ended + ((ended - began) * times).min(longest));
         (Ok(Decided { decision, set, now }), taken)
     };
     match tokio::task::spawn_blocking(work).await {
