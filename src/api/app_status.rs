@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::application::{ApplicationDestination, IgnoreDifference};
 use super::operation::{OperationInitiator, OperationState};
 use super::source::{ApplicationSource, SourceHydratorStatus};
+use super::sources;
 use super::time::Time;
 
 lenient! {
@@ -15,7 +16,8 @@ lenient! {
         /// Aggregated health of the resources.
         pub health: AppHealth,
         /// State of the running operation, or of the last one.
-        pub operation_state: Option<OperationState>,
+        #[schemars(with = "Option<OperationState>")]
+        pub operation_state: OperationState,
         /// All resources of the Application, sorted by group, kind, namespace and name.
         pub resources: Vec<ResourceStatus>,
         /// History of past syncs, the oldest first.
@@ -115,23 +117,26 @@ lenient! {
     /// A past sync in the history.
     #[schemars(extend("required" = ["deployedAt", "id"]))]
     pub struct RevisionHistory {
-        /// Number of the sync, increasing by one.
-        pub id: i64,
         /// Revision that was synced.
         pub revision: String,
         /// Revisions of several sources, by position.
         pub revisions: Vec<String>,
         /// Source of the sync.
-        pub source: Option<ApplicationSource>,
+        #[schemars(with = "Option<ApplicationSource>")]
+        pub source: Option<Value>,
         /// Several sources of the sync.
-        pub sources: Vec<ApplicationSource>,
+        #[schemars(with = "Vec<ApplicationSource>")]
+        pub sources: Vec<Value>,
         /// Time when the sync started.
         pub deploy_started_at: Option<Time>,
         /// Time when the sync finished.
         pub deployed_at: Option<Time>,
         /// User or controller that started the sync.
         pub initiated_by: Option<OperationInitiator>,
-    } and extra
+    } and always {
+        /// Number of the sync, increasing by one.
+        pub id: i64,
+    }
 
     /// An error or a warning. A condition is active while it is present.
     #[schemars(extend("required" = ["message", "type"]))]
@@ -215,9 +220,13 @@ impl SyncStatus {
     /// The compared revisions: `revisions` when it has items, else `revision` as the only
     /// item; empty when neither is set (AS-351).
     pub fn revisions(&self) -> Vec<String> {
-        if !self.revisions.is_empty() {
-            return self.revisions.clone();
-        }
-        Vec::from_iter(Some(self.revision.clone()).filter(|revision| !revision.is_empty()))
+        sources::listed(&self.revision, &self.revisions)
+    }
+}
+
+impl RevisionHistory {
+    /// The deployed revisions, by source; empty for none.
+    pub fn revisions(&self) -> Vec<String> {
+        sources::listed(&self.revision, &self.revisions)
     }
 }

@@ -43,15 +43,12 @@ pub(super) fn any_objects(generator: &mut schemars::SchemaGenerator) -> schemars
 
 /// Defines structs whose fields are all optional when read and omitted when empty.
 /// `struct Name { … }` skips unknown fields; `struct Name { … } and extra` keeps them in
-/// `extra`.
+/// `extra`; the fields of `struct Name { … } and always { … }` are written even when empty.
 macro_rules! lenient {
     () => {};
     (
-        $(#[$meta:meta])*
-        pub struct $name:ident {
-            $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
-        } and extra
-        $($rest:tt)*
+        @struct {$(#[$meta:meta])*} $name:ident
+        {$($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*} {$($more:tt)*}
     ) => {
         #[derive(Clone, Debug, Default, PartialEq)]
         #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -64,32 +61,36 @@ macro_rules! lenient {
                 #[serde(skip_serializing_if = "crate::api::lenient::is_default")]
                 pub $field: $type,
             )*
+            $($more)*
+        }
+    };
+    (
+        $(#[$meta:meta])* pub struct $name:ident {$($fields:tt)*} and extra $($rest:tt)*
+    ) => {
+        lenient! { @struct {$(#[$meta])*} $name {$($fields)*} {
             /// Fields without a typed counterpart, unchanged.
             #[serde(flatten)]
             #[schemars(skip)]
             pub extra: serde_json::Map<String, serde_json::Value>,
-        }
+        } }
         lenient! { $($rest)* }
     };
     (
-        $(#[$meta:meta])*
-        pub struct $name:ident {
+        $(#[$meta:meta])* pub struct $name:ident {$($fields:tt)*} and always {
             $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)*
-        }
-        $($rest:tt)*
+        } $($rest:tt)*
     ) => {
-        #[derive(Clone, Debug, Default, PartialEq)]
-        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-        $(#[$meta])*
-        #[serde(default, rename_all = "camelCase")]
-        pub struct $name {
+        lenient! { @struct {$(#[$meta])*} $name {$($fields)*} {
             $(
                 $(#[$field_meta])*
                 #[serde(deserialize_with = "crate::api::lenient::or_default")]
-                #[serde(skip_serializing_if = "crate::api::lenient::is_default")]
                 pub $field: $type,
             )*
-        }
+        } }
+        lenient! { $($rest)* }
+    };
+    ($(#[$meta:meta])* pub struct $name:ident {$($fields:tt)*} $($rest:tt)*) => {
+        lenient! { @struct {$(#[$meta])*} $name {$($fields)*} {} }
         lenient! { $($rest)* }
     };
 }

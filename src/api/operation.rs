@@ -1,10 +1,15 @@
 //! A sync operation of an Application, and its state (SE-040 … SE-053).
 
+use std::ops::Deref;
+
 use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::application::{ManagedNamespaceMetadata, RetryStrategy};
+use super::read::ReadError;
 use super::source::{ApplicationSource, NameValue};
+use super::sources;
 use super::time::Time;
 
 lenient! {
@@ -95,7 +100,8 @@ lenient! {
         /// Number of retries.
         pub retry_count: i64,
         /// The requested operation.
-        pub operation: Operation,
+        #[schemars(with = "Operation")]
+        pub operation: Requested,
         /// Result of the sync.
         pub sync_result: Option<SyncOperationResult>,
         /// Internal state of the sync engine while the operation runs.
@@ -106,34 +112,28 @@ lenient! {
     /// Result of a sync operation.
     #[schemars(extend("required" = ["revision"]))]
     pub struct SyncOperationResult {
-        /// Revision that was resolved when the operation started.
-        pub revision: String,
         /// Resolved revisions of several sources, by position.
         pub revisions: Vec<String>,
         /// Source of the sync.
-        pub source: Option<ApplicationSource>,
+        #[schemars(with = "Option<ApplicationSource>")]
+        pub source: Option<Value>,
         /// Several sources of the sync.
-        pub sources: Vec<ApplicationSource>,
+        #[schemars(with = "Vec<ApplicationSource>")]
+        pub sources: Vec<Value>,
         /// Results of the resources, one per resource and phase, in the order of their
         /// first result.
         pub resources: Vec<ResourceResult>,
         /// Labels and annotations that were set on the namespace.
-        pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
+        #[schemars(with = "Option<ManagedNamespaceMetadata>")]
+        pub managed_namespace_metadata: Option<Value>,
+    } and always {
+        /// Revision that was resolved when the operation started.
+        pub revision: String,
     }
 
     /// Result of a sync for one resource in one phase.
     #[schemars(extend("required" = ["group", "kind", "name", "namespace", "version"]))]
     pub struct ResourceResult {
-        /// API group; empty for the core group.
-        pub group: String,
-        /// API version within the group.
-        pub version: String,
-        /// Kind.
-        pub kind: String,
-        /// Namespace.
-        pub namespace: String,
-        /// Name.
-        pub name: String,
         /// Result: Synced, SyncFailed, Pruned or PruneSkipped; empty while there is none.
         pub status: ResultCode,
         /// Response of the API server, or the reason of the failure.
@@ -156,14 +156,104 @@ lenient! {
         /// Time when the object was applied.
         #[schemars(with = "Option<Time>")]
         pub since: Option<Timestamp>,
+    } and always {
+        /// API group; empty for the core group.
+        pub group: String,
+        /// API version within the group.
+        pub version: String,
+        /// Kind.
+        pub kind: String,
+        /// Namespace.
+        pub namespace: String,
+        /// Name.
+        pub name: String,
     }
 }
 
-impl OperationState {
-    /// Whether the operation has an info item with this name and value. A controller
-    /// recognizes its own operations by it (AS-361).
-    pub fn has_info(&self, name: &str, value: &str) -> bool {
-        self.operation.has_info(name, value)
+/// An operation exactly as it was requested, with what can be read of it. Two are equal when
+/// they are stored alike: that is how a newer request is recognised.
+#[derive(Clone, Debug, Default)]
+pub struct Requested {
+    raw: Value,
+    read: Operation,
+    error: Option<ReadError>,
+}
+
+impl Requested {
+    /// Reads a stored operation. Nothing is read of one with a field of a wrong type.
+    pub fn of(raw: Value) -> Self {
+        let (read, error) = match super::read(&raw) {
+            Ok(read) => (read, None),
+            Err(error) => (Operation::default(), Some(error)),
+        };
+        Self { raw, read, error }
+    }
+
+    /// The operation as it is stored.
+    pub fn raw(&self) -> &Value {
+        &self.raw
+    }
+
+    /// The sync that is requested; `None` for none.
+    ///
+    /// # Errors
+    ///
+    /// When a field of the operation has a wrong type.
+    pub fn sync(&self) -> Result<Option<&SyncOperation>, &ReadError> {
+        match &self.error {
+            Some(error) => Err(error),
+            None => Ok(self.read.sync.as_ref()),
+        }
+    }
+
+    /// Removes the revisions from the request.
+    pub fn forget_revisions(&mut self) {
+        let mut raw = std::mem::take(&mut self.raw);
+        if let Some(sync) = raw.get_mut("sync").and_then(Value::as_object_mut) {
+            sync.remove("revision");
+            sync.remove("revisions");
+        }
+        *self = Self::of(raw);
+    }
+}
+
+impl Deref for Requested {
+    type Target = Operation;
+
+    fn deref(&self) -> &Operation {
+        &self.read
+    }
+}
+
+impl PartialEq for Requested {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl Serialize for Requested {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Requested {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::of)
+    }
+}
+
+impl SyncOperation {
+    /// The requested revisions, by source; empty for none.
+    pub fn revisions(&self) -> Vec<String> {
+        sources::listed(&self.revision, &self.revisions)
+    }
+}
+
+impl SyncOperationResult {
+    /// The pinned revisions, by source; empty for none.
+    pub fn revisions(&self) -> Vec<String> {
+        sources::listed(&self.revision, &self.revisions)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 
 /// Why an object cannot be read as a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,4 +32,51 @@ pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
             reason: error.into_inner().to_string(),
         })
     })
+}
+
+/// Most fields of a wrong type that [`read_leniently`] leaves out.
+const MAX_LEFT_OUT: usize = 64;
+
+/// Reads as much of a raw object as has the right types: other fields read as absent.
+pub fn read_leniently<T: DeserializeOwned + Default>(value: &Value) -> T {
+    if let Ok(read) = T::deserialize(value) {
+        return read;
+    }
+    let mut value = value.clone();
+    for _ in 0..MAX_LEFT_OUT {
+        match serde_path_to_error::deserialize::<_, T>(&value) {
+            Ok(read) => return read,
+            Err(error) if leave_out(&mut value, error.path()).is_none() => break,
+            Err(_) => {}
+        }
+    }
+    T::default()
+}
+
+/// Removes the field at a path. An item of a list becomes an empty object, so that the others
+/// keep their places.
+fn leave_out(value: &mut Value, path: &Path) -> Option<()> {
+    let mut at = value;
+    let segments: Vec<&Segment> = path.iter().collect();
+    let (last, parents) = segments.split_last()?;
+    for segment in parents {
+        at = match segment {
+            Segment::Seq { index } => at.get_mut(*index)?,
+            Segment::Map { key } => at.get_mut(key)?,
+            _ => return None,
+        };
+    }
+    match (*last, at) {
+        (Segment::Map { key }, Value::Object(fields)) => fields.remove(key).map(drop),
+        (Segment::Seq { index }, Value::Array(items)) => {
+            let item = items.get_mut(*index)?;
+            match item.as_object().is_some_and(serde_json::Map::is_empty) {
+                // Not a list of objects.
+                true => items.clear(),
+                false => *item = Value::Object(serde_json::Map::new()),
+            }
+            Some(())
+        }
+        _ => None,
+    }
 }

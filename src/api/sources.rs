@@ -53,14 +53,17 @@ impl<'a> InEffect<'a> {
 pub fn revisions(of: &Value) -> Vec<String> {
     let list = of.items("/revisions").iter().filter_map(Value::as_str);
     let list: Vec<String> = list.map(str::to_owned).collect();
-    if list.iter().any(|revision| !revision.is_empty()) {
-        return list;
+    listed(of.field("revision"), &list)
+}
+
+/// The same of typed fields.
+pub(super) fn listed(revision: &str, revisions: &[String]) -> Vec<String> {
+    match revisions.iter().any(|revision| !revision.is_empty()) {
+        true => revisions.to_vec(),
+        false => {
+            Some(revision).filter(|one| !one.is_empty()).map(str::to_owned).into_iter().collect()
+        }
     }
-    Some(of.field("revision"))
-        .filter(|one| !one.is_empty())
-        .map(str::to_owned)
-        .into_iter()
-        .collect()
 }
 
 /// Replaces `sourceHydrator` of a raw spec, if there is one, by the source in effect.

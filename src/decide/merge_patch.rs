@@ -1,4 +1,6 @@
-//! The smallest JSON merge patch between two values (RFC 7396).
+//! The smallest JSON merge patch between two values (RFC 7396), and changes of a part of one.
+
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -41,6 +43,58 @@ pub fn without_nulls(value: &Value) -> Value {
     let Value::Object(object) = value else { return value.clone() };
     let kept = object.iter().filter(|(_, value)| !value.is_null());
     kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+}
+
+/// Makes a change in an object that was made in a view of it: `before` and `after` are the
+/// view, which shows only some fields. What it does not show stays.
+pub fn apply_change(object: &mut Value, before: &Value, after: &Value) {
+    match (before, after) {
+        (before, after) if before == after => {}
+        (_, Value::Object(after)) => {
+            if !object.is_object() {
+                *object = Value::Object(Map::new());
+            }
+            let Value::Object(fields) = object else { return };
+            for (key, old) in before.as_object().into_iter().flatten() {
+                if !after.contains_key(key) && !old.is_null() {
+                    fields.remove(key);
+                }
+            }
+            for (key, new) in after {
+                let old = before.get(key).unwrap_or(&Value::Null);
+                if old != new {
+                    apply_change(fields.entry(key.as_str()).or_insert(Value::Null), old, new);
+                }
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            let known = object.as_array_mut().filter(|known| known.len() == before.len());
+            let known = known.map(std::mem::take).unwrap_or_default();
+            let mut known: HashMap<String, (&Value, Value)> =
+                before.iter().zip(known).map(|(old, item)| (identity(old), (old, item))).collect();
+            let item = |new: &Value| match known.remove(&identity(new)) {
+                Some((old, mut item)) => {
+                    apply_change(&mut item, old, new);
+                    item
+                }
+                None => new.clone(),
+            };
+            *object = after.iter().map(item).collect();
+        }
+        (_, after) => *object = after.clone(),
+    }
+}
+
+/// Identifies an item of a list: the row of a resource by its resource and phase, another item
+/// by all that is in it.
+fn identity(item: &Value) -> String {
+    match item.get("kind") {
+        None => item.to_string(),
+        Some(_) => {
+            let fields = ["group", "kind", "namespace", "name", "syncPhase"];
+            fields.map(|field| item[field].as_str().unwrap_or_default()).join("/")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -171,7 +171,7 @@ status:
     let status = app.status.as_ref().unwrap();
     assert_eq!(status.sync.revisions(), ["a", "b"]);
     assert_eq!(status.health.status, HealthStatus::Healthy);
-    assert_eq!(status.operation_state.as_ref().unwrap().phase, OperationPhase::Succeeded);
+    assert_eq!(status.operation_state.phase, OperationPhase::Succeeded);
     assert!(!app.spec.is_automated());
     assert_eq!(app.spec.revision_history_limit, Some(0));
     assert!(app.operation.as_ref().unwrap().has_info("Reason", "because"));
@@ -288,7 +288,7 @@ fn unknown_values_are_read_as_unknown() {
     .unwrap();
     assert_eq!(status.sync.status, SyncStatusCode::Unknown);
     assert_eq!(status.health.status, HealthStatus::Unknown);
-    assert_eq!(status.operation_state.unwrap().phase, OperationPhase::Unknown);
+    assert_eq!(status.operation_state.phase, OperationPhase::Unknown);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::condition::Condition;
 use super::project::{self, Permits};
-use super::spec;
+use super::{operation, spec};
 use crate::api::conditions::application::UNKNOWN_ERROR;
-use crate::api::time::from_rfc3339;
+use crate::api::operation::OperationState;
 use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::windows::{self, Evaluation, Window};
 
@@ -228,11 +228,11 @@ impl<'a> Access<'a> {
 
     /// Whether sync windows allow an operation to run (SE-406); for an
     /// automated sync that is not running yet, without its state.
-    pub fn window(&self, state: Option<&Value>, now: Timestamp) -> Evaluation {
-        let who = state.map(|state| &state["operation"]["initiatedBy"]);
-        let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
-        let automated = who.is_none_or(|who| who["automated"] == true);
-        let started_at = state.and_then(|state| from_rfc3339(state["startedAt"].as_str()?));
+    pub fn window(&self, state: Option<&OperationState>, now: Timestamp) -> Evaluation {
+        let who = state.map(|state| state.operation.initiated_by.clone().unwrap_or_default());
+        let username = who.as_ref().map_or("", |who| who.username.as_str());
+        let automated = who.as_ref().is_none_or(|who| who.automated);
+        let started_at = state.and_then(operation::started);
         let attempt = windows::SyncAttempt {
             application: self.application,
             server: self.server,

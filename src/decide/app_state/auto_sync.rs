@@ -8,6 +8,7 @@ use super::operation::{self, finished_at, given};
 use super::pairs::{Compared, Comparison};
 use crate::api::ApplicationSpec;
 use crate::api::conditions::application as types;
+use crate::api::operation::OperationState;
 use crate::api::sources::InEffect;
 use crate::decide::diff::SyncStatus;
 use crate::decide::sync::Class;
@@ -158,23 +159,21 @@ fn wipes_out(revisions: &str) -> String {
 /// `allowEmpty` does not permit it. Applies to automated syncs, rollouts and
 /// retries (SE-018).
 pub fn refuses_to_empty(
-    application: &Value,
+    state: &OperationState,
     spec: &ApplicationSpec,
     comparison: &Comparison,
 ) -> Option<String> {
-    let state = &application["status"]["operationState"];
-    let request = &state["operation"];
+    let request = &state.operation;
     let policy = spec.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
     let permitted = policy.is_some_and(|automated| automated.allow_empty);
     // The user has requested a known commit; a retry may use a newer one.
-    let retried = state["retryCount"].as_i64().is_some_and(|count| count > 0);
-    let unasked =
-        operation::is_automated(request) || (retried && operation::is_refreshed(application));
-    let prunes = unasked && request["sync"]["prune"] == true && request["sync"]["dryRun"] != true;
+    let retried = state.retry_count > 0;
+    let unasked = operation::is_automated(request) || (retried && operation::is_refreshed(state));
+    let prunes = request.sync.as_ref().is_some_and(|sync| sync.prune && !sync.dry_run) && unasked;
     let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison)).then(|| {
         // Argo CD has no such refusal of an operation, so its words can say what to do.
-        let refused = wipes_out(&given(&state["syncResult"]).join(" "));
+        let refused = wipes_out(&operation::pinned_of(state).join(" "));
         format!(
             "{refused}. To allow this, set spec.syncPolicy.automated.allowEmpty, or sync \
                  manually with prune"

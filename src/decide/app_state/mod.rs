@@ -23,6 +23,7 @@
 //!   of these, and applies the result;
 //! - [`refresh`]: whether to compare, and at which level (SE-376, SE-377);
 //! - [`auto_sync`]: whether to start an automated sync (SE-420 … SE-429);
+//! - `app`: an Application with typed fields, of which the difference is written;
 //! - [`operation`]: the fields `operation` and `status.operationState` (SE-370
 //!   … SE-390);
 //! - [`manual`]: the operation of a sync that a user requests;
@@ -38,6 +39,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod access;
+mod app;
 pub mod auto_sync;
 mod children;
 pub mod condition;

@@ -6,17 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::app::App;
 use super::auto_sync::refuses_to_empty;
 use super::deletion::asked_at;
 use super::errors::ObserveError;
 use super::observation::Observation;
-use super::operation::{self, Stage};
+use super::operation::{self, Stage, stage};
 use super::operation_snapshot::snapshot;
 use super::pairs::DiffCache;
 use super::refresh::digest;
-use crate::api::application::RetryStrategy;
-use crate::api::operation::OperationPhase;
+use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_key::ResourceKey;
+use crate::api::time::Time;
 use crate::decide::sync::{self, Action, Group, How, LiveObject, Outcome, Retry, SyncPlan};
 use crate::decide::wait::{Wait, WaitFor};
 
@@ -121,94 +122,88 @@ pub struct Settings {
 /// Starts the requested operation, and the next attempt after its backoff. What is observed
 /// depends on it.
 pub fn begin(application: &Value, now: Timestamp) -> Decision {
-    let mut application = application.clone();
-    let next = started(&mut application, now);
-    Decision { application, next }
+    let mut app = App::of(application);
+    let next = started(&mut app, stage(application), now);
+    Decision { application: app.written(), next }
 }
 
 /// One round: records the commits that are deployed and the outcomes of the last actions, and
 /// decides the next.
 pub fn operate(snapshot: &Snapshot<'_>) -> Decision {
-    let mut application = snapshot.application.clone();
-    let commits = snapshot.commits.filter(|_| operation::pinned(&application).is_empty());
-    if let Some(commits) = commits {
-        operation::pin(&mut application, commits);
+    let mut app = App::of(snapshot.application);
+    let pinned = operation::pinned_of(&app.fields.status.operation_state);
+    if let Some(commits) = snapshot.commits.filter(|_| pinned.is_empty()) {
+        operation::pin(&mut app, commits);
     }
     let next = match &snapshot.observed {
-        Ok(observation) => round(&mut application, observation, snapshot),
-        Err(why) => stopped(&mut application, why, snapshot.now),
+        Ok(observation) => round(&mut app, observation, snapshot),
+        Err(why) => stopped(&mut app, why, snapshot.now),
     };
-    Decision { application, next }
+    Decision { application: app.written(), next }
 }
 
-fn started(application: &mut Value, now: Timestamp) -> Next {
-    if operation::stage(application) == Stage::Requested {
-        operation::begin(application, now);
-        if operation::is_complete(application) {
-            let given = operation::given(&application["operation"]["sync"]);
-            operation::pin(application, &given);
+fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
+    if stage == Stage::Requested {
+        operation::begin(app, now);
+        if operation::is_complete(app) {
+            let given = operation::requested(&app.fields.status.operation_state);
+            operation::pin(app, &given);
         }
     }
-    let state = &application["status"]["operationState"];
-    if !state["finishedAt"].is_string() {
-        return Next::Observe;
-    }
-    let over = match is_terminating(application) {
+    let state = &app.fields.status.operation_state;
+    let Some(Time(finished)) = state.finished_at else { return Next::Observe };
+    let over = match is_terminating(state) {
         true => Some("Operation terminated".to_owned()),
         // The deletion waits for the operation, but not for further attempts.
-        false => asked_at(application).map(|_| {
-            let message = state["message"].as_str().unwrap_or_default();
+        false => asked_at(app.raw()).map(|_| {
+            let message = &state.message;
             format!("{message} (no more attempts: the application is being deleted)")
         }),
     };
     if let Some(message) = over {
-        operation::finish(application, OperationPhase::Failed, &message, now);
+        operation::finish(app, OperationPhase::Failed, message, now);
         return Next::Over;
     }
-    let attempt = state["retryCount"].as_u64().unwrap_or(0);
-    let strategy = strategy(application);
-    let backoff = strategy.as_ref().and_then(|strategy| strategy.backoff.as_ref());
+    let attempt = operation::attempt(state);
+    let backoff = state.operation.retry.as_ref().and_then(|strategy| strategy.backoff.as_ref());
     let wait = sync::delay(backoff, attempt).unwrap_or_default();
-    let due = operation::finished_at(application).and_then(|at| at.checked_add(wait).ok());
+    let due = finished.checked_add(wait).ok();
     if let Some(due) = due.filter(|due| *due > now) {
         return Next::Wait(Wait::until(WaitFor::NextAttempt, due));
     }
-    operation::next_attempt(application, attempt);
+    operation::next_attempt(app, attempt);
     Next::Observe
 }
 
-fn round(application: &mut Value, observation: &Observation<'_>, given: &Snapshot<'_>) -> Next {
+fn round(app: &mut App, observation: &Observation<'_>, given: &Snapshot<'_>) -> Next {
     let Snapshot { stored, diffs, outcomes, settings, now, .. } = *given;
-    let terminating = is_terminating(application);
-    if !terminating && let Some(next) = held_by_window(application, observation, now) {
+    let terminating = is_terminating(&app.fields.status.operation_state);
+    if !terminating && let Some(next) = held_by_window(app, observation, now) {
         return next;
     }
-    let compared = observation.compare(application, diffs);
+    let compared = observation.compare(app.raw(), diffs);
     // An invalid rule may protect a field.
     let found = compared.conditions.iter().chain(&compared.comparison.conditions);
     if let Some(bad) = found.chain(&observation.placed.conditions).find(|found| found.is_error()) {
         let message = bad.message.clone();
-        return conclude(application, End::of(OperationPhase::Error, message), now);
+        return conclude(app, End::of(OperationPhase::Error, message), now);
     }
-    let spec = observation.access.spec;
-    if let Some(refusal) =
-        refuses_to_empty(application, spec, &compared.comparison).filter(|_| !terminating)
-    {
-        return conclude_finally(application, refusal, now);
+    let state = &app.fields.status.operation_state;
+    let refusal = refuses_to_empty(state, observation.access.spec, &compared.comparison);
+    if let Some(refusal) = refusal.filter(|_| !terminating) {
+        return conclude_finally(app, refusal, now);
     }
-    let snapshot =
-        match snapshot(application, observation, &compared, outcomes.to_vec(), settings, now) {
-            Ok(snapshot) => snapshot,
-            Err(message) => {
-                return conclude(application, End::of(OperationPhase::Error, message), now);
-            }
-        };
+    let snapshot = snapshot(app, observation, &compared, outcomes.to_vec(), settings, now);
+    let snapshot = match snapshot {
+        Ok(snapshot) => snapshot,
+        Err(message) => return conclude(app, End::of(OperationPhase::Error, message), now),
+    };
     let first = !snapshot.progress.dry_run_done && snapshot.results.is_empty();
     let mut plan = sync::step(&snapshot, now);
-    operation::store(application, &plan);
+    operation::store(&mut app.fields.status.operation_state, &plan);
     if plan.phase.is_completed() {
         let SyncPlan { phase, message, terminated, .. } = plan;
-        return conclude(application, End { phase, message, terminated }, now);
+        return conclude(app, End { phase, message, terminated }, now);
     }
     if plan.actions.is_empty() {
         return Next::Wait(look(WaitFor::RunningOperation, plan.wake_at, now));
@@ -216,7 +211,8 @@ fn round(application: &mut Value, observation: &Observation<'_>, given: &Snapsho
     let targets = observation.placed.targets.iter();
     Next::Act(Box::new(Act {
         groups: std::mem::take(&mut plan.actions),
-        persist: plan.needs_persist_before_actions || is_new(stored, application),
+        persist: plan.needs_persist_before_actions
+            || is_new(stored, &app.fields.status.operation_state),
         defined: targets.filter_map(|target| sync::defines(&target.object)).collect(),
         live: snapshot.live,
         former_manager: compared.config.former_manager,
@@ -225,32 +221,32 @@ fn round(application: &mut Value, observation: &Observation<'_>, given: &Snapsho
 }
 
 /// What follows when the state cannot be observed.
-fn stopped(application: &mut Value, why: &Unobserved<'_>, now: Timestamp) -> Next {
+fn stopped(app: &mut App, why: &Unobserved<'_>, now: Timestamp) -> Next {
     let Unobserved { error, since } = *why;
     let elapsed = now.duration_since(since);
     if error.is_transient() && elapsed < UNREADABLE_LIMIT {
         let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
         return Next::Wait(Wait::for_time(WaitFor::OperationInputs, pause, now));
     }
-    conclude(application, End::of(OperationPhase::Error, error.of_operation()), now)
+    conclude(app, End::of(OperationPhase::Error, error.of_operation()), now)
 }
 
 /// Ends an operation after an internal error of the engine (SE-375).
 pub fn fail_internally(application: &Value, message: &str, now: Timestamp) -> Decision {
-    let mut application = application.clone();
-    if operation::stage(&application) == Stage::Requested {
-        operation::begin(&mut application, now);
+    let mut app = App::of(application);
+    if stage(application) == Stage::Requested {
+        operation::begin(&mut app, now);
     }
-    operation::finish(&mut application, OperationPhase::Error, message, now);
-    Decision { application, next: Next::Over }
+    operation::finish(&mut app, OperationPhase::Error, message, now);
+    Decision { application: app.written(), next: Next::Over }
 }
 
 /// Whether the stored state does not contain the start of this attempt or what it deploys
 /// yet: nothing is applied before it does.
-fn is_new(stored: &Value, application: &Value) -> bool {
-    operation::started_at(stored) != operation::started_at(application)
-        || operation::finished_at(stored) != operation::finished_at(application)
-        || operation::pinned(stored) != operation::pinned(application)
+fn is_new(stored: &Value, state: &OperationState) -> bool {
+    operation::started_at(stored) != operation::started(state)
+        || operation::finished_at(stored) != state.finished_at.as_ref().map(|at| at.0)
+        || operation::pinned(stored) != operation::pinned_of(state)
 }
 
 /// Identifies rounds by what the operation waits for, for the log.
@@ -270,34 +266,24 @@ pub fn after_others(now: Timestamp) -> Wait {
     Wait::until(WaitFor::OtherApplications, now)
 }
 
-fn is_terminating(application: &Value) -> bool {
-    application["status"]["operationState"]["phase"] == "Terminating"
-}
-
-fn strategy(application: &Value) -> Option<RetryStrategy> {
-    let operation = &application["status"]["operationState"]["operation"];
-    let raw = operation.get("retry").filter(|retry| retry.is_object())?;
-    serde_json::from_value(raw.clone()).ok()
+fn is_terminating(state: &OperationState) -> bool {
+    state.phase == OperationPhase::Terminating
 }
 
 /// Waits while sync windows deny the operation. Termination continues anyway
 /// (SE-410).
-fn held_by_window(
-    application: &mut Value,
-    observation: &Observation<'_>,
-    now: Timestamp,
-) -> Option<Next> {
-    let state = &application["status"]["operationState"];
+fn held_by_window(app: &mut App, observation: &Observation<'_>, now: Timestamp) -> Option<Next> {
+    let state = &app.fields.status.operation_state;
     let evaluation = observation.access.window(Some(state), now);
     let message = evaluation.blocked_message()?;
-    if asked_at(application).is_some() {
+    if asked_at(app.raw()).is_some() {
         // The deletion waits for its end, and a window may stay closed forever.
         let message =
             format!("{message}; the operation ends, since the application is being deleted");
-        operation::finish(application, OperationPhase::Failed, &message, now);
+        operation::finish(app, OperationPhase::Failed, message, now);
         return Some(Next::Over);
     }
-    application["status"]["operationState"]["message"] = message.into();
+    app.fields.status.operation_state.message = message;
     Some(Next::Wait(look(WaitFor::OperationWindow, evaluation.next_change, now)))
 }
 
@@ -317,27 +303,28 @@ impl End {
 
 /// The end of an operation that would fail again in every attempt, unless
 /// another attempt uses a newer revision.
-fn conclude_finally(application: &mut Value, message: String, now: Timestamp) -> Next {
-    if operation::is_refreshed(application) {
-        return conclude(application, End::of(OperationPhase::Failed, message), now);
+fn conclude_finally(app: &mut App, message: String, now: Timestamp) -> Next {
+    if operation::is_refreshed(&app.fields.status.operation_state) {
+        return conclude(app, End::of(OperationPhase::Failed, message), now);
     }
-    operation::finish(application, OperationPhase::Failed, &message, now);
+    operation::finish(app, OperationPhase::Failed, message, now);
     Next::Over
 }
 
 /// What follows the end of an attempt: another one, or the end.
-fn conclude(application: &mut Value, end: End, now: Timestamp) -> Next {
-    let terminated = end.terminated || is_terminating(application);
-    let count = application["status"]["operationState"]["retryCount"].as_u64().unwrap_or(0);
-    let deleting = asked_at(application).is_some();
-    let strategy = strategy(application).filter(|_| !deleting);
-    match sync::retry(strategy.as_ref(), count, end.phase, &end.message, terminated, now) {
+fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
+    let deleting = asked_at(app.raw()).is_some();
+    let state = &mut app.fields.status.operation_state;
+    let terminated = end.terminated || is_terminating(state);
+    let strategy = state.operation.retry.as_ref().filter(|_| !deleting);
+    let attempt = operation::attempt(state);
+    match sync::retry(strategy, attempt, end.phase, &end.message, terminated, now) {
         Retry::Again { at, attempt, message } => {
-            operation::announce_attempt(application, attempt, &message, now);
+            operation::announce_attempt(state, attempt, message, now);
             Next::Wait(Wait::until(WaitFor::NextAttempt, at))
         }
         Retry::Over { phase, message } => {
-            operation::finish(application, phase, &message, now);
+            operation::finish(app, phase, message, now);
             Next::Over
         }
     }

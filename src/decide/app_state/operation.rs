@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::status::{object, object_in, revisions};
-use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
+use super::app::App;
+use crate::api::app_status::RevisionHistory;
+use crate::api::operation::{
+    OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
+    SyncPhase,
+};
 use crate::api::sources::InEffect;
 pub use crate::api::sources::revisions as given;
-use crate::api::time::{from_rfc3339, stored, to_rfc3339};
+use crate::api::time::{Time, from_rfc3339, stored};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::sync;
 
@@ -40,24 +44,20 @@ pub fn stage(application: &Value) -> Stage {
 /// Writes the state of an operation that starts now. Two operations of one
 /// Application never start in the same second, since the start identifies their
 /// hooks.
-pub fn begin(application: &mut Value, now: Timestamp) {
-    let status = &application["status"];
-    let history = status["history"].as_array().and_then(|history| history.last());
+pub fn begin(app: &mut App, now: Timestamp) {
+    let status = &app.fields.status;
+    let deployed = status.history.last().and_then(|last| last.deploy_started_at.as_ref());
     // A client may have removed the former state with its request.
-    let before =
-        time(&status["operationState"]["startedAt"]).or_else(|| time(&history?["deployStartedAt"]));
-    let next = before.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+    let before = status.operation_state.started_at.as_ref().or(deployed);
+    let next = before.and_then(|at| at.0.checked_add(SignedDuration::from_secs(1)).ok());
     let started = next.map_or(stored(now), |next| next.max(stored(now)));
-    let request = application["operation"].clone();
-    object(application, "status").insert(
-        "operationState".to_owned(),
-        json!({
-            "operation": request,
-            "phase": "Running",
-            "message": "",
-            "startedAt": to_rfc3339(started),
-        }),
-    );
+    app.forget_operation_state();
+    app.fields.status.operation_state = OperationState {
+        operation: app.fields.operation.clone().unwrap_or_default(),
+        phase: OperationPhase::Running,
+        started_at: Some(Time(started)),
+        ..OperationState::default()
+    };
 }
 
 /// When the running operation started.
@@ -94,50 +94,52 @@ pub fn uid(application: &Value) -> String {
 }
 
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.
-pub fn pin(application: &mut Value, of: &[String]) {
-    let operation = application["status"]["operationState"]["operation"]["sync"].clone();
-    let spec = application["spec"].clone();
-    let status = object(application, "status");
-    let result = result_of(object_in(status, "operationState"));
-    let chosen = |from: &Value| {
-        let list = from["sources"].as_array().filter(|list| !list.is_empty());
-        list.map(|list| ("sources", Value::Array(list.clone())))
-            .or_else(|| from["source"].as_object().map(|_| ("source", from["source"].clone())))
-    };
-    let of_spec = || {
-        let in_effect = InEffect::of(&spec);
-        let field = in_effect.field;
-        Some((field, in_effect.value())).filter(|(_, sources)| !sources.is_null())
-    };
-    let Some((field, sources)) = chosen(&operation).or_else(of_spec) else {
-        revisions(result, false, of);
-        return;
-    };
-    revisions(result, field == "sources", of);
-    // Required in addition to `revisions`, and empty then (SE-052).
-    result.entry("revision").or_insert_with(|| "".into());
-    result.remove(if field == "sources" { "source" } else { "sources" });
-    result.insert(field.to_owned(), sources);
+pub fn pin(app: &mut App, of: &[String]) {
+    let spec = &app.raw()["spec"];
+    let own = own_sources(&app.fields.status.operation_state.operation.raw()["sync"]);
+    let (field, mut sources) =
+        own.unwrap_or_else(|| (InEffect::of(spec).field, of_spec(app.raw())));
+    let is_list = field == "sources" && !sources.is_empty();
     let metadata = &spec["syncPolicy"]["managedNamespaceMetadata"];
-    if metadata.is_object() {
-        result.insert("managedNamespaceMetadata".to_owned(), metadata.clone());
+    let metadata = Some(metadata).filter(|metadata| metadata.is_object()).cloned();
+    let result = app.fields.status.operation_state.sync_result.get_or_insert_default();
+    // `revision` is required in addition to `revisions`, and empty then (SE-052).
+    let first = of.first().filter(|_| !is_list);
+    result.revision = first.cloned().unwrap_or_default();
+    result.revisions = if is_list { of.to_vec() } else { Vec::new() };
+    if sources.is_empty() {
+        return;
+    }
+    (result.source, result.sources) = match is_list {
+        true => (None, sources),
+        false => (sources.pop(), Vec::new()),
+    };
+    if metadata.is_some() {
+        result.managed_namespace_metadata = metadata;
     }
 }
 
-/// `syncResult` of a state, created if absent. Its `revision` is required, even
-/// if empty (SE-052).
-fn result_of(state: &mut Map<String, Value>) -> &mut Map<String, Value> {
-    let result = object_in(state, "syncResult");
-    result.entry("revision").or_insert_with(|| "".into());
-    result
+/// The raw sources of a request or a result, with the field that holds them; `None` when it
+/// has none.
+fn own_sources(of: &Value) -> Option<(&'static str, Vec<Value>)> {
+    let list = of["sources"].as_array().filter(|list| !list.is_empty());
+    let one = Some(&of["source"]).filter(|one| one.is_object());
+    list.map(|list| ("sources", list.clone())).or_else(|| Some(("source", vec![one?.clone()])))
 }
 
 /// Whether the request names a commit for each of its sources, so that no
 /// revision must be resolved.
-pub fn is_complete(application: &Value) -> bool {
-    let given = given(&application["status"]["operationState"]["operation"]["sync"]);
+pub fn is_complete(app: &App) -> bool {
+    let sync = &app.fields.status.operation_state.operation.raw()["sync"];
+    let given = given(sync);
+    let sources = own_sources(sync).map_or_else(|| of_spec(app.raw()), |(_, sources)| sources);
     let commits = given.iter().all(|revision| revision.len() >= 40);
-    !given.is_empty() && commits && given.len() == sources(application).len()
+    !given.is_empty() && commits && given.len() == sources.len()
+}
+
+/// The revisions that are requested; empty for none.
+pub fn requested(state: &OperationState) -> Vec<String> {
+    given(&state.operation.raw()["sync"])
 }
 
 /// The pinned revisions; empty if there are none yet.
@@ -150,59 +152,50 @@ pub fn pinned(application: &Value) -> Vec<String> {
 /// spec.
 pub fn sources(application: &Value) -> Vec<Value> {
     let state = &application["status"]["operationState"];
-    let of = |from: &Value| {
-        let list = from["sources"].as_array().filter(|list| !list.is_empty()).cloned();
-        list.or_else(|| from["source"].as_object().map(|_| vec![from["source"].clone()]))
-    };
-    of(&state["syncResult"]).or_else(|| of(&state["operation"]["sync"])).unwrap_or_else(|| {
-        let in_effect = InEffect::of(&application["spec"]);
-        in_effect.list.iter().filter(|source| source.is_object()).cloned().collect()
-    })
+    let own = own_sources(&state["syncResult"]);
+    let own = own.or_else(|| own_sources(&state["operation"]["sync"]));
+    own.map_or_else(|| of_spec(application), |(_, sources)| sources)
+}
+
+fn of_spec(application: &Value) -> Vec<Value> {
+    let in_effect = InEffect::of(&application["spec"]);
+    in_effect.list.iter().filter(|source| source.is_object()).cloned().collect()
+}
+
+/// The same of a typed state.
+pub fn pinned_of(state: &OperationState) -> Vec<String> {
+    state.sync_result.as_ref().map(SyncOperationResult::revisions).unwrap_or_default()
+}
+
+/// The number of retries before this attempt.
+pub fn attempt(state: &OperationState) -> u64 {
+    u64::try_from(state.retry_count).unwrap_or(0)
 }
 
 /// The stored state of the wave engine: results and progress of this attempt.
-pub fn stored_results(application: &Value) -> (Vec<ResourceResult>, sync::Progress) {
-    let state = &application["status"]["operationState"];
-    let list = state["syncResult"]["resources"].as_array().into_iter().flatten();
-    let results =
-        list.filter_map(|item| serde_json::from_value::<ResourceResult>(item.clone()).ok());
+pub fn stored_results(state: &OperationState) -> (Vec<ResourceResult>, sync::Progress) {
+    let results = state.sync_result.iter().flat_map(|result| &result.resources);
     // There is no task of an unknown phase.
-    let results = results.filter(|result: &ResourceResult| result.sync_phase != SyncPhase::Unknown);
-    let mut results = results.collect();
-    let mut progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
+    let results = results.filter(|result| result.sync_phase != SyncPhase::Unknown);
+    let mut results: Vec<ResourceResult> = results.cloned().collect();
+    let progress = Value::Object(state.progress.clone());
+    let mut progress = serde_json::from_value(progress).unwrap_or_default();
     sync::take_announced(&mut results, &mut progress);
     (results, progress)
 }
 
 /// Stores the decision of the wave engine.
-pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
-    let status = object(application, "status");
-    let state = object_in(status, "operationState");
-    state.insert("message".to_owned(), plan.detailed_message().into());
+pub fn store(state: &mut OperationState, plan: &sync::SyncPlan) {
+    state.message = plan.detailed_message();
     if !plan.phase.is_completed() {
-        let phase = json!(plan.phase);
-        state.insert("phase".to_owned(), phase);
+        state.phase = plan.phase;
     }
-    match json!(plan.progress) {
-        Value::Object(notes) if notes.is_empty() => state.remove("progress"),
-        notes => state.insert("progress".to_owned(), notes),
+    state.progress = match json!(plan.progress) {
+        Value::Object(progress) => progress,
+        _ => Map::new(),
     };
     let rows = sync::with_announced(&plan.results, &plan.progress);
-    let mut results = json!(rows);
-    for result in results.as_array_mut().into_iter().flatten() {
-        for field in ["group", "kind", "name", "namespace", "version"] {
-            // Required even if empty, as for the core group (SE-053).
-            if result.get(field).is_none() {
-                result[field] = "".into();
-            }
-        }
-    }
-    let result = result_of(state);
-    if rows.is_empty() {
-        result.remove("resources");
-    } else {
-        result.insert("resources".to_owned(), results);
-    }
+    state.sync_result.get_or_insert_default().resources = rows;
 }
 
 /// Fields of a result that the definitions of Argo CD lack.
@@ -273,120 +266,105 @@ impl StoredProgress {
 /// rollout has decided on, since a newer commit would be ahead of its step, and
 /// not for self-heal of some resources, which runs no hooks. Of other requests, what a
 /// user goes back to is kept: a branch is resolved again, a commit is not.
-pub fn is_refreshed(application: &Value) -> bool {
-    let request = &application["status"]["operationState"]["operation"];
-    let sync = &request["sync"];
-    let decided = promotion_of(request).is_some() && !given(sync).is_empty();
-    let healing =
-        is_automated(request) && sync["resources"].as_array().is_some_and(|r| !r.is_empty());
-    request["retry"]["refresh"] == true && !decided && !healing
+pub fn is_refreshed(state: &OperationState) -> bool {
+    let request = &state.operation;
+    let decided = promotion_of(request.raw()).is_some() && !requested(state).is_empty();
+    let healing = is_automated(request)
+        && request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty());
+    request.retry.as_ref().is_some_and(|retry| retry.refresh) && !decided && !healing
 }
 
 /// Whether an operation is automated.
-pub(super) fn is_automated(request: &Value) -> bool {
-    request["initiatedBy"]["automated"] == true
+pub(super) fn is_automated(request: &Requested) -> bool {
+    request.initiated_by.as_ref().is_some_and(|by| by.automated)
 }
 
 /// Starts the next attempt (SE-390): results and progress are removed, and with
 /// [`is_refreshed`] the revisions, too.
-pub fn next_attempt(application: &mut Value, attempt: u64) {
-    let refresh = is_refreshed(application);
-    if refresh && !goes_back(application) {
-        unname(application);
+pub fn next_attempt(app: &mut App, attempt: u64) {
+    let refresh = is_refreshed(&app.fields.status.operation_state);
+    if refresh && !goes_back(app) {
+        forget_revisions(app);
     }
-    let status = object(application, "status");
-    let state = object_in(status, "operationState");
-    state.remove("finishedAt");
-    state.remove("progress");
-    state.insert("message".to_owned(), sync::retrying(attempt, refresh).into());
-    if refresh {
-        state.remove("syncResult");
-    } else {
-        result_of(state).remove("resources");
+    let state = &mut app.fields.status.operation_state;
+    state.finished_at = None;
+    state.progress.clear();
+    state.message = sync::retrying(attempt, refresh);
+    match refresh {
+        true => state.sync_result = None,
+        false => state.sync_result.get_or_insert_default().resources.clear(),
     }
 }
 
 /// Whether the request goes back to what was deployed before: other sources than those of
 /// the spec, or commits of the history. Argo CD's clients name a commit in every request,
 /// so that a commit alone does not mean that its user wants no other.
-fn goes_back(application: &Value) -> bool {
-    let request = &application["status"]["operationState"]["operation"];
-    if is_automated(request) {
+fn goes_back(app: &App) -> bool {
+    let status = &app.fields.status;
+    if is_automated(&status.operation_state.operation) {
         return false;
     }
-    let sync = &request["sync"];
-    let in_effect = InEffect::of(&application["spec"]);
+    let sync = &status.operation_state.operation.raw()["sync"];
+    let in_effect = InEffect::of(&app.raw()["spec"]);
     let (field, sources) = (in_effect.field, in_effect.value());
     let differs = |name: &str| !sync[name].is_null() && (name != field || sync[name] != sources);
-    let history = application["status"]["history"].as_array().into_iter().flatten();
     let named = given(sync);
-    let newest = given(&application["status"]["sync"]);
-    let deployed = history.into_iter().any(|entry| given(entry) == named);
-    differs("source") || differs("sources") || (deployed && named != newest)
+    let deployed = status.history.iter().any(|entry| entry.revisions() == named);
+    differs("source") || differs("sources") || (deployed && named != status.sync.revisions())
 }
 
 /// Removes the revisions from the request: from the state, which is used, and
 /// from `operation`, which is removed at the end if it is the same.
-fn unname(application: &mut Value) {
-    let same = application["operation"] == application["status"]["operationState"]["operation"];
-    let mut places = vec!["/status/operationState/operation/sync"];
-    if same {
-        places.push("/operation/sync");
+fn forget_revisions(app: &mut App) {
+    let state = &mut app.fields.status.operation_state;
+    if let Some(request) = app.fields.operation.as_mut().filter(|own| **own == state.operation) {
+        request.forget_revisions();
     }
-    for place in places {
-        if let Some(sync) = application.pointer_mut(place).and_then(Value::as_object_mut) {
-            sync.remove("revision");
-            sync.remove("revisions");
-        }
-    }
+    state.operation.forget_revisions();
 }
 
 /// Records that an attempt failed and another one follows.
-pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, now: Timestamp) {
-    let status = object(application, "status");
-    let state = object_in(status, "operationState");
-    state.insert("phase".to_owned(), "Running".into());
-    state.insert("message".to_owned(), message.into());
-    state.insert("finishedAt".to_owned(), to_rfc3339(now).into());
-    state.insert("retryCount".to_owned(), attempt.into());
-    state.remove("progress");
+pub fn announce_attempt(state: &mut OperationState, attempt: u64, message: String, now: Timestamp) {
+    state.phase = OperationPhase::Running;
+    state.message = message;
+    state.finished_at = Some(Time(stored(now)));
+    state.retry_count = i64::try_from(attempt).unwrap_or(i64::MAX);
     drop_announced(state);
 }
 
-/// Removes what was announced and did not happen, or is not known to have happened.
-fn drop_announced(state: &mut Map<String, Value>) {
-    let result = state.get_mut("syncResult").and_then(Value::as_object_mut);
-    let Some(result) = result.filter(|result| result.contains_key("resources")) else { return };
-    if let Some(rows) = result["resources"].as_array_mut() {
-        rows.retain(|row| row["status"].is_string() || row["hookPhase"].is_string());
-        if rows.is_empty() {
-            result.remove("resources");
-        }
+/// Removes the progress, and what was announced and did not happen, or is not known to have
+/// happened.
+fn drop_announced(state: &mut OperationState) {
+    state.progress.clear();
+    if let Some(result) = &mut state.sync_result {
+        result.resources.retain(|row| {
+            row.status != ResultCode::Unknown || row.hook_phase != OperationPhase::Unknown
+        });
     }
 }
 
 /// Ends the operation (SE-372): sets phase, time and history, and removes the
 /// request, unless it was replaced by another one in the meantime.
-pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now: Timestamp) {
-    let started = started_at(application).unwrap_or(now);
-    let finished = stored(now).max(stored(started));
-    let request = application["status"]["operationState"]["operation"].clone();
-    {
-        let state = object_in(object(application, "status"), "operationState");
-        state.insert("phase".to_owned(), json!(phase));
-        state.insert("message".to_owned(), message.into());
-        state.insert("finishedAt".to_owned(), to_rfc3339(finished).into());
-        state.remove("progress");
-        drop_announced(state);
+pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, now: Timestamp) {
+    let limit = app.raw()["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY_LIMIT);
+    let state = &mut app.fields.status.operation_state;
+    let finished = stored(now).max(started(state).map_or(stored(now), stored));
+    state.phase = phase;
+    state.message = message.into();
+    state.finished_at = Some(Time(finished));
+    drop_announced(state);
+    let request = state.operation.clone();
+    if phase == OperationPhase::Succeeded && request.is_full() {
+        record(app, limit, finished);
     }
-    if phase == OperationPhase::Succeeded && is_full(&request) {
-        record(application, finished);
+    if app.fields.operation.as_ref() == Some(&request) {
+        app.fields.operation = None;
     }
-    if application.get("operation") == Some(&request)
-        && let Some(fields) = application.as_object_mut()
-    {
-        fields.remove("operation");
-    }
+}
+
+/// When the operation started.
+pub fn started(state: &OperationState) -> Option<Timestamp> {
+    state.started_at.as_ref().map(|at| at.0)
 }
 
 /// Whether an operation syncs the whole Application: not a dry run, and not only some
@@ -397,35 +375,24 @@ pub fn is_full(request: &Value) -> bool {
     sync["dryRun"] != true && !partial
 }
 
-fn record(application: &mut Value, deployed_at: Timestamp) {
-    let limit = application["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY_LIMIT);
+/// Adds a successful operation to the history (SE-385).
+fn record(app: &mut App, limit: i64, deployed_at: Timestamp) {
+    let status = &mut app.fields.status;
+    let state = &status.operation_state;
+    let result = state.sync_result.clone().unwrap_or_default();
+    status.history.push(RevisionHistory {
+        id: status.history.last().map_or(0, |last| last.id.saturating_add(1)),
+        revision: result.revision,
+        revisions: result.revisions,
+        source: result.source,
+        sources: result.sources,
+        deploy_started_at: state.started_at.clone(),
+        deployed_at: Some(Time(deployed_at)),
+        initiated_by: state.operation.initiated_by.clone(),
+    });
     let limit = usize::try_from(limit.max(0)).unwrap_or(usize::MAX);
-    let state = application["status"]["operationState"].clone();
-    let result = &state["syncResult"];
-    let status = object(application, "status");
-    let mut history: Vec<Value> =
-        status.get("history").and_then(Value::as_array).cloned().unwrap_or_default();
-    let last = history.last().and_then(|entry| entry["id"].as_i64());
-    let mut entry = Map::new();
-    entry.insert("id".to_owned(), last.map_or(0, |id| id.saturating_add(1)).into());
-    for field in ["revision", "revisions", "source", "sources"] {
-        if let Some(value) = result.get(field).filter(|value| *value != "") {
-            entry.insert(field.to_owned(), value.clone());
-        }
-    }
-    entry.insert("deployStartedAt".to_owned(), state["startedAt"].clone());
-    entry.insert("deployedAt".to_owned(), to_rfc3339(deployed_at).into());
-    if let Some(who) = state["operation"].get("initiatedBy") {
-        entry.insert("initiatedBy".to_owned(), who.clone());
-    }
-    history.push(Value::Object(entry));
-    let surplus = history.len().saturating_sub(limit);
-    history.drain(..surplus);
-    if history.is_empty() {
-        status.remove("history");
-    } else {
-        status.insert("history".to_owned(), Value::Array(history));
-    }
+    let surplus = status.history.len().saturating_sub(limit);
+    status.history.drain(..surplus);
 }
 
 /// Whether an attempt has ended, and possibly the operation.
@@ -439,7 +406,8 @@ pub fn is_between_attempts(application: &Value) -> bool {
 ///
 /// As [`request`].
 pub fn check(application: &Value) -> Result<(), String> {
-    request(&application["status"]["operationState"], "", &[]).map(|_| ())
+    let raw = application["status"]["operationState"]["operation"].clone();
+    request(&Requested::of(raw), "", &[]).map(drop)
 }
 
 /// The request in the format of the wave engine.
@@ -448,20 +416,18 @@ pub fn check(application: &Value) -> Result<(), String> {
 ///
 /// A message, when the request has no sync.
 pub fn request(
-    state: &Value,
+    operation: &Requested,
     revision: &str,
     inherited: &[String],
 ) -> Result<sync::ResolvedOperation, String> {
-    let operation = &state["operation"];
-    if !operation["sync"].is_object() {
-        return Err("Invalid operation request: no operation specified".to_owned());
+    let none = || "Invalid operation request: no operation specified".to_owned();
+    if !operation.raw()["sync"].is_object() {
+        return Err(none());
     }
-    let typed: crate::api::Operation = crate::api::read(operation)
-        .map_err(|error| format!("Invalid operation request: operation.{error}"))?;
-    let Some(wanted) = typed.sync else {
-        return Err("Invalid operation request: no operation specified".to_owned());
-    };
-    let strategy = wanted.sync_strategy.unwrap_or_default();
+    let wanted = operation.sync();
+    let wanted = wanted.map_err(|error| format!("Invalid operation request: operation.{error}"))?;
+    let wanted = wanted.ok_or_else(none)?;
+    let strategy = wanted.sync_strategy.clone().unwrap_or_default();
     let apply_only = strategy.apply.is_some();
     let force = strategy.apply.or(strategy.hook).is_some_and(|chosen| chosen.force);
     Ok(sync::ResolvedOperation {
@@ -470,8 +436,8 @@ pub fn request(
         dry_run: wanted.dry_run,
         apply_only,
         force,
-        resources: wanted.resources,
-        sync_options: wanted.sync_options.unwrap_or_else(|| inherited.to_vec()),
-        retry: typed.retry,
+        resources: wanted.resources.clone(),
+        sync_options: wanted.sync_options.clone().unwrap_or_else(|| inherited.to_vec()),
+        retry: operation.retry.clone(),
     })
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::app::App;
 use super::observation::{Compared, Observation};
 use super::operate::Settings;
 use super::operation;
 use crate::api::annotations::deletion_approved;
-use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::decide::diff;
@@ -23,22 +23,22 @@ use crate::decide::sync::{Class, LiveObject, Outcome, Snapshot};
 ///
 /// A message, when the operation has no sync request.
 pub(super) fn snapshot(
-    application: &Value,
+    app: &App,
     observation: &Observation<'_>,
     compared: &Compared,
     outcomes: Vec<Outcome>,
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Snapshot, String> {
-    let state = &application["status"]["operationState"];
-    let (results, progress) = operation::stored_results(application);
-    let started_at = operation::started_at(application).unwrap_or(now);
-    let revision = operation::pinned(application).into_iter().next().unwrap_or_default();
+    let (application, state) = (app.raw(), &app.fields.status.operation_state);
+    let (results, progress) = operation::stored_results(state);
+    let started_at = operation::started(state).unwrap_or(now);
+    let revision = operation::pinned_of(state).into_iter().next().unwrap_or_default();
     let access = &observation.access;
     let policy = access.spec.sync_policy.as_ref();
     let inherited = policy.filter(|_| settings.inherit_sync_options);
     let inherited = inherited.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
-    let request = operation::request(state, &revision, inherited)?;
+    let request = operation::request(&state.operation, &revision, inherited)?;
     let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
     let targets = observation.placed.targets.iter().map(|target| {
         match observation.live.get(&target.key).filter(|_| respect) {
@@ -50,14 +50,13 @@ pub(super) fn snapshot(
     let denied = (observation.placed.targets.iter().enumerate())
         .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
     let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
-    let phase = OperationPhase::from_word(state["phase"].as_str().unwrap_or_default());
     Ok(Snapshot {
         operation_id: operation::id(application, started_at, &revision),
         operation: request,
-        attempt: state["retryCount"].as_u64().unwrap_or(0),
+        attempt: operation::attempt(state),
         started_at,
-        phase,
-        message: state["message"].as_str().unwrap_or_default().to_owned(),
+        phase: state.phase,
+        message: state.message.clone(),
         results,
         progress,
         outcomes,

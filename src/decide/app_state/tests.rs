@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::app::App;
 use super::auto_sync::{Decision, SelfHeal};
 use super::refresh::{Level, Request};
 use super::*;
@@ -483,18 +484,27 @@ fn reasons_of_refreshes() {
     }
 }
 
+/// Makes a change in an Application as decisions do.
+pub(super) fn changed(application: &mut Value, change: impl FnOnce(&mut App)) {
+    let mut app = App::of(application);
+    change(&mut app);
+    *application = app.written();
+}
+
 #[test]
 fn an_operation_starts_and_ends() {
     use operation::Stage;
     let mut app = application();
     app["operation"] = json!({"sync": {"revision": "abc"}, "initiatedBy": {"username": "me"}});
     assert_eq!(operation::stage(&app), Stage::Requested);
-    operation::begin(&mut app, at(0));
-    operation::pin(&mut app, &["abc".to_owned()]);
+    changed(&mut app, |app| {
+        operation::begin(app, at(0));
+        operation::pin(app, &["abc".to_owned()]);
+    });
     assert_eq!(operation::stage(&app), Stage::InProgress);
     assert_eq!(operation::pinned(&app), ["abc"]);
     assert_eq!(operation::sources(&app), [app["spec"]["source"].clone()]);
-    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(5));
+    changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(5)));
     assert_eq!(operation::stage(&app), Stage::Idle);
     assert_eq!(app.get("operation"), None, "SE-372");
     let entry = &app["status"]["history"][0];
@@ -502,17 +512,17 @@ fn an_operation_starts_and_ends() {
     assert_eq!(entry["initiatedBy"]["username"], "me");
 
     app["operation"] = json!({"sync": {"revision": "def", "dryRun": true}});
-    operation::begin(&mut app, at(0));
+    changed(&mut app, |app| operation::begin(app, at(0)));
     assert_eq!(operation::started_at(&app), Some(at(1)), "never the same second twice");
     let other = json!({"sync": {"revision": "ghi"}});
     app["operation"] = other.clone();
-    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(1));
+    changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(1)));
     assert_eq!(app["operation"], other, "a newer request stays");
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-385: no dry runs");
 
     app["spec"]["revisionHistoryLimit"] = 1.into();
-    operation::begin(&mut app, at(9));
-    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(9));
+    changed(&mut app, |app| operation::begin(app, at(9)));
+    changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(9)));
     assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-028");
     assert_eq!(app["status"]["history"][0]["id"], 1);
 }

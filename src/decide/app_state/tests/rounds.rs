@@ -372,8 +372,10 @@ fn a_retry_with_refresh_keeps_only_what_a_user_goes_back_to_se_024() {
         let operation = json!({"sync": {"revision": commit}, "retry": {"refresh": true}});
         app["operation"] = operation;
         json_patch::merge(&mut app, &change);
-        operation::begin(&mut app, at(0));
-        operation::next_attempt(&mut app, 1);
+        changed(&mut app, |app| {
+            operation::begin(app, at(0));
+            operation::next_attempt(app, 1);
+        });
         operation::given(&state(&app, "operation")["sync"])
     };
     assert!(named("c2", json!({})).is_empty(), "never deployed");

@@ -32,7 +32,7 @@ fn closed() -> Vec<windows::Window> {
 /// An operation that is in progress, with these objects of the source.
 fn running(facts: &Facts, app: &mut Value) -> Next {
     begin(app, at(NOW));
-    operation::pin(app, &["a".repeat(40)]);
+    changed(app, |app| operation::pin(app, &["a".repeat(40)]));
     let observation = facts.observation();
     let mut outcomes = Vec::new();
     for _ in 0..9 {

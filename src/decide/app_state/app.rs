@@ -1,0 +1,236 @@
+//! An Application with typed fields that its controller writes. What is written is the
+//! difference of these fields: what they do not model stays as it is stored.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::api::operation::Requested;
+use crate::api::{self, ApplicationStatus};
+use crate::decide::merge_patch::apply_change;
+
+/// The typed fields.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fields {
+    /// The requested operation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Requested>,
+    /// The status.
+    pub status: ApplicationStatus,
+}
+
+/// An Application, and the changes of a decision.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// The Application without the changes.
+    raw: Value,
+    before: Fields,
+    /// Its fields with the changes.
+    pub fields: Fields,
+}
+
+impl App {
+    /// Reads an Application. Fields of a wrong type read as absent.
+    pub fn of(raw: &Value) -> Self {
+        let fields: Fields = api::read_leniently(raw);
+        Self { raw: raw.clone(), before: fields.clone(), fields }
+    }
+
+    /// The Application without the changes, for fields that this controller does not write.
+    pub fn raw(&self) -> &Value {
+        &self.raw
+    }
+
+    /// Removes the state of the last operation, with all that is not known of it.
+    pub fn forget_operation_state(&mut self) {
+        if let Some(status) = self.raw.get_mut("status").and_then(Value::as_object_mut) {
+            status.remove("operationState");
+        }
+        self.before.status.operation_state = Default::default();
+        self.fields.status.operation_state = Default::default();
+    }
+
+    /// The Application with the changes.
+    pub fn written(self) -> Value {
+        let Self { mut raw, mut before, mut fields } = self;
+        if before.status.resources == fields.status.resources {
+            // Long, and rarely changed by an operation.
+            before.status.resources.clear();
+            fields.status.resources.clear();
+        }
+        if before != fields {
+            apply_change(&mut raw, &json!(before), &json!(fields));
+        }
+        raw
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::api::OperationPhase;
+    use crate::decide::app_state::operation;
+    use crate::decide::sync::{Progress, SyncPlan};
+
+    /// Values of all types under the names of the fields of an Application.
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            Just(json!(true)),
+            Just(json!(3)),
+            Just(json!("")),
+            Just(json!("Running")),
+            Just(json!("2026-01-02T03:04:05.5+02:00")),
+            Just(json!({})),
+            Just(json!([])),
+        ];
+        let name = proptest::sample::select(vec![
+            "status",
+            "operation",
+            "operationState",
+            "syncResult",
+            "resources",
+            "history",
+            "conditions",
+            "sync",
+            "health",
+            "phase",
+            "message",
+            "startedAt",
+            "finishedAt",
+            "retryCount",
+            "revision",
+            "revisions",
+            "source",
+            "sources",
+            "progress",
+            "kind",
+            "name",
+            "syncPhase",
+            "hookPhase",
+            "id",
+            "initiatedBy",
+            "retry",
+            "unknown",
+        ]);
+        leaf.prop_recursive(6, 64, 6, move |inner| {
+            prop_oneof![
+                3 => proptest::collection::btree_map(name.clone(), inner.clone(), 0..6)
+                    .prop_map(|map| json!(map)),
+                1 => proptest::collection::vec(inner, 0..4).prop_map(Value::Array),
+            ]
+        })
+    }
+
+    /// Places where a status may have what this version does not know.
+    const PLACES: [&str; 9] = [
+        "/status",
+        "/status/sync",
+        "/status/health",
+        "/status/resources/0",
+        "/status/history/0",
+        "/status/conditions/0",
+        "/status/operationState",
+        "/status/operationState/syncResult",
+        "/status/operationState/syncResult/resources/0",
+    ];
+
+    /// Fields that are known, with another type, at places that the change does not concern.
+    const MISTYPED: [(&str, &str); 5] = [
+        ("/status", "observedAt"),
+        ("/status/health", "message"),
+        ("/status/history/0", "initiatedBy"),
+        ("/status/conditions/0", "lastTransitionTime"),
+        ("/status/operationState/syncResult/resources/0", "images"),
+    ];
+
+    fn running() -> Value {
+        let row = json!({
+            "group": "", "version": "v1", "kind": "ConfigMap", "namespace": "web", "name": "one",
+            "status": "Synced", "hookPhase": "Running", "syncPhase": "Sync",
+        });
+        json!({
+            "spec": {"source": {"repoURL": "r", "path": "p"}},
+            "operation": {"sync": {"prune": false}},
+            "status": {
+                "sync": {"status": "OutOfSync"},
+                "health": {"status": "Healthy"},
+                "resources": [{"kind": "ConfigMap", "name": "one"}],
+                "history": [{"id": 0, "deployedAt": "2026-01-01T00:00:00Z", "revision": "old"}],
+                "conditions": [{"type": "SyncError", "message": "m"}],
+                "operationState": {
+                    "phase": "Running", "startedAt": "2026-01-02T00:00:00Z",
+                    "operation": {"sync": {"prune": false}},
+                    "syncResult": {"revision": "new", "resources": [row]},
+                },
+            },
+        })
+    }
+
+    /// A round of the wave engine with a result, and the end.
+    fn deploy(raw: &Value) -> Value {
+        let mut app = App::of(raw);
+        let (mut results, progress) = operation::stored_results(&app.fields.status.operation_state);
+        results[0].message = "configmap/one created".to_owned();
+        let plan = SyncPlan {
+            results,
+            progress: Progress { dry_run_done: true, ..progress },
+            phase: OperationPhase::Running,
+            message: "waiting".to_owned(),
+            actions: Vec::new(),
+            waiting_for: Vec::new(),
+            wake_at: None,
+            needs_persist_before_actions: false,
+            warnings: Vec::new(),
+            terminated: false,
+        };
+        operation::store(&mut app.fields.status.operation_state, &plan);
+        let now = "2026-01-02T00:00:09Z".parse().unwrap();
+        let mut app = App::of(&app.written());
+        operation::finish(&mut app, OperationPhase::Succeeded, "done", now);
+        app.written()
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_only_read_is_written_without_a_change(tree in tree()) {
+            prop_assert_eq!(App::of(&tree).written(), tree);
+        }
+
+        #[test]
+        fn what_is_not_known_or_mistyped_survives_an_operation(
+            places in proptest::sample::subsequence(PLACES.to_vec(), 0..=PLACES.len()),
+            mistyped in proptest::sample::subsequence(MISTYPED.to_vec(), 0..=MISTYPED.len()),
+            value in tree(),
+        ) {
+            let plain = deploy(&running());
+            let mut wanted = plain.clone();
+            let mut app = running();
+            let odd = json!([{"odd": 7}]);
+            let unknown = places.iter().map(|place| (*place, "unknown", &value));
+            let all = unknown.chain(mistyped.iter().map(|(place, field)| (*place, *field, &odd)));
+            for (place, field, value) in all {
+                for object in [&mut app, &mut wanted] {
+                    object.pointer_mut(place).unwrap()[field] = value.clone();
+                }
+            }
+            prop_assert_eq!(deploy(&app), wanted);
+        }
+    }
+
+    #[test]
+    fn a_change_names_only_what_changed() {
+        let done = deploy(&running());
+        let state = &done["status"]["operationState"];
+        assert_eq!(done.get("operation"), None);
+        assert_eq!(state["syncResult"]["resources"][0]["message"], "configmap/one created");
+        assert_eq!(state["syncResult"]["resources"][0]["group"], "", "required");
+        assert_eq!(state["operation"], json!({"sync": {"prune": false}}), "as it was requested");
+        assert_eq!(state.get("progress"), None);
+        let history = done["status"]["history"].as_array().unwrap();
+        assert_eq!(history[0], running()["status"]["history"][0]);
+        assert_eq!((&history[1]["id"], &history[1]["revision"]), (&json!(1), &json!("new")));
+    }
+}
