@@ -14,7 +14,7 @@ lenient! {
         /// Result of comparing live resources with the source.
         pub sync: SyncStatus,
         /// Aggregated health of the resources.
-        pub health: AppHealth,
+        pub health: Option<AppHealth>,
         /// State of the running operation, or of the last one.
         #[schemars(with = "Option<OperationState>")]
         pub operation_state: OperationState,
@@ -32,8 +32,6 @@ lenient! {
         pub source_type: String,
         /// Types of several sources.
         pub source_types: Vec<String>,
-        /// External URLs and images of the Application.
-        pub summary: ApplicationSummary,
         /// Namespace of the controller that wrote the status.
         pub controller_namespace: String,
         /// Where the health of resources is stored: in `resources` when empty, or `appTree`.
@@ -41,19 +39,25 @@ lenient! {
         /// Status of Argo CD's source hydrator; stored, not used here.
         #[schemars(with = "Option<SourceHydratorStatus>")]
         pub source_hydrator: Option<Value>,
+    } and always {
+        /// External URLs and images of the Application.
+        #[schemars(with = "Option<ApplicationSummary>")]
+        pub summary: ApplicationSummary,
     }
 
     /// Result of comparing live resources with the source.
     #[schemars(extend("required" = ["status"]))]
     pub struct SyncStatus {
-        /// Synced, OutOfSync or Unknown.
-        pub status: SyncStatusCode,
         /// Compared revision.
         pub revision: String,
         /// Compared revisions of several sources, by position.
         pub revisions: Vec<String>,
         /// The part of the spec that was compared.
-        pub compared_to: Option<ComparedTo>,
+        #[schemars(with = "Option<ComparedTo>")]
+        pub compared_to: Option<Value>,
+    } and always {
+        /// Synced, OutOfSync or Unknown.
+        pub status: SyncStatusCode,
     }
 
     /// The part of the spec that a comparison used.
@@ -70,22 +74,24 @@ lenient! {
 
     /// Aggregated health of an Application.
     pub struct AppHealth {
-        /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
-        pub status: HealthStatus,
         /// Details of the health status.
         pub message: String,
         /// Time of the last change of the health status.
         pub last_transition_time: Option<Time>,
+    } and always {
+        /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
+        pub status: HealthStatus,
     }
 
     /// Health of one resource.
     pub struct ResourceHealth {
-        /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
-        pub status: HealthStatus,
         /// Details of the health status.
         pub message: String,
         /// Kept for compatibility; not written here.
         pub last_transition_time: Option<Time>,
+    } and always {
+        /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
+        pub status: HealthStatus,
     }
 
     /// Sync status and health of one resource.

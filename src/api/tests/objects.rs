@@ -170,7 +170,7 @@ status:
     let app: Application = read(&raw).unwrap();
     let status = app.status.as_ref().unwrap();
     assert_eq!(status.sync.revisions(), ["a", "b"]);
-    assert_eq!(status.health.status, HealthStatus::Healthy);
+    assert_eq!(status.health.as_ref().unwrap().status, HealthStatus::Healthy);
     assert_eq!(status.operation_state.phase, OperationPhase::Succeeded);
     assert!(!app.spec.is_automated());
     assert_eq!(app.spec.revision_history_limit, Some(0));
@@ -197,9 +197,10 @@ fn null_and_absent_fields_are_read_alike() {
     .unwrap();
     assert_eq!((app.operation, app.spec.sources()), (None, std::borrow::Cow::Borrowed(&[][..])));
     let status = app.status.unwrap();
-    assert_eq!(status, ApplicationStatus::default());
+    let health = Some(Default::default());
+    assert_eq!(status, ApplicationStatus { health, ..ApplicationStatus::default() });
     assert_eq!(status.sync.revisions(), Vec::<String>::new());
-    assert_eq!(status.health.status, HealthStatus::Unknown);
+    assert_eq!(status.health.as_ref().unwrap().status, HealthStatus::Unknown);
     // The guides contain Applications without project and destination.
     assert!(read::<Application>(&json!({"spec": {"syncPolicy": {"automated": {}}}})).is_ok());
 }
@@ -287,7 +288,7 @@ fn unknown_values_are_read_as_unknown() {
     }))
     .unwrap();
     assert_eq!(status.sync.status, SyncStatusCode::Unknown);
-    assert_eq!(status.health.status, HealthStatus::Unknown);
+    assert_eq!(status.health.as_ref().unwrap().status, HealthStatus::Unknown);
     assert_eq!(status.operation_state.phase, OperationPhase::Unknown);
 }
 

@@ -4,19 +4,44 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::operation::Requested;
-use crate::api::{self, ApplicationStatus};
+use crate::api::operation::{Operation, Requested};
+use crate::api::{ApplicationStatus, read_leniently};
 use crate::decide::merge_patch::apply_change;
 
 /// The typed fields.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fields {
+    /// Fields of the metadata.
+    pub metadata: Metadata,
     /// The requested operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Requested>,
     /// The status.
     pub status: ApplicationStatus,
+}
+
+/// The typed fields of the metadata.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metadata {
+    /// The finalizers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// The request for a refresh; the controller removes it.
+    pub annotations: RefreshRequest,
+}
+
+/// The annotations of a request for a refresh (SE-377).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RefreshRequest {
+    #[serde(rename = "argocd.argoproj.io/refresh", skip_serializing_if = "Option::is_none")]
+    kind: Option<Value>,
+    #[serde(
+        rename = "argocd.argoproj.io/refresh-timestamp",
+        skip_serializing_if = "Option::is_none"
+    )]
+    at: Option<Value>,
 }
 
 /// An Application, and the changes of a decision.
@@ -32,7 +57,10 @@ pub struct App {
 impl App {
     /// Reads an Application. Fields of a wrong type read as absent.
     pub fn of(raw: &Value) -> Self {
-        let fields: Fields = api::read_leniently(raw);
+        let operation = Operation::raw(raw).cloned().map(Requested::of);
+        // Apart from each other: nothing in a status is a reason not to see the finalizers.
+        let (metadata, status) = (read_leniently(&raw["metadata"]), read_leniently(&raw["status"]));
+        let fields = Fields { metadata, operation, status };
         Self { raw: raw.clone(), before: fields.clone(), fields }
     }
 
@@ -71,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::api::OperationPhase;
-    use crate::decide::app_state::operation;
+    use crate::decide::app_state::{Condition, operation, status};
     use crate::decide::sync::{Progress, SyncPlan};
 
     /// Values of all types under the names of the fields of an Application.
@@ -159,7 +187,7 @@ mod tests {
                 "health": {"status": "Healthy"},
                 "resources": [{"kind": "ConfigMap", "name": "one"}],
                 "history": [{"id": 0, "deployedAt": "2026-01-01T00:00:00Z", "revision": "old"}],
-                "conditions": [{"type": "SyncError", "message": "m"}],
+                "conditions": [{"type": "AnotherWarning", "message": "m"}],
                 "operationState": {
                     "phase": "Running", "startedAt": "2026-01-02T00:00:00Z",
                     "operation": {"sync": {"prune": false}},
@@ -169,7 +197,7 @@ mod tests {
         })
     }
 
-    /// A round of the wave engine with a result, and the end.
+    /// A round of the wave engine with a result, the end, and a comparison that failed.
     fn deploy(raw: &Value) -> Value {
         let mut app = App::of(raw);
         let (mut results, progress) = operation::stored_results(&app.fields.status.operation_state);
@@ -190,6 +218,7 @@ mod tests {
         let now = "2026-01-02T00:00:09Z".parse().unwrap();
         let mut app = App::of(&app.written());
         operation::finish(&mut app, OperationPhase::Succeeded, "done", now);
+        status::write_failure(&mut app, &[Condition::comparison("m")], None, true, now);
         app.written()
     }
 

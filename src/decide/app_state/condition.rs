@@ -1,10 +1,10 @@
 //! Conditions of an Application (SE-060): a condition holds if it is present.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
+use crate::api::app_status::ApplicationCondition;
 use crate::api::conditions::application as types;
-use crate::api::time::to_rfc3339;
+use crate::api::time::{Time, stored};
 
 /// Longest stored message, in characters, to keep the status small.
 const MAX_MESSAGE: usize = 2048;
@@ -74,29 +74,28 @@ impl Condition {
     }
 }
 
-/// Replaces the conditions of the `owned` types in a raw list: an unchanged
+/// Replaces the conditions of the `owned` types in a list: an unchanged
 /// type and message keeps its time; the list is sorted by type, message, time.
-pub fn replace(list: &Value, owned: &[&str], new: &[Condition], now: Timestamp) -> Value {
-    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
-    let old = || list.as_array().into_iter().flatten();
-    let mut result: Vec<Value> =
-        old().filter(|item| !owned.contains(&text(item, "type").as_str())).cloned().collect();
-    for condition in new {
-        let same = |item: &&Value| {
-            text(item, "type") == condition.type_ && text(item, "message") == condition.message
-        };
-        result.push(match old().find(same) {
-            Some(kept) => kept.clone(),
-            None => json!({
-                "type": condition.type_,
-                "message": condition.message,
-                "lastTransitionTime": to_rfc3339(now),
-            }),
-        });
-    }
-    result.sort_by_key(|item| {
-        (text(item, "type"), text(item, "message"), text(item, "lastTransitionTime"))
+pub fn replace(
+    list: &mut Vec<ApplicationCondition>,
+    owned: &[&str],
+    new: &[Condition],
+    now: Timestamp,
+) {
+    let is_owned = |old: &mut ApplicationCondition| owned.contains(&old.type_.as_str());
+    let old: Vec<ApplicationCondition> = list.extract_if(.., is_owned).collect();
+    list.extend(new.iter().map(|condition| {
+        let mut old = old.iter();
+        let same = old.find(|o| o.type_ == condition.type_ && o.message == condition.message);
+        same.cloned().unwrap_or_else(|| ApplicationCondition {
+            type_: condition.type_.to_owned(),
+            message: condition.message.clone(),
+            last_transition_time: Some(Time(stored(now))),
+        })
+    }));
+    list.sort_by(|a, b| {
+        let key = |c: &ApplicationCondition| c.last_transition_time.as_ref().map(|at| at.0);
+        (&a.type_, &a.message, key(a)).cmp(&(&b.type_, &b.message, key(b)))
     });
-    result.dedup();
-    Value::Array(result)
+    list.dedup();
 }

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::condition::{Condition, OF_DELETION};
+use super::app::App;
+use super::condition::{self, Condition, OF_DELETION};
 use super::delete_hooks::{self, Circumstances, DeleteHook};
 use super::deletion::{self, Cascade};
 use super::deletion_scope::Scope;
 use super::observation::{Live, Observation};
-use super::{children, operation, reconcile, status};
+use super::{children, operation};
 use crate::api::annotations as names;
 use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::api::hooks::HookType;
@@ -182,42 +183,43 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
 
 /// The next of the steps of SE-512.
 pub fn finalize(snapshot: &Snapshot<'_>) -> Decision {
-    let (mut application, mut tries) = (snapshot.application.clone(), snapshot.tries.clone());
+    let (mut app, mut tries) = (App::of(snapshot.application), snapshot.tries.clone());
+    let finalizers = &mut app.fields.metadata.finalizers;
     let plan = match snapshot.observed {
         Ok(Seen::In(observation, scope)) => {
             let Snapshot { application: stored, now, .. } = *snapshot;
             let finalizer = Finalizer { application: stored, observation, scope, now };
-            finalizer.next(&mut application, &mut tries)
+            finalizer.next(finalizers, &mut tries)
         }
         Ok(Seen::Nowhere(why)) => {
             // Nothing can be deleted, so the finalizers go.
-            remove(&mut application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
+            remove(finalizers, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
             let left = format!("finalizers are removed without deleting resources: {why}");
             Plan { left: Some(left), ..Plan::default() }
         }
         Err(error) => Plan::stuck(error.to_owned(), None),
     };
-    Decision { application, tries, plan }
+    Decision { application: app.written(), tries, plan }
 }
 
 impl Finalizer<'_> {
     /// The steps in order. Finalizers of completed steps are removed from the Application.
-    fn next(&self, application: &mut Value, tries: &mut Tries) -> Plan {
-        if has(application, names::PRE_DELETE_FINALIZER) {
+    fn next(&self, finalizers: &mut Vec<String>, tries: &mut Tries) -> Plan {
+        if has(finalizers, names::PRE_DELETE_FINALIZER) {
             if let Some(plan) = self.hooks(HookType::PreDelete, tries) {
                 return plan;
             }
-            remove(application, &[names::PRE_DELETE_FINALIZER]);
+            remove(finalizers, &[names::PRE_DELETE_FINALIZER]);
         }
         let (mut released, mut left) = (Vec::new(), None);
-        if let Some(cascade) = names::cascade(application) {
+        if let Some(cascade) = names::cascade(self.application) {
             let propagation = match cascade {
                 names::Cascade::Foreground => Propagation::Foreground,
                 names::Cascade::Background => Propagation::Background,
             };
             let managed = self.managed();
             released = Finalizer::released(&managed);
-            let mut plan = match deletion::cascade(application, &managed) {
+            let mut plan = match deletion::cascade(self.application, &managed) {
                 Cascade::Wait(reason) => Plan::waits(reason),
                 Cascade::Held(reason) => {
                     Plan { state: DeletionState::Held(reason), ..Plan::default() }
@@ -227,7 +229,7 @@ impl Finalizer<'_> {
                     ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
                 },
                 Cascade::Done => {
-                    remove(application, &CASCADE);
+                    remove(finalizers, &CASCADE);
                     left = self.left();
                     Plan::default()
                 }
@@ -237,7 +239,7 @@ impl Finalizer<'_> {
                 return Plan { removals: released, ..plan };
             }
         }
-        let mut plan = self.after_cascade(application, tries);
+        let mut plan = self.after_cascade(finalizers, tries);
         released.append(&mut plan.removals);
         Plan { removals: released, left, ..plan }
     }
@@ -245,8 +247,15 @@ impl Finalizer<'_> {
 
 /// Records the state after a step in an Application. Returns what follows.
 pub fn record(application: &mut Value, state: DeletionState, now: Timestamp) -> Wait {
-    if names::refresh(application).is_some() {
-        reconcile::answered(application);
+    let mut app = App::of(application);
+    let wait = recorded(&mut app, state, now);
+    *application = app.written();
+    wait
+}
+
+fn recorded(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
+    if names::refresh(app.raw()).is_some() {
+        app.fields.metadata.annotations = Default::default();
     }
     let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
     let mut warning = None;
@@ -266,34 +275,16 @@ pub fn record(application: &mut Value, state: DeletionState, now: Timestamp) -> 
     };
     let problem = problem.map(|message| Condition::new(DELETION_ERROR, message));
     let problems: Vec<Condition> = problem.into_iter().chain(warning).collect();
-    if !problems.is_empty() || application["status"]["conditions"].is_array() {
-        if !application["status"].is_object() {
-            application["status"] = Value::Object(Map::new());
-        }
-        if let Some(fields) = application["status"].as_object_mut() {
-            status::conditions(fields, OF_DELETION, &problems, now);
-        }
-    }
+    condition::replace(&mut app.fields.status.conditions, OF_DELETION, &problems, now);
     wait
 }
 
-fn has(application: &Value, finalizer: &str) -> bool {
-    names::finalizers(application).any(|own| own == finalizer)
+fn has(finalizers: &[String], finalizer: &str) -> bool {
+    finalizers.iter().any(|own| own == finalizer)
 }
 
-fn remove(application: &mut Value, finalizers: &[&str]) {
-    let kept: Vec<String> = names::finalizers(application)
-        .filter(|own| !finalizers.contains(own))
-        .map(str::to_owned)
-        .collect();
-    match kept.is_empty() {
-        true => {
-            if let Some(metadata) = application["metadata"].as_object_mut() {
-                metadata.remove("finalizers");
-            }
-        }
-        false => application["metadata"]["finalizers"] = kept.into(),
-    }
+fn remove(finalizers: &mut Vec<String>, ended: &[&str]) {
+    finalizers.retain(|own| !ended.contains(&own.as_str()));
 }
 
 fn is_going(object: &Value) -> bool {
@@ -384,19 +375,19 @@ impl Finalizer<'_> {
         removals(&held, managed, Propagation::Foreground)
     }
 
-    fn after_cascade(&self, application: &mut Value, tries: &mut Tries) -> Plan {
-        if has(application, names::POST_DELETE_FINALIZER) {
+    fn after_cascade(&self, finalizers: &mut Vec<String>, tries: &mut Tries) -> Plan {
+        if has(finalizers, names::POST_DELETE_FINALIZER) {
             if let Some(plan) = self.hooks(HookType::PostDelete, tries) {
                 return plan;
             }
-            remove(application, &[names::POST_DELETE_FINALIZER]);
+            remove(finalizers, &[names::POST_DELETE_FINALIZER]);
         }
         let cleanups = [
             (names::PRE_DELETE_CLEANUP_FINALIZER, HookType::PreDelete),
             (names::POST_DELETE_CLEANUP_FINALIZER, HookType::PostDelete),
         ];
         for (finalizer, type_) in cleanups {
-            if !has(application, finalizer) {
+            if !has(finalizers, finalizer) {
                 continue;
             }
             let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
@@ -407,7 +398,7 @@ impl Finalizer<'_> {
                     ..Plan::waits(format!("cleaning up {} hooks", type_.as_str()))
                 };
             }
-            remove(application, &[finalizer]);
+            remove(finalizers, &[finalizer]);
         }
         Plan::default()
     }

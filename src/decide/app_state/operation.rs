@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::app::App;
+use super::status::by_field;
 use crate::api::app_status::RevisionHistory;
 use crate::api::operation::{
     OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
@@ -104,9 +105,7 @@ pub fn pin(app: &mut App, of: &[String]) {
     let metadata = Some(metadata).filter(|metadata| metadata.is_object()).cloned();
     let result = app.fields.status.operation_state.sync_result.get_or_insert_default();
     // `revision` is required in addition to `revisions`, and empty then (SE-052).
-    let first = of.first().filter(|_| !is_list);
-    result.revision = first.cloned().unwrap_or_default();
-    result.revisions = if is_list { of.to_vec() } else { Vec::new() };
+    (result.revision, result.revisions) = by_field(is_list, of);
     if sources.is_empty() {
         return;
     }

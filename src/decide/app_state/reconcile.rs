@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::app::App;
 use super::auto_sync::{self, SelfHeal};
 use super::condition::{self, Condition};
 use super::errors::ObserveError;
@@ -13,7 +14,8 @@ use super::observation::Observation;
 use super::pairs::{Comparison, DiffCache};
 use super::refresh::{Level, Reason, Request};
 use super::{deletion, operation, status};
-use crate::api::annotations;
+use crate::api::ApplicationStatus;
+use crate::api::operation::Requested;
 use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
@@ -100,13 +102,13 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     let finished = operation::finished_at(application).filter(|_| reason.after_operation);
     let snapshot = Snapshot { now: finished.map_or(now, |at| at.max(now)), ..*snapshot };
     let checked = Checked::of(application, reason, settings, snapshot.now);
-    let mut application = application.clone();
+    let mut app = App::of(application);
     let (wait, tolerated) = match seen {
-        Ok(seen) => (compared(&mut application, seen, forced, &snapshot), false),
-        Err(failure) => failed(&mut application, failure, forced, &snapshot),
+        Ok(seen) => (compared(&mut app, seen, forced, &snapshot), false),
+        Err(failure) => failed(&mut app, failure, forced, &snapshot),
     };
     let checked = checked.filter(|_| !tolerated);
-    Decision { application, wait, tolerated, checked }
+    Decision { application: app.written(), wait, tolerated, checked }
 }
 
 /// Nothing is left to do.
@@ -162,20 +164,15 @@ impl Checked {
     }
 }
 
-fn compared(
-    application: &mut Value,
-    seen: &Seen<'_>,
-    forced: bool,
-    snapshot: &Snapshot<'_>,
-) -> Wait {
-    let Snapshot { reason, diffs, settings, now, .. } = *snapshot;
+fn compared(app: &mut App, seen: &Seen<'_>, forced: bool, snapshot: &Snapshot<'_>) -> Wait {
+    let Snapshot { application, reason, diffs, settings, now, .. } = *snapshot;
     let observation = &seen.observation;
     let compared = observation.compare(application, diffs);
     let comparison = &compared.comparison;
     let mut conditions = compared.conditions;
     conditions.extend(observation.placed.conditions.iter().cloned());
     conditions.extend(seen.warnings.iter().cloned());
-    let moved = operation::given(&application["status"]["sync"]) != seen.revisions;
+    let moved = app.fields.status.sync.revisions() != seen.revisions;
     let about = status::About {
         revisions: &seen.revisions,
         source_types: &seen.types,
@@ -184,13 +181,12 @@ fn compared(
         reconciled: forced || moved,
         now: reconciled_at(application, now),
     };
+    status::write(app, comparison, &conditions, &about);
+    answer(app, reason.request);
     let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
-    status::write(application, comparison, &conditions, &about);
-    answer(application, reason.request);
-    if let Some(finalizers) = finalizers
-        && application["metadata"]["deletionTimestamp"].is_null()
-    {
-        application["metadata"]["finalizers"] = finalizers.into();
+    let is_kept = application["metadata"]["deletionTimestamp"].is_null();
+    if let Some(finalizers) = finalizers.filter(|_| is_kept) {
+        app.fields.metadata.finalizers = finalizers;
     }
     let full = reason.request.level > Level::Live;
     // Self-heal also applies to a drift observed here.
@@ -199,12 +195,12 @@ fn compared(
     if unclear || !(full || heals) {
         return idle();
     }
-    automate(application, seen, comparison, settings, now)
+    automate(app, seen, comparison, settings, now)
 }
 
 /// Starts an automated sync, or returns what it waits for.
 fn automate(
-    application: &mut Value,
+    app: &mut App,
     seen: &Seen<'_>,
     comparison: &Comparison,
     settings: &Settings,
@@ -213,7 +209,7 @@ fn automate(
     let access = &seen.observation.access;
     let window = access.window(None, now);
     let decision = auto_sync::decide(
-        application,
+        app.raw(),
         access.spec,
         comparison,
         &seen.revisions,
@@ -231,21 +227,22 @@ fn automate(
         auto_sync::Decision::Nothing => {}
         auto_sync::Decision::Refuse(condition) => conditions.push(condition),
         auto_sync::Decision::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
-        auto_sync::Decision::Start(request) => application["operation"] = request,
+        auto_sync::Decision::Start(request) => {
+            app.fields.operation = Some(Requested::of(request));
+        }
     }
-    if let Some(status) = application["status"].as_object_mut() {
-        status::conditions(status, condition::OF_AUTO_SYNC, &conditions, now);
-    }
+    let all = &mut app.fields.status.conditions;
+    condition::replace(all, condition::OF_AUTO_SYNC, &conditions, now);
     wait
 }
 
 fn failed(
-    application: &mut Value,
+    app: &mut App,
     failure: &CompareFailure<'_>,
     forced: bool,
     snapshot: &Snapshot<'_>,
 ) -> (Wait, bool) {
-    let Snapshot { reason, diffs, settings, now, .. } = *snapshot;
+    let Snapshot { application, reason, diffs, settings, now, .. } = *snapshot;
     let CompareFailure { error, since, last } = failure;
     let passing = matches!(error, ObserveError::Source { transient: true, .. });
     let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
@@ -254,11 +251,11 @@ fn failed(
         return (wait, true);
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
-    let known_health = known_health.or_else(|| kept_health(application, error));
+    let known_health = known_health.or_else(|| kept_health(&app.fields.status, error));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
-    status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
-    answer(application, reason.request);
+    status::write_failure(app, &conditions, known_health.as_ref(), forced, at);
+    answer(app, reason.request);
     (error.wait(now), false)
 }
 
@@ -267,33 +264,22 @@ fn health(application: &Value, observation: &Observation<'_>, diffs: &DiffCache)
 }
 
 /// The health when the source cannot be read: the last one, or that of no resource.
-fn kept_health(application: &Value, error: &ObserveError) -> Option<Health> {
+fn kept_health(status: &ApplicationStatus, error: &ObserveError) -> Option<Health> {
     if !matches!(error, ObserveError::Source { .. }) {
         return None;
     }
-    let status = &application["status"];
-    let text = |field: &str| status["health"][field].as_str().unwrap_or_default();
-    match (text("status"), status["resources"].as_array().is_none_or(Vec::is_empty)) {
-        ("" | "Unknown", true) => Some(Health::new(Status::Healthy, "")),
-        ("" | "Unknown", false) => None,
-        (word, _) => Some(Health::new(Status::from_word(word), text("message"))),
+    match status.health.as_ref().filter(|health| health.status != Status::Unknown) {
+        Some(health) => Some(Health::new(health.status, health.message.as_str())),
+        None if status.resources.is_empty() => Some(Health::new(Status::Healthy, "")),
+        None => None,
     }
 }
 
 /// Removes the request from the annotations (SE-379): the write is conditional
 /// on the version that was read, so a newer request is kept.
-fn answer(application: &mut Value, request: Request) {
+fn answer(app: &mut App, request: Request) {
     if request.level >= Level::Newest {
-        answered(application);
-    }
-}
-
-/// Removes the request for a refresh from the annotations.
-pub(super) fn answered(application: &mut Value) {
-    let own = application.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
-    if let Some(own) = own {
-        own.remove(annotations::REFRESH);
-        own.remove(annotations::REFRESH_TIMESTAMP);
+        app.fields.metadata.annotations = Default::default();
     }
 }
 

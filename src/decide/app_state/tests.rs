@@ -12,10 +12,11 @@ use super::auto_sync::{Decision, SelfHeal};
 use super::refresh::{Level, Request};
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
+use crate::api::app_status::ApplicationCondition;
 use crate::api::operation::OperationPhase;
 use crate::api::resource_filter::KindFilter;
 use crate::api::tracking::{Tracking, TrackingMethod};
-use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
+use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey, Time};
 use crate::decide::diff;
 use crate::decide::merge_patch::merge_patch;
 
@@ -427,17 +428,21 @@ fn a_status_is_written_once_and_keeps_other_fields() {
         now,
     };
     let mut first = app.clone();
-    status::write(&mut first, &comparison, &[], &about(true, at(0)));
+    changed(&mut first, |app| status::write(app, &comparison, &[], &about(true, at(0))));
     assert_eq!(first["status"]["sync"]["comparedTo"]["source"], app["spec"]["source"]);
     assert_eq!(first["status"]["custom"], true);
     assert_eq!(first["status"]["conditions"][0]["message"], "old", "SE-060: not ours to replace");
+    for part in ["/resources/0", "/sync", "/health"] {
+        first["status"].pointer_mut(part).unwrap()["unknown"] = json!(7);
+    }
     let mut second = first.clone();
-    status::write(&mut second, &comparison, &[], &about(false, at(60)));
+    changed(&mut second, |app| status::write(app, &comparison, &[], &about(false, at(60))));
     assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
     assert_eq!(refresh::asked_for(&first), None);
 
     let failure = [Condition::comparison("cannot read")];
-    status::write_failure(&mut second, &failure, None, false, at(90));
+    changed(&mut second, |app| status::write_failure(app, &failure, None, false, at(90)));
+    assert_eq!(second["status"]["health"]["unknown"], 7);
     assert_eq!(second["status"]["sync"]["status"], "Unknown");
     assert_eq!(second["status"]["sync"]["revision"], "abc", "the last known one stays");
     assert_eq!(second["status"]["resources"], first["status"]["resources"]);
@@ -446,15 +451,16 @@ fn a_status_is_written_once_and_keeps_other_fields() {
 
 #[test]
 fn an_unchanged_condition_keeps_its_time() {
-    let list = json!([
-        {"type": "ComparisonError", "message": "a", "lastTransitionTime": "t0"},
-        {"type": "ComparisonError", "message": "b", "lastTransitionTime": "t0"},
-    ]);
+    let old = |message: &str| ApplicationCondition {
+        type_: "ComparisonError".to_owned(),
+        message: message.to_owned(),
+        last_transition_time: Some(Time(at(-9))),
+    };
+    let mut list = vec![old("a"), old("b")];
     let new = [Condition::comparison("c"), Condition::comparison("a")];
-    let list = condition::replace(&list, condition::OF_COMPARISON, &new, at(0));
-    assert_eq!(list[0]["lastTransitionTime"], "t0");
-    assert_eq!(list[1]["message"], "c");
-    assert_eq!(list.as_array().unwrap().len(), 2, "SE-060");
+    condition::replace(&mut list, condition::OF_COMPARISON, &new, at(0));
+    let added = ApplicationCondition { last_transition_time: Some(Time(at(0))), ..old("c") };
+    assert_eq!(list, [old("a"), added], "SE-060");
 }
 
 #[test]
