@@ -1,5 +1,5 @@
-//! Deletion of a project: its finalizer is removed when no Application refers to it
-//! (SE-083). Without the project its Applications could not be deleted.
+//! Deletes projects as decided (SE-083): reads the Applications that refer to them, removes
+//! finalizers, and reports.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,10 +14,8 @@ use super::triggers::of_project;
 use crate::act::application_status;
 use crate::act::events::{EventRecord, Events, Once};
 use crate::act::outcome::words;
-use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::api::{AppProject, ObjectKey};
-use crate::decide::app_state::access;
-use crate::decide::app_state::project::permits_application;
+use crate::decide::app_state::project_deletion::{self, Step, Users};
 use crate::watch::cluster_cache::raw;
 use crate::watch::object::resource;
 
@@ -26,15 +24,6 @@ const PAGE: u32 = 500;
 
 /// Pause before a failed request is repeated.
 const AGAIN: Duration = Duration::from_secs(10);
-
-/// Maximum number of Applications named in a message.
-const NAMED: usize = 5;
-
-/// Whether a project is being deleted and has our finalizer.
-pub fn is_terminating(project: &Value) -> bool {
-    project["metadata"]["deletionTimestamp"].is_string()
-        && finalizers(project).any(|own| own == RESOURCES_FINALIZER)
-}
 
 /// Removes finalizers of deleted projects until the controller stops.
 pub async fn run(ctx: Arc<Context>) {
@@ -82,7 +71,7 @@ impl Releasing {
         self.reported.retain(|(uid, _)| uids.contains(uid));
         for project in terminating {
             if let Err(error) = self.one(&project).await {
-                let text = format!("cannot be deleted yet: {error}");
+                let text = project_deletion::failure(&error);
                 self.report(&project, Report::Failed, text).await;
                 well = false;
             }
@@ -97,28 +86,16 @@ impl Releasing {
             // The cache may be older than the last Application.
             users = self.users(project).await?;
         }
-        if users.is_empty() {
-            if self.ctx.settings.dry_run {
-                let text = "would be deleted, since no Application refers to it".to_owned();
-                self.report(project, Report::Waits, text).await;
-                return Ok(());
+        match project_deletion::step(users, self.ctx.settings.dry_run) {
+            Step::Report(text) => self.report(project, Report::Waits, text).await,
+            Step::Release => {
+                crate::act::project::remove_finalizer(&self.ctx.core.client, project).await?;
+                tracing::info!(
+                    project = name,
+                    "removed the finalizer, since no Application refers to it"
+                );
             }
-            crate::act::project::remove_finalizer(&self.ctx.core.client, project).await?;
-            tracing::info!(
-                project = name,
-                "removed the finalizer, since no Application refers to it"
-            );
-            return Ok(());
         }
-        users.sort();
-        let named: Vec<String> = users.iter().take(NAMED).map(ObjectKey::to_string).collect();
-        let more = match users.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let named = named.join(", ");
-        let text = format!("is not deleted while applications refer to it: {named}{more}");
-        self.report(project, Report::Waits, text).await;
         Ok(())
     }
 
@@ -127,21 +104,13 @@ impl Releasing {
     async fn users(&self, project: &Value) -> Result<Vec<ObjectKey>, String> {
         let settings = &self.ctx.settings;
         let control_plane = settings.control_plane_namespace.as_str();
-        let name = project["metadata"]["name"].as_str().unwrap_or_default();
-        let spec = crate::api::read::<AppProject>(project).map(|project| project.spec);
-        let elsewhere = !settings.namespaces.is_empty()
-            || spec.as_ref().map_or(true, |spec| !spec.source_namespaces.is_empty());
+        let wanted = Users::of(project, control_plane);
         let (client, resource) = (self.ctx.core.client.clone(), application_status::resource());
-        let api: Api<DynamicObject> = match elsewhere {
-            true => Api::all_with(client, &resource),
-            false => Api::namespaced_with(client, control_plane, &resource),
-        };
-        let counts = |namespace: &str| {
-            settings.namespaces.matches(namespace)
-                || spec
-                    .as_ref()
-                    .map_or(true, |spec| permits_application(spec, namespace, control_plane))
-        };
+        let api: Api<DynamicObject> =
+            match wanted.are_elsewhere() || !settings.namespaces.is_empty() {
+                true => Api::all_with(client, &resource),
+                false => Api::namespaced_with(client, control_plane, &resource),
+            };
         let mut users = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
@@ -150,13 +119,8 @@ impl Releasing {
                 page.map_err(|error| format!("cannot list applications: {}", words(&error)))?;
             for object in page.items {
                 let object = raw(object, &resource);
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let metadata = &object["metadata"];
-                let key = ObjectKey {
-                    namespace: text(&metadata["namespace"]),
-                    name: text(&metadata["name"]),
-                };
-                if access::project_of(&object) == name && counts(&key.namespace) {
+                let key = ObjectKey::of(&object);
+                if wanted.contain(&object, settings.namespaces.matches(&key.namespace)) {
                     users.push(key);
                 }
             }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::project_deletion::is_terminating;
 use crate::api::{AppProject, AppProjectSpec, ObjectKey};
 use crate::decide::app_state::lost::Lost;
+use crate::decide::app_state::project_deletion::is_terminating;
 use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
 use crate::redact;

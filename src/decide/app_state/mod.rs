@@ -30,6 +30,7 @@
 //! - [`deletion`]: which resources are deleted with an Application (SE-510 …
 //!   SE-516);
 //! - [`deletion_scope`]: where, and which of them at all, whatever became of the spec;
+//! - [`project_deletion`]: when a project may go;
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
 //! - `children`: objects that controllers make with the labels of a resource;
 //! - [`owner`]: the owner of a live object, before it is deleted or replaced.
@@ -59,6 +60,7 @@ mod operation_snapshot;
 pub mod owner;
 mod pairs;
 pub mod project;
+pub mod project_deletion;
 pub mod reconcile;
 pub mod refresh;
 pub mod spec;
