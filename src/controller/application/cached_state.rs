@@ -13,9 +13,8 @@ use crate::act::application_events::Announced;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
 use crate::decide::app_state::operation::StoredProgress;
-use crate::decide::app_state::refresh::{Request, digest};
+use crate::decide::app_state::refresh::{Known, digest};
 use crate::decide::app_state::{DiffCache, Placed};
-use crate::decide::wait::Wait;
 use crate::watch::cluster_cache::ClusterCache;
 
 /// Maximum number of cached renderings per Application: one for the comparison, others
@@ -25,26 +24,17 @@ const KEPT: usize = 3;
 /// The cached state of one Application.
 #[derive(Debug, Default)]
 pub struct CachedState {
-    /// When the revision was last resolved.
-    pub checked_at: Option<Timestamp>,
-    /// When it was last compared.
-    pub compared_at: Option<Timestamp>,
-    /// What the last comparison waits for.
-    pub wait: Option<Wait>,
+    /// What is known of its comparisons.
+    pub known: Known,
     /// When it was last rendered despite an unchanged revision.
     pub rendered_at: Option<Timestamp>,
     /// Renderings, latest last.
     pub rendered: Vec<Rendered>,
     /// Differences of unchanged objects.
     pub diffs: DiffCache,
-    /// Digest of the spec of the last comparison.
-    pub last_spec: Option<u64>,
     /// Since when its repository cannot be read. Not in the status during the grace
     /// period, so only this process knows it.
     pub failing_since: Option<Timestamp>,
-    /// When this process began its last operation. The status has whole seconds, and a
-    /// revision resolved in that second may be older than the operation.
-    pub operation_began: Option<Timestamp>,
     /// Since when its operation cannot read its inputs.
     pub unreadable_since: Option<Timestamp>,
     /// Digest of the operation progress that was last logged.
@@ -53,8 +43,6 @@ pub struct CachedState {
     pub cluster: Option<Arc<ClusterCache>>,
     /// The sources that it is registered for.
     pub sources: Vec<Wanted>,
-    /// The reason of the last failed comparison, to be repeated.
-    pub owed: Request,
     /// Digests of the last logged lines of a dry run.
     pub would: Vec<u64>,
     /// Hooks of its deletion that were created or failed.

@@ -234,7 +234,7 @@ impl Context {
     /// When the revision of an Application is resolved again; `None` for never.
     pub fn expires(&self, key: &ObjectKey, cached: &CachedState) -> Option<Timestamp> {
         let delay = self.settings.reconciliation_jitter.mul_f64(jitter(key));
-        let soft = after(cached.checked_at, self.settings.reconciliation_timeout);
+        let soft = after(cached.known.checked_at, self.settings.reconciliation_timeout);
         let soft = soft.and_then(|at| at.checked_add(delay).ok());
         [soft, self.hard_at(cached)].into_iter().flatten().min()
     }

@@ -360,7 +360,7 @@ impl Reconciliation<'_> {
         let compared = operation::given(&self.application["status"]["sync"]);
         let known = if reason.request.level <= Level::Live { compared } else { Vec::new() };
         if known.is_empty() {
-            self.cached.checked_at = Some(self.now());
+            self.cached.known.checked_at = Some(self.now());
         }
         let fresh = self.freshness(reason, &sources);
         let of = (self.key, access::project_of(&self.application));

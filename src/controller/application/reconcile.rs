@@ -26,8 +26,9 @@ use crate::decide::app_state::operate::{self, Decision, Next, Snapshot, Unobserv
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
-use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
-use crate::decide::app_state::{access, deletion, dry_run, spec};
+use crate::decide::app_state::refresh::{self, Due, Occasion, Reason, Request, digest};
+use crate::decide::app_state::steps::{self, Step};
+use crate::decide::app_state::{access, deletion, dry_run};
 use crate::decide::wait::{Wait, WaitFor};
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
@@ -52,12 +53,12 @@ pub async fn reconcile(
         return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&stored) {
-        return Ok(ReconcileResult::Success(ctx.wake(comparison::idle())));
+        return Ok(ReconcileResult::Success(ctx.wake(refresh::idle())));
     }
     // Without a valid destination, the reconcile reports what is wrong with it.
     if api::read(&stored["spec"]["destination"]).is_ok_and(|to| ctx.clusters.is_skipped(&to)) {
         tracing::debug!(application = %key, "the Secret of its cluster excludes it from reconciling");
-        return Ok(ReconcileResult::Success(ctx.wake(comparison::idle())));
+        return Ok(ReconcileResult::Success(ctx.wake(refresh::idle())));
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
     let wait = match ctx.settings.dry_run {
@@ -76,41 +77,44 @@ impl Reconciliation<'_> {
     /// These are on the heap: the future of a reconcile would contain each of them, and
     /// overflow the stack of a worker when it is moved.
     async fn run(&mut self) -> Result<Wait, Error> {
-        let stage = operation::stage(&self.application);
-        let deleting = deletion::asked_at(&self.application).is_some();
-        if deleting && stage != Stage::InProgress {
-            let wait = Box::pin(self.finalize()).await;
-            return self.finish(wait).await;
+        let (mut made, mut operation, mut wait) = (Vec::new(), Next::Idle, None::<Wait>);
+        loop {
+            let is_over = matches!(operation, Next::Over);
+            let step = steps::next(&self.application, &made, is_over);
+            let next = match &step {
+                Step::Normalize(spec) => {
+                    Arc::make_mut(&mut self.application)["spec"] = spec.clone();
+                    continue;
+                }
+                Step::Operate => {
+                    operation = self.operate().await?;
+                    None
+                }
+                Step::Compare => Some(self.compare_after(&operation).await),
+                Step::Finalize => {
+                    if is_over {
+                        self.save().await?;
+                    }
+                    Some(Box::pin(self.finalize()).await)
+                }
+                Step::Finish => break,
+            };
+            wait = wait.into_iter().chain(next).reduce(Wait::or_earlier);
+            made.push(step);
         }
-        self.normalize();
-        let mut next = match stage {
-            Stage::Idle => Next::Idle,
-            Stage::Requested | Stage::InProgress => self.operate().await?,
-        };
-        if deleting && matches!(next, Next::Over) {
-            // The deletion has waited for this operation, and no other event triggers it.
-            self.save().await?;
-            let wait = Box::pin(self.finalize()).await;
-            return self.finish(wait).await;
-        }
-        let mut wait = self.compare_after(&next).await;
-        // A sync that the comparison has requested starts with the same write.
-        if stage == Stage::Idle && operation::stage(&self.application) == Stage::Requested {
-            next = self.operate().await?;
-            wait = wait.or_earlier(self.compare_after(&next).await);
-        }
-        self.finish(wait).await
+        self.finish(wait.unwrap_or_else(refresh::idle)).await
     }
 
     /// Compares the Application as a normal reconcile does, and logs the intended writes
     /// (AS-161). Returns what follows.
     async fn dry_run(&mut self) -> Wait {
-        let mut wait = self.cached.wait.unwrap_or_else(comparison::idle);
-        self.normalize();
-        let deleting = deletion::asked_at(&self.application).is_some();
-        if !deleting && let Some(reason) = self.reason(false) {
-            wait = self.compare(reason).await;
+        if let Step::Normalize(spec) = steps::next(&self.application, &[], false) {
+            Arc::make_mut(&mut self.application)["spec"] = spec;
         }
+        let wait = match deletion::asked_at(&self.application) {
+            None => self.compare_after(&Next::Idle).await,
+            Some(_) => self.cached.known.wait.unwrap_or_else(refresh::idle),
+        };
         let lines = dry_run::lines(&self.base, &self.application);
         for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
             tracing::info!(application = %self.key, "dry run: would {line}");
@@ -119,27 +123,20 @@ impl Reconciliation<'_> {
         wait
     }
 
-    fn normalize(&mut self) {
-        if let Some(normal) = spec::normalized(&self.application["spec"]) {
-            Arc::make_mut(&mut self.application)["spec"] = normal;
-        }
-    }
-
     /// Compares if there is a reason. Returns what follows.
-    async fn compare_after(&mut self, next: &Next) -> Wait {
-        let compared = match self.reason(matches!(next, Next::Over)) {
-            Some(reason) => match reason.settles(self.cached.compared_at, self.now()) {
-                None => self.compare(reason).await,
-                Some(later) => {
-                    self.cached.owed = self.cached.owed.and(reason.request);
-                    later
-                }
-            },
-            // What the last comparison waits for is still to come, whatever has triggered
-            // this reconcile.
-            None => self.cached.wait.unwrap_or_else(comparison::idle),
+    async fn compare_after(&mut self, operation: &Next) -> Wait {
+        let occasion = Occasion {
+            request: self.trigger.request,
+            expires: self.ctx.expires(self.key, self.cached),
+            hard: self.ctx.hard_at(self.cached),
+            after_operation: matches!(operation, Next::Over),
         };
-        match next {
+        let now = self.now();
+        let compared = match self.cached.known.due(&self.application, &occasion, now) {
+            Due::Now(reason) => self.compare(reason).await,
+            Due::Wait(wait) => wait,
+        };
+        match operation {
             Next::Wait(operation) => operation.or_earlier(compared),
             Next::Observe | Next::Act(_) | Next::Over | Next::Idle => compared,
         }
@@ -155,34 +152,16 @@ impl Reconciliation<'_> {
         Ok(wait)
     }
 
-    /// Whether to compare, and why.
-    pub(super) fn reason(&mut self, after_operation: bool) -> Option<Reason> {
-        let now = self.now();
-        let hard = self.ctx.hard_at(self.cached);
-        let expires = self.ctx.expires(self.key, self.cached);
-        let about = Circumstances {
-            request: self.trigger.request.and(self.cached.owed),
-            last_spec: self.cached.last_spec,
-            expired: self.cached.checked_at.is_none() || expires.is_some_and(|at| at <= now),
-            hard: hard.is_some_and(|at| at <= now),
-            after_operation,
-            operation_began: self.cached.operation_began,
-            is_due: self.cached.wait.is_some_and(|wait| wait.is_due(now)),
-        };
-        self.cached.last_spec = Some(digest(&self.application["spec"]));
-        refresh::reason(&self.application, &about)
-    }
-
     /// One comparison: observe and decide. The result is in the Application. Returns what
     /// follows, and keeps it until the next comparison.
     pub(super) async fn compare(&mut self, reason: Reason) -> Wait {
         let wait = Box::pin(self.compared(reason)).await;
-        self.cached.wait = Some(wait);
+        self.cached.known.wait = Some(wait);
         wait
     }
 
     async fn compared(&mut self, reason: Reason) -> Wait {
-        self.cached.compared_at = Some(self.now());
+        self.cached.known.compared_at = Some(self.now());
         let observed = self.observe(&reason).await;
         let now = self.now();
         let decision = match observed {
@@ -196,11 +175,11 @@ impl Reconciliation<'_> {
                 let short = is_short(&self.application, &observed);
                 let decision = self.next_of_comparison(Ok(&seen), &reason, short, now);
                 self.cached.failing_since = None;
-                self.cached.owed = Request::default();
+                self.cached.known.postponed = Request::default();
                 decision
             }
             Err(error) => {
-                self.cached.owed = self.cached.owed.and(reason.request);
+                self.cached.known.postponed = self.cached.known.postponed.and(reason.request);
                 self.compare_failed(error, &reason, now).await
             }
         };
@@ -278,7 +257,7 @@ impl Reconciliation<'_> {
     async fn rounds(&mut self) -> Result<Next, Error> {
         let now = self.ctx.now();
         if operation::stage(&self.application) == Stage::Requested {
-            self.cached.operation_began = Some(now);
+            self.cached.known.operation_began = Some(now);
         }
         let begun = operate::begin(&self.application, now);
         self.application = Arc::new(begun.application);

@@ -18,6 +18,7 @@
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
 //! - [`observation`]: the observed state, and [`errors`]: errors of observing it;
+//! - [`steps`]: the steps of a reconcile, in order;
 //! - [`reconcile`]: one comparison, [`operate`]: one round of an operation,
 //!   [`finalize`]: one step of a deletion; the controller observes, calls one
 //!   of these, and applies the result;
@@ -65,6 +66,7 @@ pub mod reconcile;
 pub mod refresh;
 pub mod spec;
 pub mod status;
+pub mod steps;
 mod summary;
 pub mod targets;
 pub mod unsupported;

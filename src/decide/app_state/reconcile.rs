@@ -12,13 +12,13 @@ use super::condition::{self, Condition};
 use super::errors::ObserveError;
 use super::observation::Observation;
 use super::pairs::{Comparison, DiffCache};
-use super::refresh::{Level, Reason, Request};
+use super::refresh::{Level, Reason, Request, idle};
 use super::{deletion, operation, status};
 use crate::api::ApplicationStatus;
 use crate::api::operation::Requested;
 use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
-use crate::decide::wait::{Wait, WaitFor, WakeEvent};
+use crate::decide::wait::{Wait, WaitFor};
 
 /// While an unreachable repository does not change the status, it is requested
 /// again after this time.
@@ -109,13 +109,6 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     };
     let checked = checked.filter(|_| !tolerated);
     Decision { application: app.written(), wait, tolerated, checked }
-}
-
-/// Nothing is left to do.
-pub fn idle() -> Wait {
-    let events =
-        &[WakeEvent::Application, WakeEvent::LiveObject, WakeEvent::Project, WakeEvent::Secret];
-    Wait::on(WaitFor::ApplicationChange, events)
 }
 
 /// The time of a comparison in the status. The end of the last operation may be ahead of the

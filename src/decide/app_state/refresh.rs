@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::operation::started_at;
 use super::status::compared_to;
 use crate::api::annotations::{Refresh, refresh};
-use crate::decide::wait::{Wait, WaitFor};
+use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
 /// The level of a comparison (SE-376).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -79,7 +79,7 @@ pub fn asked_for(application: &Value) -> Option<Request> {
 
 /// The input of the decision whether to compare.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Circumstances {
+pub(super) struct Circumstances {
     /// Requests by events, and by a failed comparison.
     pub request: Request,
     /// [`digest`] of the spec that was compared last; `None` before the first
@@ -95,6 +95,83 @@ pub struct Circumstances {
     pub operation_began: Option<Timestamp>,
     /// Whether the time has come that the last comparison waited for.
     pub is_due: bool,
+}
+
+/// What a process knows of the comparisons of an Application. Without it, the Application is
+/// compared again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// When the revision was last resolved.
+    pub checked_at: Option<Timestamp>,
+    /// When it was last compared.
+    pub compared_at: Option<Timestamp>,
+    /// What the last comparison waits for.
+    pub wait: Option<Wait>,
+    /// [`digest`] of the spec of the last comparison.
+    pub last_spec: Option<u64>,
+    /// The request of a comparison that was postponed or has failed.
+    pub postponed: Request,
+    /// When this process began its last operation. The status has whole seconds, and a
+    /// revision resolved in that second may be older than the operation.
+    pub operation_began: Option<Timestamp>,
+}
+
+/// Nothing is left to do.
+pub fn idle() -> Wait {
+    let events =
+        &[WakeEvent::Application, WakeEvent::LiveObject, WakeEvent::Project, WakeEvent::Secret];
+    Wait::on(WaitFor::ApplicationChange, events)
+}
+
+/// Why a reconcile may compare an Application.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion {
+    /// The request that triggered it.
+    pub request: Request,
+    /// When the last check of the revision is too old; `None` for never.
+    pub expires: Option<Timestamp>,
+    /// When manifests must be rendered again; `None` for never.
+    pub hard: Option<Timestamp>,
+    /// Whether an operation has just ended.
+    pub after_operation: bool,
+}
+
+/// Whether an Application is compared now.
+#[derive(Clone, Copy, Debug)]
+pub enum Due {
+    /// It is.
+    Now(Reason),
+    /// Not yet, or there is no reason: this is what follows.
+    Wait(Wait),
+}
+
+impl Known {
+    /// Decides whether to compare, and remembers a request that is not met yet.
+    pub fn due(&mut self, application: &Value, occasion: &Occasion, now: Timestamp) -> Due {
+        let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);
+        let about = Circumstances {
+            request: occasion.request.and(self.postponed),
+            last_spec: self.last_spec,
+            expired: self.checked_at.is_none() || is_past(occasion.expires),
+            hard: is_past(occasion.hard),
+            after_operation: occasion.after_operation,
+            operation_began: self.operation_began,
+            is_due: self.wait.is_some_and(|wait| wait.is_due(now)),
+        };
+        self.last_spec = Some(digest(&application["spec"]));
+        let Some(reason) = reason(application, &about) else {
+            // What the last comparison waits for is still to come, whatever has triggered
+            // this reconcile.
+            return Due::Wait(self.wait.unwrap_or_else(idle));
+        };
+        match reason.settles(self.compared_at, now) {
+            None => Due::Now(reason),
+            Some(later) => {
+                self.postponed = self.postponed.and(reason.request);
+                Due::Wait(later)
+            }
+        }
+    }
 }
 
 /// Why a comparison is made.
@@ -121,7 +198,7 @@ const SETTLE: SignedDuration = SignedDuration::from_millis(100);
 
 impl Reason {
     /// The wait before the comparison, if it is better to wait for more changes first.
-    pub fn settles(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Wait> {
+    pub(super) fn settles(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Wait> {
         let asked = self.asked_for || self.after_operation || self.request.level > Level::Live;
         let due = compared_at.filter(|_| !asked)?.checked_add(SETTLE).ok()?;
         (due > now).then(|| Wait::until(WaitFor::MoreChanges, due))
@@ -137,7 +214,7 @@ impl Reason {
 }
 
 /// Whether to compare, and why (SE-377).
-pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
+pub(super) fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     let wanted = asked_for(application);
     let mut request = about.request.and(wanted.unwrap_or_default());
     let spec = Some(digest(&application["spec"]));
