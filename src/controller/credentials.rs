@@ -9,11 +9,8 @@ use parking_lot::RwLock;
 use crate::redact;
 use crate::repository::RepositoryUrl;
 use crate::source::Credentials;
-use crate::watch::secrets;
+use crate::watch::secrets::{self, Kind};
 use crate::watch::trust::{KNOWN_HOSTS, Trust};
-
-/// Values of the label of repository Secrets, and whether they are credential templates.
-const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
 
 /// Keys of repository Secrets that would change how to log in, and what to use instead.
 const UNSUPPORTED: [(&str, &str); 5] = [
@@ -126,11 +123,13 @@ impl RepositorySecrets {
         own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
     }
 
-    /// Adds or updates a repository Secret. Returns whether it is one, by its label.
+    /// Adds or updates a repository Secret, if it is one. Returns whether it is.
     pub fn put(&self, secret: &Secret) -> bool {
-        let of = secrets::type_of(secret);
-        let kind = REPOSITORIES.into_iter().find(|(name, _)| of == Some(name));
-        let Some((_, prefix)) = kind else { return false };
+        let prefix = match secrets::kind(secret) {
+            Some(Kind::Repository) => false,
+            Some(Kind::RepositoryTemplate) => true,
+            Some(Kind::Cluster) | None => return false,
+        };
         let text = |field: &str| secrets::text(secret, field);
         let line = |field: &str| text(field).trim().to_owned();
         let asked = |(field, _): &(&str, &str)| !matches!(line(field).as_str(), "" | "false" | "0");

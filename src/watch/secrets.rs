@@ -4,14 +4,30 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 
-/// What a Secret describes: the value of its label.
-pub fn type_of(secret: &Secret) -> Option<&str> {
-    secret.metadata.labels.as_ref()?.get(SECRET_TYPE_LABEL).map(String::as_str)
+/// What a Secret describes, by its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A cluster.
+    Cluster,
+    /// A repository.
+    Repository,
+    /// The credentials of all repositories with a URL prefix.
+    RepositoryTemplate,
+}
+
+/// What a Secret describes; `None` for another one.
+pub fn kind(secret: &Secret) -> Option<Kind> {
+    match secret.metadata.labels.as_ref()?.get(SECRET_TYPE_LABEL)?.as_str() {
+        SECRET_TYPE_CLUSTER => Some(Kind::Cluster),
+        "repository" => Some(Kind::Repository),
+        "repo-creds" => Some(Kind::RepositoryTemplate),
+        _ => None,
+    }
 }
 
 /// Whether a Secret describes a cluster.
 pub fn is_cluster(secret: &Secret) -> bool {
-    type_of(secret) == Some(SECRET_TYPE_CLUSTER)
+    kind(secret) == Some(Kind::Cluster)
 }
 
 /// The text of a key; empty without it. `stringData` is that of a Secret from a file, which

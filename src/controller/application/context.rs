@@ -132,8 +132,8 @@ impl Context {
     }
 
     /// Waits for a repository; the worker slot is available to others in the meantime.
-    pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
-        self.slots.aside(work).await
+    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
+        self.slots.lend_slot(work).await
     }
 
     /// Drops cached renderings, least recently used first, until their total size is

@@ -210,7 +210,7 @@ impl Reconciliation<'_> {
         let cluster = &destination.destination.cluster;
         let instance = self.tracking.instance.as_str();
         if cluster.reach().survey == SurveyMode::First
-            && !self.ctx.aside(cluster.surveyed(SURVEYED_FIRST_WITHIN)).await
+            && !self.ctx.lend_slot(cluster.surveyed(SURVEYED_FIRST_WITHIN)).await
         {
             let message =
                 format!("not all kinds of the cluster {} are listed yet", cluster.server());
@@ -223,7 +223,8 @@ impl Reconciliation<'_> {
             _ => manifests.insert(rendered.objects()).iter().map(kind_of).collect(),
         };
         // A server that does not answer must not take the slots of all Applications.
-        let kinds = self.ctx.aside(cluster.kinds(instance, wanted)).await.map_err(of_cluster)?;
+        let kinds =
+            self.ctx.lend_slot(cluster.kinds(instance, wanted)).await.map_err(of_cluster)?;
         // The scope of each kind must be known before any decision.
         let silent = kinds.iter().find_map(|(kind, found)| match found {
             Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
@@ -268,7 +269,7 @@ impl Reconciliation<'_> {
         if cluster.reach().namespaces.is_none() {
             watched.insert(namespaces());
         }
-        self.ctx.aside(cluster.watch(watched)).await.map_err(of_cluster)?;
+        self.ctx.lend_slot(cluster.watch(watched)).await.map_err(of_cluster)?;
 
         let mut live = cluster.tracked(instance);
         for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
@@ -277,7 +278,7 @@ impl Reconciliation<'_> {
             if live.get(&target.key).is_some_and(|found| kind_of(found) == kind) {
                 continue;
             }
-            let found = self.ctx.aside(cluster.get(&kind, &target.key)).await;
+            let found = self.ctx.lend_slot(cluster.get(&kind, &target.key)).await;
             if let Some(found) = found.map_err(of_cluster)? {
                 live.insert(target.key.clone(), found);
             }
@@ -310,9 +311,9 @@ impl Reconciliation<'_> {
         // The cache may lag behind a deletion, which would be found by the first object only.
         let results = &self.application["status"]["operationState"]["syncResult"]["resources"];
         let begins = results.as_array().is_none_or(Vec::is_empty);
-        let found = match self.ctx.aside(cluster.resource(&namespaces(), true)).await {
+        let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
             Ok(Some((resource, _))) if begins => {
-                self.ctx.aside(cluster.read(&resource, &key)).await
+                self.ctx.lend_slot(cluster.read(&resource, &key)).await
             }
             _ => cluster.get(&namespaces(), &key).await,
         };
@@ -331,8 +332,8 @@ impl Reconciliation<'_> {
         key: &ResourceKey,
     ) -> NamespaceFact {
         let cluster = &destination.destination.cluster;
-        let found = match self.ctx.aside(cluster.resource(&namespaces(), true)).await {
-            Ok(Some((resource, _))) => self.ctx.aside(cluster.read(&resource, key)).await,
+        let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
+            Ok(Some((resource, _))) => self.ctx.lend_slot(cluster.read(&resource, key)).await,
             Ok(None) => Ok(None),
             Err(error) => Err(error),
         };
@@ -446,7 +447,7 @@ impl Reconciliation<'_> {
         self.cluster_state(&destination, &rendered, false).await?;
         // The resources to delete may be of any kind.
         let cluster = &destination.destination.cluster;
-        if !self.ctx.aside(cluster.surveyed(SURVEYED_WITHIN)).await {
+        if !self.ctx.lend_slot(cluster.surveyed(SURVEYED_WITHIN)).await {
             let server = cluster.server();
             let message = format!("not all kinds of the cluster {server} are listed yet");
             return Err(ObserveError::Operation(message));

@@ -72,7 +72,7 @@ impl Reconciliation<'_> {
         }
         let cluster = &destination.destination.cluster;
         // Without them, only a chart fails.
-        let found = ctx.aside(cluster.capabilities()).await.map_err(of_cluster);
+        let found = ctx.lend_slot(cluster.capabilities()).await.map_err(of_cluster);
         let asked = found.as_ref().map(|found| (&found.version, &found.api_versions[..])).ok();
         let from_chart = Rendered::made_from(&serde_json::json!([plain, project, asked]));
         if let Some(kept) = self.cached.rendering(from_chart).filter(|_| !hard).cloned() {
@@ -91,7 +91,7 @@ impl Reconciliation<'_> {
             let url = raw["repoURL"].as_str().unwrap_or_default();
             let credentials = ctx.credentials.of(url, project_of(&self.application));
             let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
-            let checkout = ctx.aside(checkout).await.map_err(of_source)?;
+            let checkout = ctx.lend_slot(checkout).await.map_err(of_source)?;
             if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
                 references.insert(name.to_owned(), checkout.clone());
             }
@@ -223,7 +223,7 @@ pub(super) async fn revisions(
         }
         let credentials = ctx.credentials.of(&source.repo_url, project);
         let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh);
-        let resolved = ctx.aside(resolved).await;
+        let resolved = ctx.lend_slot(resolved).await;
         revisions.push(resolved.map_err(of_source)?);
     }
     Ok(revisions)

@@ -9,7 +9,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::context::Context;
 use super::projects;
 use crate::api::ObjectKey;
-use crate::api::annotations::SECRET_TYPE_CLUSTER;
 use crate::decide::app_state::access;
 use crate::decide::app_state::refresh::{self, Level, Request};
 use crate::redact;
@@ -134,19 +133,17 @@ fn enqueue_all(ctx: &Context) {
 
 /// Reads a Secret. Returns whether it describes a cluster or repositories.
 fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
-    let type_of = |secret: &Secret| secrets::type_of(secret).map(str::to_owned);
-    let before = old.as_ref().and_then(type_of);
-    let now = new.as_ref().and_then(type_of);
+    let kind = |secret: &Option<Secret>| secret.as_ref().and_then(secrets::kind);
+    let (before, now) = (kind(&old), kind(&new));
     if let Some(old) = old.filter(|_| before != now) {
         ctx.credentials.remove(&old);
         ctx.clusters.remove(&old);
     }
-    if let (Some(new), Some(now)) = (&new, &now) {
-        if now == SECRET_TYPE_CLUSTER {
-            ctx.clusters.put(new);
-        } else if !ctx.credentials.put(new) {
-            return false;
-        }
+    if let Some(new) = &new {
+        match now {
+            Some(secrets::Kind::Cluster) => ctx.clusters.put(new),
+            _ => ctx.credentials.put(new),
+        };
     }
     before.is_some() || now.is_some()
 }

@@ -150,7 +150,7 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
         let Unread { requests, freshness } = unread;
         let now = context.core.clock.now();
         let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
-        context.slots.aside(read).await;
+        context.slots.lend_slot(read).await;
         reads += 1;
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long a reconcile waits before it lends its slot. Most requests are answered from a
 /// cache.
-const ASIDE_AFTER: Duration = Duration::from_millis(50);
+const LENT_AFTER: Duration = Duration::from_millis(50);
 
 /// The slots of one controller.
 #[derive(Clone, Debug)]
@@ -27,12 +27,12 @@ impl Slots {
 
     /// Waits for `work`; after a short time, the slot of this reconcile is lent until the
     /// work is done.
-    pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
+    pub async fn lend_slot<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
             biased;
             done = &mut work => return done,
-            () = tokio::time::sleep(ASIDE_AFTER) => {}
+            () = tokio::time::sleep(LENT_AFTER) => {}
         }
         let slot = Lent::new(self.0.clone());
         let done = work.await;

@@ -135,8 +135,8 @@ fn missing(applied: &Value, stored: Option<&Value>, path: &str) -> Option<Field>
     match (applied, stored) {
         (_, None) if demands => lost(),
         (Value::Object(applied), Some(Value::Object(stored))) => {
-            let mut told = applied.iter().filter(|(name, _)| !NO_GUARDS.contains(&name.as_str()));
-            told.find_map(|(name, value)| {
+            let mut guards = applied.iter().filter(|(name, _)| !NO_GUARDS.contains(&name.as_str()));
+            guards.find_map(|(name, value)| {
                 missing(value, stored.get(name), &format!("{path}.{name}"))
             })
         }

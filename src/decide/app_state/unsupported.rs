@@ -162,14 +162,14 @@ pub(super) fn unused<'a>(
     }
     let server_side =
         |object: &Value| items(object, COMPARE_OPTIONS).contains(&"ServerSideDiff=true");
-    let told = "ServerSideDiff=true has no effect yet: the difference is computed from field \
+    let ignored = "ServerSideDiff=true has no effect yet: the difference is computed from field \
                 ownership";
     if server_side(application) {
-        messages.push(format!("annotation {COMPARE_OPTIONS}: {told}"));
+        messages.push(format!("annotation {COMPARE_OPTIONS}: {ignored}"));
     }
     for (name, object) in objects {
         if server_side(object) {
-            messages.push(format!("{name}: annotation {COMPARE_OPTIONS}: {told}"));
+            messages.push(format!("{name}: annotation {COMPARE_OPTIONS}: {ignored}"));
         }
         if annotation(object, IGNORE_RESOURCE_UPDATES).is_some() {
             messages.push(format!(
