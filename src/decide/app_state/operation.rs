@@ -12,10 +12,12 @@ use crate::api::operation::{
     OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
     SyncPhase,
 };
+use crate::api::read_leniently;
 use crate::api::sources::InEffect;
 pub use crate::api::sources::revisions as given;
 use crate::api::time::{Time, from_rfc3339, stored};
 use crate::decide::application_set::operation::promotion_of;
+use crate::decide::merge_patch::apply_change;
 use crate::decide::sync;
 
 /// Default of `spec.revisionHistoryLimit` (SE-028).
@@ -197,67 +199,61 @@ pub fn store(state: &mut OperationState, plan: &sync::SyncPlan) {
     state.sync_result.get_or_insert_default().resources = rows;
 }
 
-/// Fields of a result that the definitions of Argo CD lack.
-const OWN_FIELDS: [&str; 3] = ["uid", "resourceVersion", "since"];
-
 /// The state of the wave engine as written, with the operation that it belongs to. The
 /// definitions of Argo CD lack its fields, so the server may drop them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredProgress {
     /// Start and attempt of the operation.
-    of: [Value; 2],
-    progress: Option<Value>,
-    /// Our fields of results, by what identifies a result.
-    results: HashMap<[Value; 5], Map<String, Value>>,
+    of: (Option<Time>, i64),
+    progress: Map<String, Value>,
+    /// Our fields of results: UID, version and time of the object.
+    results: HashMap<sync::TaskKey, (String, String, Option<Timestamp>)>,
 }
 
 impl StoredProgress {
     /// That of an Application; `None` without any.
     pub fn of(application: &Value) -> Option<Self> {
-        let state = &application["status"]["operationState"];
-        let progress = state.get("progress").filter(|progress| progress.is_object()).cloned();
-        let rows = state["syncResult"]["resources"].as_array().into_iter().flatten();
-        let mut results = HashMap::new();
-        for row in rows {
-            let fields = OWN_FIELDS.iter().filter_map(|field| Some((*field, row.get(*field)?)));
-            let own = fields.map(|(field, value)| (field.to_owned(), value.clone()));
-            let own: Map<String, Value> = own.collect();
-            if !own.is_empty() {
-                // Of rows for the same object, the first counts.
-                results.entry(Self::identity(row)).or_insert(own);
-            }
-        }
-        let is_any = progress.is_some() || !results.is_empty();
-        is_any.then(|| Self { of: Self::operation(state), progress, results })
+        let state = Self::state(application);
+        let own = |row: ResourceResult| {
+            let key = sync::TaskKey::of(&row);
+            let own = (row.uid, row.resource_version, row.since);
+            (own != Default::default()).then_some((key, own))
+        };
+        // Of rows for the same object, the first counts.
+        let rows = state.sync_result.unwrap_or_default().resources.into_iter().rev();
+        let results: HashMap<_, _> = rows.filter_map(own).collect();
+        let is_any = !state.progress.is_empty() || !results.is_empty();
+        let of = (state.started_at, state.retry_count);
+        is_any.then_some(Self { of, progress: state.progress, results })
     }
 
     /// Adds it to the stored version of the Application, where it is missing.
     pub fn restore(&self, application: &mut Value) {
-        let state = application.pointer_mut("/status/operationState");
-        let Some(state) = state.filter(|state| Self::operation(state) == self.of) else { return };
-        let is_running = matches!(state["phase"].as_str(), Some("Running" | "Terminating"));
-        let Some(fields) = state.as_object_mut().filter(|_| is_running) else { return };
-        if let Some(progress) = &self.progress {
-            fields.entry("progress").or_insert_with(|| progress.clone());
+        let before = Self::state(application);
+        let mut state = before.clone();
+        let is_same = (&state.started_at, state.retry_count) == (&self.of.0, self.of.1);
+        if !is_same || !state.phase.is_running() {
+            return;
         }
-        let rows =
-            fields.get_mut("syncResult").and_then(|result| result["resources"].as_array_mut());
-        for row in rows.into_iter().flatten() {
-            let own = self.results.get(&Self::identity(row));
-            let (Some(own), Some(row)) = (own, row.as_object_mut()) else { continue };
-            for (field, value) in own {
-                row.entry(field.as_str()).or_insert_with(|| value.clone());
+        if state.progress.is_empty() {
+            state.progress.clone_from(&self.progress);
+        }
+        for row in state.sync_result.iter_mut().flat_map(|result| &mut result.resources) {
+            let own = self.results.get(&sync::TaskKey::of(row)).cloned();
+            let (uid, version, since) = own.unwrap_or_default();
+            for (field, own) in [(&mut row.uid, uid), (&mut row.resource_version, version)] {
+                if field.is_empty() {
+                    *field = own;
+                }
             }
+            row.since = row.since.or(since);
         }
+        let stored = &mut application["status"]["operationState"];
+        apply_change(stored, &json!(before), &json!(state));
     }
 
-    fn identity(row: &Value) -> [Value; 5] {
-        ["group", "kind", "namespace", "name", "syncPhase"]
-            .map(|field| row.get(field).cloned().unwrap_or_default())
-    }
-
-    fn operation(state: &Value) -> [Value; 2] {
-        ["startedAt", "retryCount"].map(|field| state.get(field).cloned().unwrap_or_default())
+    fn state(application: &Value) -> OperationState {
+        read_leniently(&application["status"]["operationState"])
     }
 }
 
