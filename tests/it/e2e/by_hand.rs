@@ -32,7 +32,8 @@ pub async fn a_held_step_is_synced_by_hand(mut world: World) {
     assert!(err.contains("is held (maxUpdate is 0): it waits for this sync"), "{err}");
     let order = [
         "Requested",
-        "PreSync, wave 0",
+        // Its wave is known once a comparison has found the hook.
+        "PreSync",
         "PreSync hook Job",
         "Sync, wave -1",
         "ConfigMap",
