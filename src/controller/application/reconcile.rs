@@ -84,7 +84,7 @@ impl Reconciliation<'_> {
             let next = match &step {
                 Step::Normalize(spec) => {
                     Arc::make_mut(&mut self.application)["spec"] = spec.clone();
-                    continue;
+                    None
                 }
                 Step::Operate => {
                     operation = self.operate().await?;

@@ -24,9 +24,13 @@ pub enum Step {
 /// The next step after those that were made; `is_over` is whether an operation has ended.
 pub fn next(application: &Value, made: &[Step], is_over: bool) -> Step {
     let (stage, deleting) = (stage(application), asked_at(application).is_some());
+    let (is_normal, made) = match made {
+        [Step::Normalize(_), rest @ ..] => (true, rest),
+        made => (false, made),
+    };
     match made {
         [] if deleting && stage != Stage::InProgress => Step::Finalize,
-        [] => match normalized(&application["spec"]) {
+        [] => match normalized(&application["spec"]).filter(|_| !is_normal) {
             Some(normal) => Step::Normalize(normal),
             None if stage == Stage::Idle => Step::Compare,
             None => Step::Operate,
@@ -87,7 +91,11 @@ mod tests {
             assert_eq!(next(&deleting(application), &made, is_over), want, "deleting: {name}");
         }
         let odd = json!({"spec": {"project": ""}});
-        assert_eq!(next(&odd, &[], false), Step::Normalize(json!({"project": "default"})));
+        let normal = Step::Normalize(json!({"project": "default"}));
+        assert_eq!(next(&odd, &[], false), normal);
+        assert_eq!(next(&odd, std::slice::from_ref(&normal), false), Compare, "only once");
+        let requested = [normal, Compare];
+        assert_eq!(next(&app(json!({"operation": {}})), &requested, false), Operate);
         assert_eq!(next(&deleting(&odd), &[], false), Finalize, "nobody needs it any more");
     }
 }
