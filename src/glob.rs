@@ -93,11 +93,6 @@ impl Glob {
         Ok(Self { tokens, separator })
     }
 
-    /// Whether it can match one text only.
-    pub fn is_exact(&self) -> bool {
-        self.tokens.iter().all(|token| matches!(token, Token::Exact(_)))
-    }
-
     /// Whether the whole text matches, in at most [`Glob::cost`] steps.
     pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
@@ -372,8 +367,6 @@ mod tests {
             assert_eq!(allows(pattern, text, separator), want, "{pattern} on {text}");
             assert_eq!(denies(pattern, text, separator), want, "{pattern} on {text}");
         }
-        assert!(Glob::new("web-prod").unwrap().is_exact());
-        assert!(!Glob::new("web-*").unwrap().is_exact());
         assert!(Glob::any().matches("any/thing"));
     }
 

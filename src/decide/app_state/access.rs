@@ -241,6 +241,6 @@ impl<'a> Access<'a> {
             manual: windows::is_manual(username, automated),
             started_at,
         };
-        windows::evaluate(self.windows, &attempt, windows::Semantics::default(), now)
+        windows::evaluate(self.windows, &attempt, now)
     }
 }

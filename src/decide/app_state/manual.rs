@@ -358,7 +358,7 @@ pub fn window(application: &Value, project: &Value, now: Timestamp) -> Evaluatio
         manual: true,
         started_at: None,
     };
-    windows::evaluate(&windows::windows(project), &attempt, windows::Semantics::default(), now)
+    windows::evaluate(&windows::windows(project), &attempt, now)
 }
 
 #[cfg(test)]

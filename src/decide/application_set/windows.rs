@@ -12,7 +12,7 @@ use super::{Patch, WritePlan, merge};
 use crate::api::Cluster;
 use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
-use crate::decide::windows::{self, Semantics, SyncAttempt, Window};
+use crate::decide::windows::{self, SyncAttempt, Window};
 
 /// The input for sync windows.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ pub fn denied(
         manual: facts.is_manual,
         started_at: None,
     };
-    let evaluation = windows::evaluate(windows, &attempt, Semantics::default(), now);
+    let evaluation = windows::evaluate(windows, &attempt, now);
     let until = evaluation.next_change;
     (!evaluation.allowed).then_some(Denied { reason: evaluation.reason, until })
 }

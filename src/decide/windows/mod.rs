@@ -46,19 +46,6 @@ pub struct SyncAttempt<'a> {
     pub started_at: Option<Timestamp>,
 }
 
-/// Interpretation of the rules (SE-407).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Semantics {
-    /// As in Argo CD: all matching windows are equal, and an active allow window allows
-    /// all syncs.
-    #[default]
-    Upstream,
-    /// As in the guide: of each kind, only the most specific windows count (application
-    /// before namespace before cluster, a name before a glob), and an active allow window
-    /// with `manualSync` allows manual syncs only.
-    Seed,
-}
-
 /// Whether a sync may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evaluation {
@@ -98,12 +85,7 @@ pub fn is_manual(username: &str, automated: bool) -> bool {
 ///
 /// `windows` are all windows of the project; those that do not match have no effect, even
 /// if invalid.
-pub fn evaluate(
-    windows: &[Window],
-    attempt: &SyncAttempt,
-    semantics: Semantics,
-    now: Timestamp,
-) -> Evaluation {
+pub fn evaluate(windows: &[Window], attempt: &SyncAttempt, now: Timestamp) -> Evaluation {
     let matching: Vec<&Window> = windows.iter().filter(|window| window.matches(attempt)).collect();
     if matching.is_empty() {
         let reason = "no sync window matches".to_owned();
@@ -119,12 +101,8 @@ pub fn evaluate(
         .into_iter()
         .filter_map(|window| Some(Readable { window, rule: window.rule.as_ref().ok()? }))
         .collect();
-    let counting = match semantics {
-        Semantics::Upstream => matching,
-        Semantics::Seed => closest(matching, attempt),
-    };
-    let (allowed, reason) = decide(&counting, attempt, semantics, now);
-    let next_change = counting.iter().filter_map(|each| each.rule.next_change(now)).min();
+    let (allowed, reason) = decide(&matching, attempt, now);
+    let next_change = matching.iter().filter_map(|each| each.rule.next_change(now)).min();
     Evaluation { allowed, reason, problem: None, next_change }
 }
 
@@ -135,27 +113,8 @@ struct Readable<'a> {
     rule: &'a Rule,
 }
 
-/// Of each kind, the most specific windows (SE-407).
-fn closest<'a>(matching: Vec<Readable<'a>>, attempt: &SyncAttempt) -> Vec<Readable<'a>> {
-    let best = |kind| {
-        let same = matching.iter().filter(|each| each.rule.kind == kind);
-        same.filter_map(|each| each.window.closeness(attempt)).max()
-    };
-    let (allow, deny) = (best(Kind::Allow), best(Kind::Deny));
-    let keep = |each: &Readable| {
-        let best = if each.rule.kind == Kind::Allow { allow } else { deny };
-        each.window.closeness(attempt) == best
-    };
-    matching.iter().copied().filter(keep).collect()
-}
-
 /// The table in the module documentation, at one point in time.
-fn decide(
-    windows: &[Readable],
-    attempt: &SyncAttempt,
-    semantics: Semantics,
-    now: Timestamp,
-) -> (bool, String) {
+fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool, String) {
     let (mut denying, mut allowing, mut shut) = (Vec::new(), Vec::new(), Vec::new());
     for each in windows {
         let &Readable { window, rule } = each;
@@ -169,20 +128,13 @@ fn decide(
 
     if let Some((window, until)) = first_in_the_way(&denying, |(window, _)| window, attempt) {
         let stopping: Vec<&Window> = denying.iter().map(|(window, _)| *window).collect();
-        return match excuse(&stopping, windows, attempt, semantics) {
+        return match excuse(&stopping, windows, attempt) {
             Some(excuse) => (true, format!("{} is active, {excuse}", window.name())),
             None => (false, format!("{} is active until {}", window.name(), to_rfc3339(*until))),
         };
     }
     if let Some((first, until)) = allowing.first() {
-        let by_hand_only = semantics == Semantics::Seed
-            && !attempt.manual
-            && allowing.iter().all(|(window, _)| window.manual_sync);
-        return if by_hand_only {
-            (false, format!("{} allows manual syncs only", first.name()))
-        } else {
-            (true, format!("{} is active until {}", first.name(), to_rfc3339(*until)))
-        };
+        return (true, format!("{} is active until {}", first.name(), to_rfc3339(*until)));
     }
     let opens = |&Readable { rule, .. }: &&Readable| {
         rule.next_change(now).is_some().then(|| rule.schedule.next(&rule.zone, now)).flatten()
@@ -192,7 +144,7 @@ fn decide(
     if let Some(soonest) = soonest {
         let name = soonest.window.name();
         let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
-        return match (excuse(&stopping, windows, attempt, semantics), opens(soonest)) {
+        return match (excuse(&stopping, windows, attempt), opens(soonest)) {
             (Some(excuse), _) => (true, format!("{name} is inactive, {excuse}")),
             (None, Some(start)) => {
                 (false, format!("{name} is inactive until {}", to_rfc3339(start)))
@@ -218,7 +170,6 @@ fn excuse(
     stopping: &[&Window],
     windows: &[Readable],
     attempt: &SyncAttempt,
-    semantics: Semantics,
 ) -> Option<&'static str> {
     if attempt.manual && stopping.iter().all(|window| window.manual_sync) {
         return Some("and allows manual syncs");
@@ -226,8 +177,7 @@ fn excuse(
     let began = attempt.started_at?;
     // No sync was running at its start, so none can overrun it.
     let fresh = SyncAttempt { started_at: None, ..*attempt };
-    (stopping.iter().all(|window| window.sync_overrun)
-        && decide(windows, &fresh, semantics, began).0)
+    (stopping.iter().all(|window| window.sync_overrun) && decide(windows, &fresh, began).0)
         .then_some("and allows running syncs to continue")
 }
 

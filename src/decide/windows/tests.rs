@@ -57,12 +57,12 @@ const AUTO: SyncAttempt = SyncAttempt {
 const MANUAL: SyncAttempt = SyncAttempt { manual: true, ..AUTO };
 const NOON: &str = "2024-01-15T12:00:00Z";
 
-fn ask(list: &Value, attempt: &SyncAttempt, semantics: Semantics, now: &str) -> Evaluation {
-    evaluate(&windows(&project(list.clone())), attempt, semantics, at(now))
+fn ask(list: &Value, attempt: &SyncAttempt, now: &str) -> Evaluation {
+    evaluate(&windows(&project(list.clone())), attempt, at(now))
 }
 
 fn allowed(list: &Value, attempt: &SyncAttempt, now: &str) -> bool {
-    ask(list, attempt, Semantics::Upstream, now).allowed
+    ask(list, attempt, now).allowed
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn an_invalid_window_blocks_matching_applications() {
     for (name, entry, want) in cases {
         let list = json!([open("allow", json!({})), entry]);
         for attempt in [AUTO, MANUAL] {
-            let evaluation = ask(&list, &attempt, Semantics::Upstream, NOON);
+            let evaluation = ask(&list, &attempt, NOON);
             assert!(!evaluation.allowed, "{name}");
             assert_eq!(evaluation.next_change, None, "{name}");
             assert!(
@@ -275,66 +275,7 @@ fn an_invalid_window_blocks_matching_applications() {
     }
     // An active deny window does not hide the error.
     let both = json!([open("deny", json!({})), open("bad", json!({}))]);
-    assert!(ask(&both, &AUTO, Semantics::Upstream, NOON).problem.is_some());
-}
-
-#[test]
-fn the_semantics_of_the_guide_can_be_selected() {
-    let hand = || json!({"manualSync": true});
-    let of = |field: &str, value: &str| {
-        let mut selectors = json!({"applications": []});
-        selectors[field] = json!([value]);
-        selectors
-    };
-    let cluster = || of("clusters", "in-cluster");
-    // Argo CD's result and that of the guide, for an automated sync.
-    let cases = [
-        ("V-194", json!([open("allow", hand())]), true, false),
-        (
-            "SE-407: one allow is enough",
-            json!([open("allow", hand()), open("allow", json!({}))]),
-            true,
-            true,
-        ),
-        (
-            "SE-407: application before namespace",
-            json!([
-                open("allow", of("namespaces", "prod")),
-                shut("allow", of("applications", "w*"))
-            ]),
-            true,
-            false,
-        ),
-        (
-            "SE-407: namespace before cluster",
-            json!([open("deny", cluster()), shut("deny", of("namespaces", "p*"))]),
-            false,
-            true,
-        ),
-        (
-            "SE-407: name before glob",
-            json!([open("deny", of("applications", "*")), shut("deny", of("applications", "web"))]),
-            false,
-            true,
-        ),
-        (
-            "SE-407: kinds do not compare",
-            json!([open("deny", cluster()), open("allow", of("applications", "web"))]),
-            false,
-            false,
-        ),
-        (
-            "SE-407: a closer one that does not match",
-            json!([open("deny", cluster()), shut("deny", of("applications", "api"))]),
-            false,
-            false,
-        ),
-    ];
-    for (name, list, upstream, seed) in cases {
-        assert_eq!(ask(&list, &AUTO, Semantics::Upstream, NOON).allowed, upstream, "{name}");
-        assert_eq!(ask(&list, &AUTO, Semantics::Seed, NOON).allowed, seed, "{name} (seed)");
-    }
-    assert!(ask(&json!([open("allow", hand())]), &MANUAL, Semantics::Seed, NOON).allowed);
+    assert!(ask(&both, &AUTO, NOON).problem.is_some());
 }
 
 #[test]
@@ -378,7 +319,7 @@ fn next_change_is_the_next_start_or_end() {
         ),
     ];
     for (name, list, now, want) in cases {
-        let evaluation = ask(&list, &AUTO, Semantics::Upstream, now);
+        let evaluation = ask(&list, &AUTO, now);
         assert_eq!(evaluation.next_change, want.map(at), "{name}");
     }
 }
@@ -416,7 +357,7 @@ fn reasons_name_the_window() {
         (json!([shut("deny", json!({}))]), AUTO, "no deny window is active"),
     ];
     for (list, attempt, want) in cases {
-        let evaluation = ask(&list, &attempt, Semantics::Upstream, NOON);
+        let evaluation = ask(&list, &attempt, NOON);
         assert_eq!(evaluation.reason, want);
         let message =
             (!evaluation.allowed).then(|| "Sync operation blocked by sync window".to_owned());

@@ -63,17 +63,6 @@ pub struct Rule {
     pub duration: SignedDuration,
 }
 
-/// How specifically a window matches an Application; later is more specific (SE-407).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Closeness {
-    ClusterGlob,
-    Cluster,
-    NamespaceGlob,
-    Namespace,
-    ApplicationGlob,
-    Application,
-}
-
 /// Reads `spec.syncWindows` of an AppProject.
 /// Never fails: an invalid entry is a [`Window`] with problems. Absent, `null` or not a
 /// list means no windows; [`super::problems`] reports the last case. Looks up time zones,
@@ -281,44 +270,22 @@ impl Window {
     /// One matching selector is sufficient; with `andOperator`, all selectors with items
     /// must match. A window without selectors matches nothing.
     pub fn matches(&self, attempt: &SyncAttempt) -> bool {
-        let hits = self.hits(attempt);
-        let written = [&self.clusters, &self.namespaces, &self.applications];
-        let mut written = written.iter().zip(hits).filter(|(globs, _)| !globs.is_empty());
-        match self.and_operator {
-            true => written.clone().next().is_some() && written.all(|(_, hit)| hit.is_some()),
-            false => written.any(|(_, hit)| hit.is_some()),
-        }
-    }
-
-    /// How specifically it matches this Application; `None` when it does not match.
-    pub(super) fn closeness(&self, attempt: &SyncAttempt) -> Option<Closeness> {
-        self.hits(attempt).into_iter().flatten().max()
-    }
-
-    /// The matching selectors, and how specifically: clusters, namespaces, applications.
-    fn hits(&self, attempt: &SyncAttempt) -> [Option<Closeness>; 3] {
-        let best = |globs: &[Glob], texts: &[&str], exact, loose| {
-            let fitting = globs.iter().filter(|glob| texts.iter().any(|text| glob.matches(text)));
-            fitting.map(|glob| if glob.is_exact() { exact } else { loose }).max()
-        };
         // A cluster has a name, a server or both; an empty value matches no glob.
         let cluster: Vec<&str> =
             [attempt.cluster, attempt.server].into_iter().filter(|text| !text.is_empty()).collect();
-        [
-            best(&self.clusters, &cluster, Closeness::Cluster, Closeness::ClusterGlob),
-            best(
-                &self.namespaces,
-                &[attempt.namespace],
-                Closeness::Namespace,
-                Closeness::NamespaceGlob,
-            ),
-            best(
-                &self.applications,
-                &[attempt.application],
-                Closeness::Application,
-                Closeness::ApplicationGlob,
-            ),
-        ]
+        let selectors: [(&[Glob], &[&str]); 3] = [
+            (&self.clusters, &cluster),
+            (&self.namespaces, &[attempt.namespace]),
+            (&self.applications, &[attempt.application]),
+        ];
+        let mut hits =
+            selectors.iter().filter(|(globs, _)| !globs.is_empty()).map(|(globs, texts)| {
+                globs.iter().any(|glob| texts.iter().any(|text| glob.matches(text)))
+            });
+        match self.and_operator {
+            true => hits.next().is_some_and(|first| first && hits.all(|hit| hit)),
+            false => hits.any(|hit| hit),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{AUTO, project};
-use crate::decide::windows::{Semantics, SyncAttempt, evaluate, windows};
+use crate::decide::windows::{SyncAttempt, evaluate, windows};
 
 /// A window as sets of numbers, from which its fields are generated.
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ proptest! {
         let mut quiet: Option<(Timestamp, Vec<bool>)> = None;
         for half in 0..2 * 1440 {
             let now = from + SignedDuration::from_secs(30 * half);
-            let evaluation = evaluate(&list, &attempt, Semantics::Upstream, now);
+            let evaluation = evaluate(&list, &attempt, now);
             prop_assert_eq!(evaluation.allowed, allowed(&all, &attempt, now), "at {}", now);
             prop_assert!(evaluation.next_change.is_none_or(|at| now < at), "at {}", now);
             // No window starts or ends before the returned time, except between two
@@ -192,11 +192,9 @@ proptest! {
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
         let attempt = SyncAttempt { manual, started_at: started.map(time), ..AUTO };
         let list = windows(&project);
-        for semantics in [Semantics::Upstream, Semantics::Seed] {
-            let evaluation = evaluate(&list, &attempt, semantics, time(seconds));
-            prop_assert!(!evaluation.reason.is_empty());
-            prop_assert_eq!(evaluation.problem.is_some(), list[0].rule.is_err());
-        }
+        let evaluation = evaluate(&list, &attempt, time(seconds));
+        prop_assert!(!evaluation.reason.is_empty());
+        prop_assert_eq!(evaluation.problem.is_some(), list[0].rule.is_err());
         // An invalid window is rejected on validation.
         prop_assert!(list[0].rule.is_ok() || !crate::decide::windows::problems(&project).is_empty());
     }
