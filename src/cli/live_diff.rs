@@ -172,12 +172,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     let set = with_identity(seen.set, seen.stored);
     let rules = seen.settings.rules();
     let generated = generated(&set, seen.generation, &rules);
-    let mut refused = seen.invalid.clone();
-    for wanted in &generated.applications {
-        if let Some(problem) = &wanted.unusable_rule {
-            refused.entry(wanted.name.to_string()).or_insert_with(|| problem.clone());
-        }
-    }
+    let refused = generated.unwritable(seen.invalid);
     let id = Identity::of(&set);
     let compared_by = Rules::of(&id, &generated);
     let read = |(name, live): (&String, &Arc<Value>)| {
@@ -198,11 +193,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         refreshes: &[],
         others: seen.others,
     });
-    let gate = Gate::of(
-        !generated.misspelt.is_empty(),
-        generated.is_stuck(&rules),
-        !generated.ignore_problems.is_empty(),
-    );
+    let gate = generated.gate(&rules);
     let names: Vec<String> =
         generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
     let has_left = others::left(&observed, &generated.applications).next().is_some();

@@ -19,6 +19,7 @@ use crate::api::unknown;
 use crate::decide::application_set::generated::labels;
 use crate::decide::application_set::ignore::Ignore;
 use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::reconcile::NO_STEPS;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
@@ -252,8 +253,7 @@ fn blockers(
     let problem = |code, message| Problem { code, message, step: None };
     let mut problems = unknown_fields(set);
     if strategy.is_empty_rolling_sync() {
-        let message = "spec.strategy.rollingSync.steps: is empty, so no Application is written; add a step or remove the strategy";
-        problems.push(problem("EmptyRollingSync", message.to_owned()));
+        problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));
     }
     problems.extend(
         Ignore::read(set)

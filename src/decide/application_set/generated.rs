@@ -10,7 +10,7 @@ use super::ignore::{self, Ignore};
 use super::policy::Policy;
 use super::preserve::Preserve;
 use super::validate::Target;
-use super::{Settings, autosync, deletion, shape};
+use super::{Gate, Settings, autosync, deletion, shape};
 use crate::api::annotations::ROLLOUT;
 use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::decide::rollout::{self};
@@ -128,6 +128,33 @@ impl Generated {
     /// RollingSync without steps (AS-304).
     pub fn is_stuck(&self, settings: &Settings) -> bool {
         settings.progressive_syncs && self.strategy.is_empty_rolling_sync()
+    }
+
+    /// Which writes these settings allow: none with unknown fields in the strategy or with a
+    /// RollingSync without steps (AS-304), no deletions while the ignored fields of some
+    /// Application are unknown (AS-162).
+    pub fn gate(&self, settings: &Settings) -> Gate {
+        if !self.misspelt.is_empty() {
+            Gate::Shut("spec.strategy can be read")
+        } else if self.is_stuck(settings) {
+            Gate::Shut("spec.strategy.rollingSync.steps has a step")
+        } else if !self.ignore_problems.is_empty() {
+            Gate::NoDeletes("spec.ignoreApplicationDifferences can be used")
+        } else {
+            Gate::Open
+        }
+    }
+
+    /// Why some of its Applications are not written, by name: `invalid`, and those whose
+    /// ignored fields are unknown.
+    pub fn unwritable(&self, invalid: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut unwritable = invalid.clone();
+        for wanted in &self.applications {
+            if let Some(why) = &wanted.unusable_rule {
+                unwritable.entry(wanted.name.to_string()).or_insert_with(|| why.clone());
+            }
+        }
+        unwritable
     }
 
     /// RollingSync while the feature is disabled (AS-301).

@@ -25,7 +25,7 @@ use super::outcome::Cause;
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
-use super::{Gate, Settings, WritePlan, emptied, operation, pace, windows};
+use super::{Settings, WritePlan, emptied, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
@@ -36,6 +36,10 @@ use crate::decide::wait::{WaitFor, WakeEvent};
 
 /// The delay after an error that only a change can fix (AS-505).
 pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
+
+/// The error of a RollingSync without steps.
+pub const NO_STEPS: &str = "spec.strategy.rollingSync.steps: is empty, so no Application is \
+                            written; add a step or remove the strategy";
 
 /// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]
@@ -162,11 +166,7 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
 
 fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, settings, now, .. } = *snapshot;
-    let mut unwritable = snapshot.invalid.clone();
-    for wanted in generated.applications.iter().filter(|wanted| wanted.unusable_rule.is_some()) {
-        let why = wanted.unusable_rule.clone().unwrap_or_default();
-        unwritable.entry(wanted.name.to_string()).or_insert(why);
-    }
+    let unwritable = generated.unwritable(snapshot.invalid);
     let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
@@ -433,8 +433,7 @@ fn decide_writes(
         windows::withdraw(&mut writes, &plan.withdrawals, snapshot.existing);
     }
     // Nor while the strategy is unknown (AS-304).
-    let (misspelt, stuck) = (!generated.misspelt.is_empty(), generated.is_stuck(settings));
-    writes.behind(Gate::of(misspelt, stuck, !generated.ignore_problems.is_empty()))
+    writes.behind(generated.gate(settings))
 }
 
 /// While the generated Applications are unknown, only their owner references are written,
@@ -470,9 +469,7 @@ fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
         return Some(Failure { reason: error.reason(), message });
     }
     if generated.is_stuck(snapshot.settings) {
-        let message = "spec.strategy.rollingSync.steps: is empty, so no Application is written; add a step or \
-                       remove the strategy"
-            .to_owned();
+        let message = NO_STEPS.to_owned();
         return Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message });
     }
     let of_rules = generated.ignore_problems.first().map(|problem| problem.message.clone());

@@ -76,23 +76,6 @@ pub enum Gate {
     Shut(&'static str),
 }
 
-impl Gate {
-    /// Evaluates a set: `misspelt` if there are unknown fields in its strategy,
-    /// `stuck` if its RollingSync has no step (AS-304), and `unusable_rules` if
-    /// the ignored fields of some Application are unknown (AS-162).
-    pub fn of(misspelt: bool, stuck: bool, unusable_rules: bool) -> Self {
-        if misspelt {
-            Self::Shut("spec.strategy can be read")
-        } else if stuck {
-            Self::Shut("spec.strategy.rollingSync.steps has a step")
-        } else if unusable_rules {
-            Self::NoDeletes("spec.ignoreApplicationDifferences can be used")
-        } else {
-            Self::Open
-        }
-    }
-}
-
 /// An Application to create, kept as text, since there may be thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
