@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_standing_clock_moves_only_by_hand() {
+    fn a_standing_clock_moves_only_when_set() {
         let clock = Clock::standing_at(Timestamp::UNIX_EPOCH);
         let clone = clock.clone();
         clock.advance(SignedDuration::from_secs(5));

@@ -525,7 +525,11 @@ fn application_sets(
 }
 
 /// How it rolls out.
-fn rollout(read: &mut Reader<'_>, flags: &Flags, default: rollout::Settings) -> rollout::Settings {
+fn rollout(
+    read: &mut Reader<'_>,
+    flags: &Flags,
+    default: rollout::RolloutSettings,
+) -> rollout::RolloutSettings {
     let Rules { progressing_timeout, capture_drift } = default.rules;
     let seconds = progressing_timeout.map_or(0, |timeout| timeout.as_secs());
     let timeout = read.pick(
@@ -540,7 +544,7 @@ fn rollout(read: &mut Reader<'_>, flags: &Flags, default: rollout::Settings) -> 
         |text| clap::ValueEnum::from_str(text, true).ok(),
         if capture_drift { Drift::Capture } else { Drift::Ignore },
     );
-    rollout::Settings {
+    rollout::RolloutSettings {
         rules: Rules {
             progressing_timeout: (timeout > 0).then(|| SignedDuration::from_secs(timeout.into())),
             capture_drift: drift == Drift::Capture,

@@ -104,7 +104,7 @@ impl Known {
         }
         let bytes = text.as_bytes();
         let mut shown: Option<String> = None;
-        let (mut at, mut told) = (0, 0);
+        let (mut at, mut copied) = (0, 0);
         while at + MIN_SECRET <= bytes.len() {
             let rest = &bytes[at..];
             let found = self.alike(rest).find(|known| rest.starts_with(known.0.as_bytes()));
@@ -112,16 +112,16 @@ impl Known {
                 Some(known) => {
                     // Both are at character boundaries.
                     let shown = shown.get_or_insert_default();
-                    shown.push_str(&text[told..at]);
+                    shown.push_str(&text[copied..at]);
                     shown.push_str(&known.1);
                     at += known.0.len();
-                    told = at;
+                    copied = at;
                 }
                 None => at += 1,
             }
         }
         match shown {
-            Some(shown) => Cow::Owned(shown + &text[told..]),
+            Some(shown) => Cow::Owned(shown + &text[copied..]),
             None => Cow::Borrowed(text),
         }
     }

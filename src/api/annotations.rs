@@ -59,7 +59,7 @@ pub const APPLICATION_SET_REFRESH: &str = "argocd.argoproj.io/application-set-re
 /// On an Application: sent notifications; kept through writes (AS-154).
 pub const NOTIFIED: &str = "notified.notifications.argoproj.io";
 /// On an Application: what the rollout records of it where the status of its
-/// ApplicationSet has no room. Specific to Wavegate; never taken from a template.
+/// ApplicationSet is full. Specific to Wavegate; never taken from a template.
 pub const ROLLOUT: &str = "wavegate.dev/rollout";
 /// On an ApplicationSet: which of its generators found something. Specific to Wavegate.
 pub const FOUND: &str = "wavegate.dev/found";

@@ -251,7 +251,7 @@ pub fn open_sources(
     local: bool,
     confinement: Confinement,
 ) -> anyhow::Result<Repositories> {
-    let mut settings = source::Settings { confinement, ..source::Settings::default() };
+    let mut settings = source::SourceSettings { confinement, ..source::SourceSettings::default() };
     settings.allow.local = local;
     Repositories::open(dir, settings)
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))

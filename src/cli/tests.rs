@@ -213,7 +213,7 @@ fn explain_says_how_to_go_on_after_a_failed_sync_and_who_waits_behind() {
     let mut entries = vec![entry("dev", "1", "Progressing"), entry("done", "2", "Healthy")];
     entries.extend((0..14).map(|number| entry(&format!("prod-{number:02}"), "2", "Waiting")));
     entries.push(entry("last", "4", "Waiting"));
-    entries.push(entry("aside", "-1", "Waiting"));
+    entries.push(entry("unlisted", "-1", "Waiting"));
     let failed = json!({
         "sync": {"status": "Synced"}, "health": {"status": "Degraded"},
         "resources": [deployment("Degraded", "image pull failed")],

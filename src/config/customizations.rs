@@ -1,5 +1,5 @@
 //! Settings of the ConfigMap `argocd-cm` about some kinds that have no effect: which
-//! Applications they concern is told by the kinds of their objects (SE-163, SE-165, SE-168,
+//! Applications they concern follows from the kinds of their objects (SE-163, SE-165, SE-168,
 //! SE-170, SE-178, SE-480).
 
 use std::collections::BTreeMap;

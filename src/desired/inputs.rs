@@ -146,7 +146,7 @@ pub struct Reads {
     pub warnings: BTreeSet<String>,
 }
 
-/// Most evaluations of one generator that are told apart.
+/// Most evaluations of one generator that are kept.
 const MAX_EVALUATIONS: usize = 64;
 
 /// Most warnings of one generation.

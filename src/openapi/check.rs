@@ -6,7 +6,7 @@ use super::{Document, Schema, What};
 use crate::api::kind::KindRef;
 
 /// Most errors that are reported per object.
-const MAX_TOLD: usize = 10;
+const MAX_ERRORS: usize = 10;
 
 /// Most values that are checked per object; the server validates the rest.
 const MAX_VALUES: usize = 200_000;
@@ -18,9 +18,9 @@ impl Document {
     pub fn check(&self, object: &Value) -> Vec<String> {
         let KindRef { group, version, kind } = KindRef::of(object);
         let Some((name, schema)) = self.schema_of(group, version, kind) else { return Vec::new() };
-        let mut check = Check { document: self, told: Vec::new(), left: MAX_VALUES };
+        let mut check = Check { document: self, errors: Vec::new(), left: MAX_VALUES };
         check.value(object, schema, kind, name, true);
-        check.told
+        check.errors
     }
 }
 
@@ -38,20 +38,20 @@ pub fn in_words(mistakes: &[String]) -> String {
 
 struct Check<'a> {
     document: &'a Document,
-    told: Vec<String>,
+    errors: Vec<String>,
     left: usize,
 }
 
 impl Check<'_> {
-    fn tell(&mut self, path: &str, what: &str) {
-        if self.told.len() < MAX_TOLD {
-            self.told.push(format!("ValidationError({path}): {what}"));
+    fn report(&mut self, path: &str, what: &str) {
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(format!("ValidationError({path}): {what}"));
         }
     }
 
     /// `name` is the name of the enclosing schema, with the fields below it.
     fn value(&mut self, value: &Value, schema: &Schema, path: &str, name: &str, root: bool) {
-        if self.left == 0 || self.told.len() >= MAX_TOLD {
+        if self.left == 0 || self.errors.len() >= MAX_ERRORS {
             return;
         }
         self.left -= 1;
@@ -70,7 +70,7 @@ impl Check<'_> {
                             self.value(child, schema, &below, &format!("{name}.{key}"), false);
                         }
                         None if fields.open => {}
-                        None => self.tell(path, &format!("unknown field \"{key}\" in {name}")),
+                        None => self.report(path, &format!("unknown field \"{key}\" in {name}")),
                     }
                 }
                 let is_missing = |field: &str| {
@@ -79,7 +79,7 @@ impl Check<'_> {
                     !optional && is_absent(object, field)
                 };
                 for field in fields.required.iter().filter(|field| is_missing(field)) {
-                    self.tell(path, &format!("missing required field \"{field}\" in {name}"));
+                    self.report(path, &format!("missing required field \"{field}\" in {name}"));
                 }
                 return;
             }
@@ -108,7 +108,7 @@ impl Check<'_> {
             (What::Boolean, _) => "boolean",
         };
         let got = type_of(value);
-        self.tell(
+        self.report(
             path,
             &format!("invalid type for {name}: got \"{got}\", expected \"{expected}\""),
         );

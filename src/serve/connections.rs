@@ -109,7 +109,7 @@ async fn connection(stream: TcpStream, router: Router, limits: Limits, serving: 
         // A connection that stays open for further requests would count until it is used.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // An error is that of the client; nobody can be told.
+    // An error is that of the client; there is nobody to report it to.
     let _ = tokio::time::timeout(limits.connection, connection).await;
 }
 
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// A server with room for a few connections.
+    /// A server that accepts a few connections.
     async fn start(header: Duration) -> (std::net::SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -19,7 +19,7 @@ pub struct ApplicationSetSettings {
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,
     /// Settings of the rollout.
-    pub rollout: rollout::Settings,
+    pub rollout: rollout::RolloutSettings,
     /// Which changes ApplicationSets may make to their Applications.
     pub policy: Policy,
     /// Whether an ApplicationSet may choose its own policy (AS-502).
@@ -92,7 +92,7 @@ impl Default for ApplicationSetSettings {
             control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             namespaces: Namespaces::default(),
             progressive_syncs: false,
-            rollout: rollout::Settings::default(),
+            rollout: rollout::RolloutSettings::default(),
             policy: Policy::Sync,
             policy_override: true,
             dry_run: false,

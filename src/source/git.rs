@@ -15,7 +15,7 @@ use super::address::{Address, Transport, redact};
 use super::confine::Policy;
 use super::credentials::Credentials;
 use super::error::Error;
-use super::limits::Settings;
+use super::limits::SourceSettings;
 use super::process::{Failure, Output, Run};
 use crate::repository::RepositoryUrl;
 
@@ -49,7 +49,7 @@ const DETAIL_LIMIT: usize = 600;
 /// Settings of `git` and the directories of its private files.
 #[derive(Debug)]
 pub(super) struct Git {
-    settings: Settings,
+    settings: SourceSettings,
     /// Cache of this process; its path is removed from all messages.
     root: PathBuf,
     /// An empty home directory.
@@ -80,7 +80,7 @@ pub(super) struct Call<'a> {
 
 impl Git {
     /// Creates the private directories below `root`, which must exist.
-    pub(super) fn new(settings: Settings, root: &Path) -> std::io::Result<Self> {
+    pub(super) fn new(settings: SourceSettings, root: &Path) -> std::io::Result<Self> {
         let home = root.join("home");
         let secrets = root.join("secrets");
         for directory in [&home, &secrets] {
@@ -390,7 +390,7 @@ fn advice(stderr: &str, address: &Address) -> Option<String> {
 }
 
 /// Determines the error from the output of `git`, most specific first: its exit code
-/// tells nothing of the cause.
+/// says nothing about the cause.
 fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
     let repo = address.shown.clone();
     let said = output.stderr.to_ascii_lowercase();

@@ -176,7 +176,7 @@ fn override_file(
     let path = source_dir.directory.join(name);
     let resolved = match path.canonicalize() {
         Ok(resolved) => resolved,
-        // A link that leads nowhere is a mistake; and the answer must not tell which files of
+        // A link that leads nowhere is a mistake; and the answer must not reveal which files of
         // the machine exist.
         Err(_) if super::directory::points_outside(&path, &source_dir.root) => {
             return Err(RenderError::LinkOutside { file: file() });

@@ -65,7 +65,7 @@ impl Default for Limits {
 
 /// Settings of reading repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct SourceSettings {
     /// The `git` program, a path or a name. Default `git`.
     pub program: PathBuf,
     /// Transports besides https and ssh. Default none.
@@ -84,7 +84,7 @@ pub struct Settings {
     pub helper: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for SourceSettings {
     fn default() -> Self {
         Self {
             program: "git".into(),

@@ -64,7 +64,7 @@ pub fn files(
         let target = match entry.path().canonicalize() {
             Ok(target) if target.starts_with(&resolved_root) => target,
             // A missing target outside of the checkout is reported in the same way, since
-            // the answer would tell which files exist.
+            // the answer would reveal which files exist.
             Err(error) if !super::directory::points_outside(&entry.path(), root) => {
                 return Err(failed(path, &error));
             }

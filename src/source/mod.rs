@@ -53,7 +53,7 @@ pub use credentials::Credentials;
 pub use directory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_MEMORY, DirectoryOptions, Manifest, directory};
 pub use error::Error;
 pub use kind::{EnabledTypes, SourceType, explicit_type};
-pub use limits::{Limits, Settings};
+pub use limits::{Limits, SourceSettings};
 pub use listing::{directories, files};
 pub use local::render_local;
 pub use manifests::RenderError;

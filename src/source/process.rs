@@ -252,8 +252,8 @@ async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, 
             if read == 0 {
                 break;
             }
-            let room = STDERR_LIMIT.saturating_sub(kept.len()).min(read);
-            kept.extend_from_slice(&chunk[..room]);
+            let length = STDERR_LIMIT.saturating_sub(kept.len()).min(read);
+            kept.extend_from_slice(&chunk[..length]);
         }
     }
     Ok(String::from_utf8_lossy(&kept).into_owned())

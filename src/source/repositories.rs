@@ -22,7 +22,7 @@ use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git};
 use super::hosts::{Availability, Hosts};
-use super::limits::Settings;
+use super::limits::SourceSettings;
 use super::objects::{Objects, Remote};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
 use super::snapshot;
@@ -55,7 +55,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Repositories {
     git: Git,
-    settings: Settings,
+    settings: SourceSettings,
     hosts: Hosts,
     known: Mutex<HashMap<String, Arc<Repository>>>,
     kept: CheckoutCache,
@@ -114,7 +114,7 @@ impl Repositories {
     /// # Errors
     ///
     /// When the directory cannot be created or its path contains quotes.
-    pub fn open(cache_root: &Path, settings: Settings) -> std::io::Result<Self> {
+    pub fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
         let cache = Arc::new(Cache::open(cache_root)?);
         let limits = &settings.limits;
         Ok(Self {
@@ -337,7 +337,7 @@ impl Repositories {
         address: &Address,
         directory: std::path::PathBuf,
         copy_to: Option<&Path>,
-    ) -> Result<snapshot::Snapshot, Error> {
+    ) -> Result<snapshot::DirectoryContent, Error> {
         let copy_to = copy_to.map(Path::to_owned);
         let (bytes, files) =
             (self.settings.limits.fetch_bytes, self.settings.limits.checkout_files);

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Content of a directory that was hashed or copied.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Snapshot {
+pub(super) struct DirectoryContent {
     /// SHA-256 over relative paths, those of directories included, and contents in path order, hexadecimal.
     pub hash: String,
     /// The size of all files.
@@ -56,14 +56,14 @@ pub(super) fn take(
     copy_to: Option<&Path>,
     max_bytes: u64,
     max_files: usize,
-) -> Result<Snapshot, Failure> {
+) -> Result<DirectoryContent, Failure> {
     if !directory.is_dir() {
         return Err(Failure::Missing);
     }
     let mut walk = Walk { hash: Sha256::new(), bytes: 0, files: 0, max_bytes, max_files };
     walk.directory(directory, copy_to, Path::new(""), 0)?;
     let hash = walk.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Snapshot { hash, bytes: walk.bytes })
+    Ok(DirectoryContent { hash, bytes: walk.bytes })
 }
 
 fn create_private(file: &Path) -> std::io::Result<std::fs::File> {

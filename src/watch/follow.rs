@@ -128,12 +128,12 @@ fn answered<K>(
 /// Logs that a watch of `what` fails, once per reason until it succeeds.
 pub fn with_log<K: 'static>(events: Events<K>, what: String) -> Events<K> {
     let mut logged = None;
-    let tell = move |event: &Result<Event<K>, watcher::Error>| {
+    let log = move |event: &Result<Event<K>, watcher::Error>| {
         if let Some(message) = message(&mut logged, event.as_ref().err()) {
             tracing::warn!("cannot watch {what}, retrying: {message}");
         }
     };
-    events.inspect(tell).boxed()
+    events.inspect(log).boxed()
 }
 
 /// The message to log, given the last one. An expired watch is not an error: quiet

@@ -77,7 +77,7 @@ impl World {
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();
         let allow = Allow { local: true, http: true };
-        let source_settings = source::Settings { allow, ..source::Settings::default() };
+        let source_settings = source::SourceSettings { allow, ..source::SourceSettings::default() };
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
         let repo = tempfile::tempdir().unwrap();
         git(repo.path(), &["init", "--quiet", "--initial-branch=main"]);

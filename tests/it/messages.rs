@@ -6,7 +6,7 @@ use std::path::Path;
 
 use regex::Regex;
 
-/// Places that read a text: the file below `src`, what is looked for, and why no field tells
+/// Places that read a text: the file below `src`, what is looked for, and why no field has it
 /// it.
 const READERS: [(&str, &str, &str); 27] = [
     // Argo CD's definitions of the two kinds have no field for it.

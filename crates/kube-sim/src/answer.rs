@@ -69,7 +69,7 @@ pub(super) fn answer(
 /// An answer that counts as unread until it has been handed to the network.
 pub(super) struct Unread {
     bytes: Bytes,
-    _room: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl AsRef<[u8]> for Unread {
@@ -79,25 +79,25 @@ impl AsRef<[u8]> for Unread {
 }
 
 impl Unread {
-    pub fn held(bytes: Bytes, room: OwnedSemaphorePermit) -> Bytes {
-        Bytes::from_owner(Self { bytes, _room: room })
+    pub fn held(bytes: Bytes, permit: OwnedSemaphorePermit) -> Bytes {
+        Bytes::from_owner(Self { bytes, _permit: permit })
     }
 
-    /// How much room so many bytes take; none for few of them.
-    pub fn room(bytes: usize) -> u32 {
+    /// How many permits so many bytes need; none for few of them.
+    pub fn permits(bytes: usize) -> u32 {
         let kibibytes = if bytes > SMALL { bytes.div_ceil(1 << 10) } else { 0 };
-        // One that is larger than all the room has it to itself.
+        // One that is larger than the limit takes all of it.
         u32::try_from(kibibytes.min(UNREAD_LIMIT)).unwrap_or(u32::MAX)
     }
 }
 
 fn hold(server: &Inner, body: Bytes) -> Result<Bytes, ApiError> {
-    let room = Unread::room(body.len());
-    if room == 0 {
+    let permits = Unread::permits(body.len());
+    if permits == 0 {
         return Ok(body);
     }
-    match server.unread.clone().try_acquire_many_owned(room) {
-        Ok(room) => Ok(Unread::held(body, room)),
+    match server.unread.clone().try_acquire_many_owned(permits) {
+        Ok(permit) => Ok(Unread::held(body, permit)),
         Err(_) => {
             let message = format!(
                 "too many requests: {UNREAD_LIMIT} KiB of answers wait to be read, ask again later"

@@ -1,6 +1,6 @@
 //! API errors, as the `Status` objects that a Kubernetes API server answers with.
 //!
-//! Every refusal in this room is an [`ApiError`]; nothing here knows about storage.
+//! Every refusal of this crate is an [`ApiError`]; nothing here knows about storage.
 
 use serde_json::{Value, json};
 

@@ -41,7 +41,7 @@ const TLS_HANDSHAKE: u8 = 22;
 #[derive(Clone)]
 pub struct ApiService {
     pub(super) server: Arc<Inner>,
-    /// Whom requests are attributed to; without it, the `User-Agent` tells.
+    /// Whom requests are attributed to; without it, it is the `User-Agent`.
     pub(super) client: Option<Arc<str>>,
     /// What is asked of requests, and where they arrive.
     pub(super) guard: Option<(Arc<Guard>, Option<SocketAddr>)>,

@@ -44,7 +44,7 @@ pub(crate) fn find<'a>(path: &str, object: &'a Value) -> Vec<&'a Value> {
     found
 }
 
-/// Where the bracket ends, brackets in quotes and parentheses aside.
+/// Where the bracket ends, without those in quotes and parentheses.
 fn closing(text: &str) -> Option<usize> {
     let (mut quote, mut depth) = (None, 0);
     for (i, c) in text.char_indices() {

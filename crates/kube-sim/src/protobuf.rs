@@ -281,7 +281,7 @@ fn message(name: &str, bytes: &[u8], depth: usize) -> Option<Map<String, Value>>
     Some(out)
 }
 
-/// Whether a body is an object in protobuf, as its first bytes tell.
+/// Whether a body is an object in protobuf, by its first bytes.
 pub(crate) fn is_protobuf(body: &[u8]) -> bool {
     body.starts_with(MAGIC)
 }

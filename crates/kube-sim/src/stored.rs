@@ -86,7 +86,7 @@ impl Stored {
         let labels = meta["labels"].as_object().into_iter().flatten();
         let owners = meta["ownerReferences"].as_array().into_iter().flatten();
         Arc::new(Self {
-            // Without the room to grow that it was written with.
+            // Without the spare capacity that it was written with.
             json: text.json.into_boxed_slice().into(),
             body: text.body,
             metadata: text.metadata,

@@ -138,19 +138,19 @@ pub(crate) fn open(
 
 impl Watch {
     /// The events as frames of a response body. With `unread` a frame waits
-    /// until there is room for it.
+    /// until the limit permits it.
     pub fn into_stream(
         self,
         unread: Option<Arc<Semaphore>>,
     ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
         stream::unfold((self, unread), |(mut watch, unread)| async move {
             let mut bytes = watch.next().await?;
-            let room = Unread::room(bytes.len());
+            let permits = Unread::permits(bytes.len());
             if let Some(unread) = &unread
-                && room > 0
-                && let Ok(room) = unread.clone().acquire_many_owned(room).await
+                && permits > 0
+                && let Ok(permit) = unread.clone().acquire_many_owned(permits).await
             {
-                bytes = Unread::held(bytes, room);
+                bytes = Unread::held(bytes, permit);
             }
             Some((Ok(Frame::data(bytes)), (watch, unread)))
         })

@@ -89,7 +89,7 @@ impl Pending {
             return;
         }
         // The Event at the end of an operation replaces the one at its start, unless that is
-        // the only one that tells that nobody has requested it.
+        // the only record that nobody has requested it.
         if record.reason == "OperationCompleted" {
             self.forget(&Same {
                 reason: "OperationStarted",
@@ -143,7 +143,7 @@ impl Pending {
         found.into_iter().filter_map(take).collect()
     }
 
-    /// Makes room: drops the oldest routine Event, since newer ones show the current
+    /// Drops the oldest routine Event, since newer ones show the current
     /// state; without any, the oldest of the others.
     fn drop_one(&mut self) {
         let (_, gone) = match self.routine.pop_first().or_else(|| self.important.pop_first()) {

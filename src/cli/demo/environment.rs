@@ -86,9 +86,9 @@ impl Environment {
             &|_| None,
             &std::collections::BTreeMap::new(),
         )?;
-        let settings = source::Settings {
+        let settings = source::SourceSettings {
             allow: source::Allow { local: true, http: false },
-            ..source::Settings::default()
+            ..source::SourceSettings::default()
         };
         let sources = Repositories::open(&world.folder.path().join("sources"), settings)
             .context("cannot create a directory for checkouts")?;

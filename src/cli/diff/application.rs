@@ -310,7 +310,8 @@ fn absolute(directory: &Path) -> Result<String, Error> {
 /// A user may read what is on their own machine. A directory given by the user is read as
 /// it is, even if it is a repository.
 fn repositories(folder: &Path, working_trees: bool) -> Result<Arc<Repositories>, String> {
-    let mut settings = source::Settings { working_trees, ..source::Settings::default() };
+    let mut settings =
+        source::SourceSettings { working_trees, ..source::SourceSettings::default() };
     settings.allow.local = true;
     let opened = Repositories::open(folder, settings);
     opened.map(Arc::new).map_err(|error| error.to_string())

@@ -42,18 +42,18 @@ impl Screen<'_> {
         };
         // Omitted first: the members of complete steps, then of later steps, then of the
         // current one.
-        let mut room = height;
+        let mut lines_left = height;
         loop {
-            let middle = self.all_sets(width, room);
+            let middle = self.all_sets(width, lines_left);
             let used = middle.len() + bottom.len() + 1;
             if used <= height {
                 return [vec![title], middle, bottom].concat();
             }
-            if room == 0 {
+            if lines_left == 0 {
                 return self.compact(title, middle, bottom, width, height);
             }
             // At least one less each time, so that the loop ends.
-            room = room.saturating_sub((used - height).max(1));
+            lines_left = lines_left.saturating_sub((used - height).max(1));
         }
     }
 
@@ -77,11 +77,11 @@ impl Screen<'_> {
         middle.retain(|line| line.width() > 0);
         bottom.retain(|line| line.width() > 0);
         bottom.truncate(height.saturating_sub(1));
-        let room = height.saturating_sub(1 + bottom.len());
-        if middle.len() > room {
-            let hidden = middle.len() - room.saturating_sub(1);
-            middle.truncate(room.saturating_sub(1));
-            if room > 0 {
+        let lines_left = height.saturating_sub(1 + bottom.len());
+        if middle.len() > lines_left {
+            let hidden = middle.len() - lines_left.saturating_sub(1);
+            middle.truncate(lines_left.saturating_sub(1));
+            if lines_left > 0 {
                 middle.push(Line::of(Style::Dim, format!("… {hidden} more")).cut(width));
             }
         }
@@ -90,13 +90,13 @@ impl Screen<'_> {
         lines
     }
 
-    /// Each set in one line, or in several ones where there is room for all.
-    fn rows(&self, width: usize, room: usize) -> Vec<Line> {
+    /// Each set in one line, or in several ones where all fit.
+    fn rows(&self, width: usize, lines_left: usize) -> Vec<Line> {
         let rows = |most: usize| -> Vec<Line> {
             let of = |(key, outcome): &(ObjectKey, Outcome)| self.row(key, outcome, width, most);
             self.outcomes.iter().flat_map(of).collect()
         };
-        let fitting = (2..=WRAPPED).rev().map(rows).find(|rows| rows.len() <= room);
+        let fitting = (2..=WRAPPED).rev().map(rows).find(|rows| rows.len() <= lines_left);
         fitting.unwrap_or_else(|| rows(1))
     }
 
@@ -146,9 +146,9 @@ impl Screen<'_> {
         self.frame.fleet.known().map(|set| set.report.members.len()).sum()
     }
 
-    fn all_sets(&self, width: usize, room: usize) -> Vec<Line> {
+    fn all_sets(&self, width: usize, lines_left: usize) -> Vec<Line> {
         let mut lines = Vec::new();
-        let mut room = room;
+        let mut lines_left = lines_left;
         for (key, _) in self.outcomes {
             let Some(set) = self.frame.fleet.sets.get(key) else { continue };
             if self.outcomes.len() > 1 {
@@ -160,7 +160,7 @@ impl Screen<'_> {
                 let title = format!("ApplicationSet {}", self.called(key));
                 lines.push(Line::of(Style::Bold, title).and(Style::Dim, time).cut(width));
             }
-            lines.extend(set_lines(set, width, &mut room, self.frame.now));
+            lines.extend(set_lines(set, width, &mut lines_left, self.frame.now));
         }
         lines
     }
@@ -173,7 +173,7 @@ impl Screen<'_> {
                 let name = self.called(key);
                 let many = (self.outcomes.len() > 1).then_some(name.as_str());
                 let line = sentence(set, outcome, many, self.frame.now);
-                // Why it cannot go on is said in full, where there is room.
+                // Why it cannot go on is said in full, where it fits.
                 let says_why =
                     |member: &Member| member.live.as_ref().is_some_and(|live| live.doing.is_reason);
                 let holds = |member: &Member| set.report.is_held_by(member) || says_why(member);
@@ -234,7 +234,7 @@ fn clock(time: Duration) -> String {
     seconds(Duration::from_secs(time.as_secs()))
 }
 
-fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<Line> {
+fn set_lines(set: &Set, width: usize, lines_left: &mut usize, now: Timestamp) -> Vec<Line> {
     let report = &set.report;
     let name_width = report.members.keys().map(|name| columns(name)).max().unwrap_or_default();
     let name_width = name_width.min(NAME_WIDTH).min(width / 3);
@@ -248,8 +248,8 @@ fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<L
     });
     for step in order {
         let size = usize::try_from(report.steps[step].count.total).unwrap_or(usize::MAX);
-        shares[step] = size.min(*room);
-        *room = room.saturating_sub(size);
+        shares[step] = size.min(*lines_left);
+        *lines_left = lines_left.saturating_sub(size);
     }
     let mut lines = Vec::new();
     for (step, share) in shares.iter().enumerate() {
@@ -262,8 +262,8 @@ fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<L
     if outside > 0 {
         lines.push(Line::default());
         lines.push(Line::of(Style::Bold, "Not selected by a step").cut(width));
-        let share = outside.min(*room);
-        *room = room.saturating_sub(outside);
+        let share = outside.min(*lines_left);
+        *lines_left = lines_left.saturating_sub(outside);
         lines.extend(member_lines(report, None, share, name_width, width, now));
     }
     lines

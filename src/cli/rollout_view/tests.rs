@@ -522,7 +522,7 @@ fn the_limit_is_that_of_the_start() {
 }
 
 #[test]
-fn the_cause_is_shown_in_full_where_there_is_room() {
+fn the_cause_is_shown_in_full_where_it_fits() {
     let watch = halfway()
         .observe(&works("prod-eu"))
         .observe(&broken("prod-us"))

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::super::error::{Error, note};
 use super::super::follow::until;
 use super::super::output;
-use super::progress::{Goal, Line, Outcome, Progress, outcome};
+use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
@@ -156,10 +156,10 @@ pub(in crate::cli) async fn operation(
         let Some(version) = version else {
             return Ok(End::Lost("the Application was deleted".to_owned()));
         };
-        match outcome(&version, goal) {
-            Outcome::Requested => {}
-            Outcome::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
-            Outcome::Running => {
+        match followed(&version, goal) {
+            Followed::Requested => {}
+            Followed::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
+            Followed::Running => {
                 warn_at = None;
                 let lines = progress.update(&version);
                 options.print(&lines, progress.width())?;
@@ -171,7 +171,7 @@ pub(in crate::cli) async fn operation(
                     message => message.clone_into(&mut waits_for),
                 }
             }
-            Outcome::Ended(phase) => {
+            Followed::Ended(phase) => {
                 let result = OperationResult::of(&version);
                 let lines = progress.update(&version);
                 options.print(&lines, progress.width())?;

@@ -24,7 +24,7 @@ pub(in crate::cli) enum Goal {
 
 /// The state of the operation that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Outcome {
+pub(in crate::cli) enum Followed {
     /// No controller has started it.
     Requested,
     /// It is running.
@@ -36,7 +36,7 @@ pub(in crate::cli) enum Outcome {
 }
 
 /// The state of the operation that is followed, in a version of its Application.
-pub(in crate::cli) fn outcome(application: &Value, goal: &Goal) -> Outcome {
+pub(in crate::cli) fn followed(application: &Value, goal: &Goal) -> Followed {
     let state = &application["status"]["operationState"];
     let is_it = match goal {
         Goal::Request(id) => is_request(&state["operation"], id),
@@ -44,15 +44,15 @@ pub(in crate::cli) fn outcome(application: &Value, goal: &Goal) -> Outcome {
     };
     if is_it {
         let phase = OperationPhase::from_word(state.field("phase"));
-        return if phase.is_completed() { Outcome::Ended(phase) } else { Outcome::Running };
+        return if phase.is_completed() { Followed::Ended(phase) } else { Followed::Running };
     }
     match goal {
-        Goal::Request(id) if is_request(&application["operation"], id) => Outcome::Requested,
+        Goal::Request(id) if is_request(&application["operation"], id) => Followed::Requested,
         Goal::Request(_) if state["phase"] == "Running" => {
-            Outcome::Lost("another operation has replaced it")
+            Followed::Lost("another operation has replaced it")
         }
-        Goal::Request(_) => Outcome::Lost("its request was removed before it started"),
-        Goal::Started(_) => Outcome::Lost("another operation has started since"),
+        Goal::Request(_) => Followed::Lost("its request was removed before it started"),
+        Goal::Started(_) => Followed::Lost("another operation has started since"),
     }
 }
 
@@ -418,18 +418,18 @@ mod tests {
         let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
         let goal = Goal::Request("1".to_owned());
         let mut app = json!({"operation": operation("1")});
-        assert_eq!(outcome(&app, &goal), Outcome::Requested);
+        assert_eq!(followed(&app, &goal), Followed::Requested);
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("1"), "startedAt": "t"});
-        assert_eq!(outcome(&app, &goal), Outcome::Running);
-        assert_eq!(outcome(&app, &Goal::Started("t".to_owned())), Outcome::Running);
+        assert_eq!(followed(&app, &goal), Followed::Running);
+        assert_eq!(followed(&app, &Goal::Started("t".to_owned())), Followed::Running);
         app["status"]["operationState"]["phase"] = "Error".into();
-        assert_eq!(outcome(&app, &goal), Outcome::Ended(OperationPhase::Error));
+        assert_eq!(followed(&app, &goal), Followed::Ended(OperationPhase::Error));
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("2"), "startedAt": "u"});
         app["operation"] = operation("2");
-        assert!(matches!(outcome(&app, &goal), Outcome::Lost(_)));
-        assert!(matches!(outcome(&app, &Goal::Started("t".to_owned())), Outcome::Lost(_)));
-        assert!(matches!(outcome(&json!({}), &goal), Outcome::Lost(_)));
+        assert!(matches!(followed(&app, &goal), Followed::Lost(_)));
+        assert!(matches!(followed(&app, &Goal::Started("t".to_owned())), Followed::Lost(_)));
+        assert!(matches!(followed(&json!({}), &goal), Followed::Lost(_)));
     }
 }

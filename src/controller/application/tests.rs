@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::clock::Clock;
 use crate::settings::ApplicationSettings;
-use crate::source::Settings as SourceSettings;
+use crate::source::SourceSettings;
 use crate::watch::control_plane::Scope;
 use kube_sim::Server;
 

@@ -96,8 +96,8 @@ impl ClusterState {
     }
 
     /// Repositories that may be local.
-    fn local() -> crate::source::Settings {
-        let mut allowed = crate::source::Settings::default();
+    fn local() -> crate::source::SourceSettings {
+        let mut allowed = crate::source::SourceSettings::default();
         allowed.allow.local = true;
         allowed
     }
@@ -105,7 +105,7 @@ impl ClusterState {
     fn run_with<C: Reconciler<Request = Request>>(
         server: &Server,
         settings: ApplicationSetSettings,
-        allowed: crate::source::Settings,
+        allowed: crate::source::SourceSettings,
         clock: Clock,
         controller: impl FnOnce(Arc<Context>) -> C + Send + 'static,
     ) -> DropGuard {
@@ -478,7 +478,7 @@ async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
     all_at_once["strategy"]["deletionOrdr"] = json!("Reverse");
     let word = set(json!({"type": "Rollingsync", "rollingSync": {"steps": [{}]}}));
     let cases = [
-        ("misspelt", misspelt, vec!["spec.strategyX: unknown field; did you mean strategy?"]),
+        ("misspelt", misspelt, vec!["spec.strategyX: unknown field"]),
         ("nested", nested, vec!["spec.strategy.rollingSync.steps[0].maxUpdates: unknown field"]),
         (
             "all-at-once",

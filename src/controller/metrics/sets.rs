@@ -51,7 +51,7 @@ impl ShownStatus {
         reason.unwrap_or("Unknown").to_owned()
     }
 
-    /// The number of Applications, also those that the list has no room for (W34).
+    /// The number of Applications, also those that the list does not hold (W34).
     fn owned(&self) -> u64 {
         let listed = || self.resources.as_ref().map_or(0, |list| list.len() as u64);
         self.resources_count.unwrap_or_else(listed)
@@ -63,8 +63,8 @@ impl ShownStatus {
         let rollout = rollout_among(&conditions, &self.rollout);
         let steps = rollout["steps"].as_u64()?;
         let status = Status { conditions, rollout, ..Status::default() };
-        let told = shown::rollout(&status);
-        let open = told.step.filter(|_| !told.is_complete);
+        let rollout = shown::rollout(&status);
+        let open = rollout.step.filter(|_| !rollout.is_complete);
         Some((open.map_or(0, |step| step as u64 + 1), steps))
     }
 }

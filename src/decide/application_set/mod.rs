@@ -78,7 +78,7 @@ pub struct Settings {
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,
     /// The state machine's settings.
-    pub rollout: rollout::Settings,
+    pub rollout: rollout::RolloutSettings,
     /// The policy of the controller: which writes are allowed.
     pub policy: Policy,
     /// Whether a set may choose its own policy (AS-502).
@@ -101,7 +101,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             progressive_syncs: false,
-            rollout: rollout::Settings::default(),
+            rollout: rollout::RolloutSettings::default(),
             policy: Policy::Sync,
             policy_override: true,
             preserved_annotations: Vec::new(),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_value_is_a_difference_exactly_where_the_type_tells_it_from_nothing_as_153() {
+    fn a_zero_value_is_a_difference_exactly_where_the_type_distinguishes_it_from_nothing_as_153() {
         let definition = serde_json::to_value(&api::crds::all()[1]).unwrap();
         let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
         let mut found = Vec::new();

@@ -324,7 +324,7 @@ fn decide_rollout(
         })
         .collect();
     let mut plan = rollout::step(
-        &rollout::Snapshot {
+        &rollout::RolloutSnapshot {
             strategy: &generated.strategy,
             members: &members,
             settings: settings.rollout,

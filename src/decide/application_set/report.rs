@@ -83,13 +83,13 @@ pub fn record(
     events.extend(reported.failing.report(&failing, snapshot.now));
     let failed = first_failure(snapshot, carried.outcomes, reported);
     let held = held(carried.outcomes);
-    let tells_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
+    let reports_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
     let error = failed.as_ref().map(|(count, failure)| (*count, failure.message.clone()));
     let failure = failed.map(|(_, failure)| failure);
     let is_outdated = carried.outcomes.iter().any(|outcome| outcome.ended == Ended::Outdated);
     let next = if is_outdated { Next::Again } else { decision.next };
     // A set that is being deleted reports no failures of writes.
-    let says_more = failure.is_some() || tells_held || !carried.stalled.is_empty();
+    let says_more = failure.is_some() || reports_held || !carried.stalled.is_empty();
     if snapshot.set.is_deleting || !says_more {
         return Recorded { status: None, events, error, next };
     }
@@ -100,7 +100,7 @@ pub fn record(
     stalled.sort();
     // The decision was made before the writes failed.
     let rollout = decision.rollout.as_ref().map(|plan| after_failures(plan, &reported.failing));
-    let written = held.as_ref().filter(|_| failure.is_some() || tells_held);
+    let written = held.as_ref().filter(|_| failure.is_some() || reports_held);
     let findings = Findings {
         set: carried.set,
         generated: snapshot.generated,
@@ -108,7 +108,7 @@ pub fn record(
         existing: snapshot.existing,
         up_to_date: failure.is_none()
             && decision.failure.is_none()
-            && !tells_held
+            && !reports_held
             && decision.writes.is_settled(),
         is_written: failure.is_none() && decision.failure.is_none() && decision.writes.is_written(),
         keeps_hold: decision.keeps_hold,

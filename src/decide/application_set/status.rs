@@ -260,7 +260,7 @@ pub fn rollout_message(plan: &RolloutPlan) -> String {
     message
 }
 
-/// A reason that leaves room for what follows it.
+/// A reason, cut to its part of a message.
 fn shortened(reason: &str) -> Cow<'_, str> {
     match cut(reason, SHORT_REASON_LIMIT) {
         all if all.len() == reason.len() => Cow::Borrowed(reason),
@@ -504,7 +504,7 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         limit => limit,
     };
     let mut stored = old.resources.iter().peekable();
-    let mut room = findings.settings.size_limits.resources;
+    let mut bytes_left = findings.settings.size_limits.resources;
     let mut count = 0;
     let mut is_full = false;
     for existing in findings.existing.iter().filter(|existing| existing.is_owned()) {
@@ -516,9 +516,9 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
         while stored.next_if(|one| one.name < existing.name).is_some() {}
         let same = stored.next_if(|one| one.name == existing.name);
         let resource = resource(existing, same, findings);
-        match room.checked_sub(resource.bytes()) {
+        match bytes_left.checked_sub(resource.bytes()) {
             Some(rest) => {
-                room = rest;
+                bytes_left = rest;
                 status.resources.push(resource);
             }
             None => is_full = true,

@@ -192,8 +192,8 @@ fn list_kind(basis: &Basis<'_>, past: &Past<'_>, path: &[&str]) -> ListKind {
 /// For each target element the live element with the same keys, if any. `None` when keys
 /// do not identify elements.
 fn pair(keys: &[String], target: &[Value], live: &[Value]) -> Option<Vec<Option<usize>>> {
-    let told_apart = |element: &Value| keys.iter().any(|key| has_key(element, key));
-    if !target.iter().chain(live).all(told_apart)
+    let has_keys = |element: &Value| keys.iter().any(|key| has_key(element, key));
+    if !target.iter().chain(live).all(has_keys)
         || has_doubles(keys, target)
         || has_doubles(keys, live)
     {

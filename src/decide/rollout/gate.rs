@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::phase::{Compared, Observed, Phase, SourceKey};
 use super::wait::{self, KindCount, Turn, Unfinished, Wait, WaitKind};
-use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT};
+use super::{InFlight, Member, RolloutSnapshot, Row, StepState, WAITING_LIMIT};
 use crate::api::SyncStatusCode;
 
 /// The revision that an Application has not been compared with, and whether to
@@ -51,7 +51,7 @@ pub(super) struct Waits {
 
 impl Gate {
     /// Computes which steps are open.
-    pub fn new(snapshot: &Snapshot<'_>, rows: &[Row<'_>]) -> Self {
+    pub fn new(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>]) -> Self {
         let steps = snapshot.strategy.steps();
         let mut gates =
             vec![StepGate { total: 0, complete: 0, limit: Limit::AtMost(0) }; steps.len()];
@@ -113,7 +113,7 @@ impl Gate {
     /// complete, with reasons; `since` is when the step opened.
     pub fn waiting(
         &self,
-        snapshot: &Snapshot<'_>,
+        snapshot: &RolloutSnapshot<'_>,
         rows: &[Row<'_>],
         in_flight: &InFlight,
         opened: Timestamp,

@@ -51,7 +51,7 @@
 //!
 //! Entries in flight are always listed in the status, whose size is bounded
 //! ([`listed`]). So the number of Applications in flight is also limited by the
-//! capacity of the status ([`Snapshot::capacity`]), whatever `maxUpdate`
+//! capacity of the status ([`RolloutSnapshot::capacity`]), whatever `maxUpdate`
 //! allows. The reason is reported for the Applications that wait for it.
 //!
 //! Nothing here fails, waits, or reads a clock: `now` is a parameter. A
@@ -151,14 +151,14 @@ pub struct Denied {
 
 /// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
+pub struct RolloutSnapshot<'a> {
     /// The strategy and its steps.
     pub strategy: &'a Strategy,
     /// The generated Applications, and the existing ones that the set owns,
     /// sorted by name without duplicates.
     pub members: &'a [Member<'a>],
     /// The settings.
-    pub settings: Settings,
+    pub settings: RolloutSettings,
     /// Which step was open after the last reconcile, and since when.
     pub opened: Option<(usize, Timestamp)>,
     /// How many bytes of entries in flight fit in the status.
@@ -167,7 +167,7 @@ pub struct Snapshot<'a> {
 
 /// The settings of rollouts, from flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct RolloutSettings {
     /// The state machine's settings.
     pub rules: Rules,
     /// Whether a step also requires its Applications to be Healthy now, not
@@ -178,7 +178,7 @@ pub struct Settings {
     pub pin_revisions: bool,
 }
 
-impl Default for Settings {
+impl Default for RolloutSettings {
     fn default() -> Self {
         Self {
             rules: Rules {
@@ -191,7 +191,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl RolloutSettings {
     /// After which time a wait counts as stalled.
     pub fn stalled_after(&self) -> SignedDuration {
         self.rules.progressing_timeout.unwrap_or(STALLED)
@@ -296,7 +296,7 @@ struct InFlight {
 ///
 /// Call it only for a strategy with steps; without steps it plans nothing and
 /// drops all entries (AS-303).
-pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
+pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let mut rows = advance_all(snapshot, now);
     let withdrawals = start::withdrawals(snapshot);
     start::revert_denied(&mut rows, now);
@@ -344,7 +344,7 @@ fn refreshes(rows: &[Row<'_>]) -> Vec<String> {
     behind.into_iter().map(|row| row.member.name.to_owned()).collect()
 }
 
-fn advance_all<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
+fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
     // Time counts only while the step is open, which is not known yet.
     let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
     let behind = gate::behind(snapshot.members);
@@ -387,7 +387,7 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
 
 /// Moves Applications on that have been Pending for too long in an open step;
 /// returns which steps are open then.
-fn time_out(snapshot: &Snapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Gate {
+fn time_out(snapshot: &RolloutSnapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Gate {
     loop {
         let gate = Gate::new(snapshot, rows);
         let mut changed = false;
@@ -425,7 +425,7 @@ pub fn all_problems(
 }
 
 fn wake_at(
-    snapshot: &Snapshot<'_>,
+    snapshot: &RolloutSnapshot<'_>,
     rows: &[Row<'_>],
     gate: &Gate,
     now: Timestamp,

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::gate::Gate;
 use super::phase::{self, Entry, Observed, Phase};
-use super::{InFlight, Member, Row, Snapshot, Start, listed};
+use super::{InFlight, Member, RolloutSnapshot, Row, Start, listed};
 
 /// Returns promoted Applications to Waiting whose operation has not started and
 /// is denied by a sync window.
@@ -23,7 +23,7 @@ pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
 /// Stops the timeout of promoted Applications whose operation has not started
 /// and whose step has closed; promotes them again when the step opens.
 pub(super) fn close_and_reopen(
-    snapshot: &Snapshot<'_>,
+    snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
     rows: &mut [Row<'_>],
     now: Timestamp,
@@ -71,7 +71,7 @@ pub(super) fn revert_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -
 
 /// The Applications whose operation must be withdrawn. This does not depend on
 /// the entry, which may be of a reconcile that did not write the withdrawal.
-pub(super) fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
+pub(super) fn withdrawals(snapshot: &RolloutSnapshot<'_>) -> Vec<String> {
     let is_denied = |member: &&Member<'_>| {
         member.denied.is_some() && member.observed.is_some_and(Observed::has_idle_promotion)
     };
@@ -81,7 +81,7 @@ pub(super) fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
 /// Promotes Waiting entries of open steps in name order up to the limit
 /// (AS-341). Returns what is in flight: `in_flight` of each step, and the promotions.
 pub(super) fn promote(
-    snapshot: &Snapshot<'_>,
+    snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
     rows: &mut [Row<'_>],
     in_flight: Vec<u64>,
@@ -143,7 +143,7 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
 /// neither has the operation of this promotion (AS-361) nor another one that is
 /// requested or running, or has just succeeded: it may have taken the place of the
 /// promotion's.
-pub(super) fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
+pub(super) fn starts(snapshot: &RolloutSnapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
     let mut starts = Vec::new();
     for row in rows {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { continue };

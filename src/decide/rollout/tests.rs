@@ -28,7 +28,7 @@ struct Snapshot<'a> {
     generated: &'a BTreeMap<String, Generated>,
     current: &'a BTreeMap<String, Observed>,
     entries: &'a BTreeMap<String, Entry>,
-    settings: Settings,
+    settings: RolloutSettings,
 }
 
 /// The members of a snapshot whose entries are all listed.
@@ -72,7 +72,7 @@ fn step_opened(
     let Snapshot { strategy, settings, .. } = *snapshot;
     with_members(snapshot, |members| {
         let capacity = listed::ENTRIES_BYTES;
-        super::step(&super::Snapshot { strategy, members, settings, opened, capacity }, now)
+        super::step(&super::RolloutSnapshot { strategy, members, settings, opened, capacity }, now)
     })
 }
 

@@ -88,12 +88,12 @@ fn script(directory: &Path, name: &str, content: &str) -> PathBuf {
     path
 }
 
-fn settings() -> Settings {
-    Settings { allow: Allow { local: true, http: false }, ..Settings::default() }
+fn settings() -> SourceSettings {
+    SourceSettings { allow: Allow { local: true, http: false }, ..SourceSettings::default() }
 }
 
 /// Repositories with a separate cache.
-fn repositories(settings: Settings) -> (tempfile::TempDir, Repositories) {
+fn repositories(settings: SourceSettings) -> (tempfile::TempDir, Repositories) {
     let cache = tempfile::tempdir().unwrap();
     let repositories = Repositories::open(cache.path(), settings).unwrap();
     (cache, repositories)
@@ -124,8 +124,8 @@ impl Counted {
         Self { directory }
     }
 
-    fn settings(&self) -> Settings {
-        Settings { program: self.directory.path().join("git"), ..settings() }
+    fn settings(&self) -> SourceSettings {
+        SourceSettings { program: self.directory.path().join("git"), ..settings() }
     }
 
     fn file(&self, name: &str) -> PathBuf {

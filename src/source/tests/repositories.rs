@@ -9,7 +9,7 @@ use super::super::address::Address;
 use super::super::repositories::identity;
 use super::super::{
     Allow, Credentials, DirectoryOptions, Error, Freshness, Limits, Repositories, Revision,
-    Settings, Target, directory,
+    SourceSettings, Target, directory,
 };
 use super::{Counted, Upstream, config_map, repositories, script, settings, walk, write};
 
@@ -110,7 +110,7 @@ async fn missing_objects_have_distinct_errors() {
 async fn local_directories_must_be_enabled() {
     let upstream = Upstream::new();
     upstream.commit();
-    let (_cache, repositories) = repositories(Settings::default());
+    let (_cache, repositories) = repositories(SourceSettings::default());
     for url in [upstream.url(), upstream.path().display().to_string()] {
         let error = repositories.resolve(&url, "", None).await.unwrap_err();
         assert!(matches!(error, Error::LocalNotAllowed { .. }), "{error}");
@@ -343,7 +343,7 @@ async fn a_server_that_serves_no_hashes_is_read_by_name() {
     assert!(error.to_string().contains("name a branch or tag"), "{error}");
 }
 
-fn small(change: impl Fn(&mut Limits)) -> Settings {
+fn small(change: impl Fn(&mut Limits)) -> SourceSettings {
     let mut settings = settings();
     change(&mut settings.limits);
     settings
@@ -501,7 +501,7 @@ async fn a_plain_directory_has_a_content_revision() {
 
 #[tokio::test]
 async fn a_missing_program_is_named() {
-    let settings = Settings { program: "/nonexistent/git".into(), ..settings() };
+    let settings = SourceSettings { program: "/nonexistent/git".into(), ..settings() };
     let upstream = Upstream::new();
     let (_cache, repositories) = repositories(settings);
     let error = repositories.resolve(&upstream.url(), "main", None).await.unwrap_err();

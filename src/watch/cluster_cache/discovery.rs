@@ -19,7 +19,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(10);
 /// A failed discovery is not repeated within this time.
 const AFTER_FAILURE: Duration = Duration::from_secs(3);
 
-/// The version of a cluster is read again after this time: nothing tells of an upgrade.
+/// The version of a cluster is read again after this time: no event reports an upgrade.
 const VERSION_KEPT: Duration = Duration::from_secs(600);
 
 /// Maximum number of attempts before groups that fail are left out.

@@ -24,9 +24,9 @@ pub(super) const PAGE: u32 = 500;
 /// After this number of consecutive failures, the index counts as outdated.
 const MAX_FAILURES: u32 = 3;
 
-/// After this number of consecutive failures that may pass, a listing has failed: some ten
+/// After this number of consecutive transient failures, a listing has failed: some ten
 /// seconds, as long as a loaded server needs to serve a new definition.
-const MAX_PASSING_FAILURES: u32 = 5;
+const MAX_TRANSIENT_FAILURES: u32 = 5;
 
 /// Failures further apart than this are not consecutive.
 const IN_A_ROW: Duration = Duration::from_secs(180);
@@ -251,8 +251,8 @@ impl Feed {
         drop(failures);
         // A kind of a new definition is not served at once, although discovery names it, and
         // an overloaded server may serve it later.
-        let passes = times < MAX_PASSING_FAILURES && passes(error);
-        if matches!(error, watcher::Error::InitialListFailed(_)) && !passes {
+        let may_succeed = times < MAX_TRANSIENT_FAILURES && may_succeed_later(error);
+        if matches!(error, watcher::Error::InitialListFailed(_)) && !may_succeed {
             self.state.send_modify(|state| {
                 if !matches!(state, State::Ready) {
                     *state = State::Failed(reason.clone());
@@ -281,7 +281,7 @@ fn is_missing(error: &watcher::Error) -> bool {
 }
 
 /// Whether a failed listing may succeed within seconds, without a change by a user.
-fn passes(error: &watcher::Error) -> bool {
+fn may_succeed_later(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(listing) => is_missing(error) || is_transient(listing),
         _ => true,

@@ -107,7 +107,7 @@ pub struct ClusterCache {
     /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
     /// Instances that use a kind that does not exist.
-    puzzled: Mutex<BTreeSet<String>>,
+    missing_kinds: Mutex<BTreeSet<String>>,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
 }
@@ -178,7 +178,7 @@ impl ClusterCache {
             survey: Survey::default(),
             feeds: Mutex::default(),
             wanted: Arc::default(),
-            puzzled: Mutex::default(),
+            missing_kinds: Mutex::default(),
             trigger,
             stop,
         })
@@ -212,15 +212,15 @@ impl ClusterCache {
     ) -> Result<BTreeMap<GroupVersionKind, Served>, Error> {
         let mut known = self.discovery().await?;
         let mut kinds = BTreeMap::new();
-        let mut puzzled = false;
+        let mut is_missing = false;
         for kind in wanted {
             let found = known.resolve(&self.client.0, &kind).await;
             let found = found.map_err(|error| self.discovery_failed(&mut known, &error))?;
-            puzzled |= matches!(found, Served::Missing { .. });
+            is_missing |= matches!(found, Served::Missing { .. });
             kinds.insert(kind, found);
         }
-        let mut all = self.puzzled.lock();
-        if puzzled {
+        let mut all = self.missing_kinds.lock();
+        if is_missing {
             all.insert(instance.to_owned());
         } else {
             all.remove(instance);
@@ -539,14 +539,14 @@ impl ClusterCache {
     /// removed. Before the first listing is complete, only kinds that an instance needs
     /// are considered.
     async fn definitions_changed(&self, listed: bool) {
-        let puzzled = std::mem::take(&mut *self.puzzled.lock());
-        if listed || !puzzled.is_empty() {
+        let missing = std::mem::take(&mut *self.missing_kinds.lock());
+        if listed || !missing.is_empty() {
             self.forget_kinds().await;
         }
         if listed {
             self.survey.again();
         }
-        for instance in puzzled {
+        for instance in missing {
             self.notify(&instance);
         }
     }

@@ -41,13 +41,13 @@ async fn events_come_before_the_state_that_clients_wait_for_k_07() {
     world.sync("app", json!({"revision": first, "resources": one})).await;
     world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     let all = events(&world, "app").await;
-    let told = |all: &[String], start: &str, end: &str| {
+    let reported = |all: &[String], start: &str, end: &str| {
         let mut notes =
             all.iter().filter_map(|event| event.strip_prefix("Normal ResourceUpdated "));
         notes.any(|note| note.starts_with(start) && note.ends_with(end))
     };
-    assert!(told(&all, "Updated sync status: ", "-> Synced"), "{all:#?}");
-    assert!(told(&all, "Updated health status: ", "-> Healthy"), "{all:#?}");
+    assert!(reported(&all, "Updated sync status: ", "-> Synced"), "{all:#?}");
+    assert!(reported(&all, "Updated health status: ", "-> Healthy"), "{all:#?}");
 
     // Again, with the same texts: each good state has its own Event.
     for round in 0..2 {
@@ -70,7 +70,7 @@ async fn events_come_before_the_state_that_clients_wait_for_k_07() {
         };
         world.until("app", "good again", is_new).await;
         let all = events(&world, "app").await;
-        assert!(told(&all, "Updated sync status: ", "-> Synced"), "{round}: {all:#?}");
+        assert!(reported(&all, "Updated sync status: ", "-> Synced"), "{round}: {all:#?}");
         let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
         assert!(all.len() > count && all.contains(&ended), "{round}: {all:#?}");
     }
@@ -104,11 +104,11 @@ fn hold_writes_after_events(world: &World) {
 /// Starts a sync, and waits until its end is announced and not stored.
 async fn announced_and_not_stored(world: &World, revision: &str) {
     let start = "Normal ResourceUpdated Updated health status: ";
-    until_told(world, "app", start).await;
+    until_reported(world, "app", start).await;
     hold_writes_after_events(world);
     world.sync("app", json!({"revision": revision})).await;
-    until_told(world, "app", "Normal OperationCompleted ").await;
-    until_told(world, "app", "Normal ResourceUpdated Updated health status: Missing").await;
+    until_reported(world, "app", "Normal OperationCompleted ").await;
+    until_reported(world, "app", "Normal ResourceUpdated Updated health status: Missing").await;
     assert_eq!(phase(&world.app("app").await), "Running", "the end is stored");
 }
 
@@ -172,7 +172,7 @@ async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
     let start = "Normal ResourceUpdated Updated sync status: Synced -> OutOfSync";
     maps.patch("one", &params, &value("drifted")).await.unwrap();
     let first = world.until("app", "drifted", |app| is(app, "OutOfSync", "Healthy")).await;
-    until_told_times(&world, "app", start, 1).await;
+    until_reported_times(&world, "app", start, 1).await;
     make_events_old(&world).await;
     maps.patch("one", &params, &value("1")).await.unwrap();
     world.until("app", "good again", good).await;
@@ -185,7 +185,7 @@ async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
     let again = world.until("app", "drifted again", |app| is(app, "OutOfSync", "Healthy")).await;
     let times = [&first, &again].map(|app| &app["status"]["reconciledAt"]);
     assert_eq!(times[0], times[1], "otherwise nothing is proven");
-    until_told_times(&world, "app", start, 2).await;
+    until_reported_times(&world, "app", start, 2).await;
 }
 
 /// Moves all Events into the past.
@@ -199,13 +199,13 @@ async fn make_events_old(world: &World) {
 }
 
 /// Waits for an Event that begins so.
-async fn until_told(world: &World, name: &str, start: &str) -> Vec<String> {
-    until_told_times(world, name, start, 1).await
+async fn until_reported(world: &World, name: &str, start: &str) -> Vec<String> {
+    until_reported_times(world, name, start, 1).await
 }
 
 /// Waits for this number of Events that begin so.
-async fn until_told_times(world: &World, name: &str, start: &str, times: usize) -> Vec<String> {
-    let told = async {
+async fn until_reported_times(world: &World, name: &str, start: &str, times: usize) -> Vec<String> {
+    let reported = async {
         loop {
             let all = events(world, name).await;
             if all.iter().filter(|event| event.starts_with(start)).count() >= times {
@@ -214,14 +214,14 @@ async fn until_told_times(world: &World, name: &str, start: &str, times: usize) 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    match tokio::time::timeout(LIMIT, told).await {
+    match tokio::time::timeout(LIMIT, reported).await {
         Ok(all) => all,
         Err(_) => panic!("no {start:?} ({times}) in {:#?}", events(world, name).await),
     }
 }
 
 /// Tools compare whole texts: each field of the status has its own Event, the start of a short
-/// sync is told, health is never a warning, and an error of a deletion is (SE-518, SE-541).
+/// sync is reported, health is never a warning, and an error of a deletion is (SE-518, SE-541).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_have_the_words_of_argo_cd_se_541() {
     let world = World::start().await;
@@ -231,14 +231,14 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
-    for told in [
+    for reported in [
         format!("Normal OperationStarted Initiated automated sync to '{revision}'"),
         format!("Normal OperationCompleted Sync operation to {revision} succeeded"),
         "Normal ResourceUpdated Updated sync status: OutOfSync -> Synced".to_owned(),
         "Normal ResourceUpdated Updated health status: Missing -> Healthy".to_owned(),
     ] {
-        let all = until_told(&world, "app", &told).await;
-        assert!(all.contains(&told), "{told:?}: {all:#?}");
+        let all = until_reported(&world, "app", &reported).await;
+        assert!(all.contains(&reported), "{reported:?}: {all:#?}");
     }
 
     world.write("bad/one.json", &deployment("bad", &[("simulate.wavegate.dev/outcome", "fail")]));
@@ -253,9 +253,10 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let one = json!([{"group": "apps", "kind": "Deployment", "name": "bad"}]);
     world.sync("bad", json!({"revision": revision, "resources": one})).await;
     world.until("bad", "degraded", |app| is(app, "Synced", "Degraded")).await;
-    let all = until_told(&world, "bad", "Normal ResourceUpdated Updated health status: ").await;
+    let all = until_reported(&world, "bad", "Normal ResourceUpdated Updated health status: ").await;
     assert!(!all.iter().any(|event| event.starts_with("Warning ResourceUpdated")), "{all:#?}");
-    let all = until_told(&world, "bad", "Normal OperationCompleted Partial sync operation").await;
+    let all =
+        until_reported(&world, "bad", "Normal OperationCompleted Partial sync operation").await;
     let whole = format!("Normal OperationCompleted Partial sync operation to {revision} succeeded");
     assert!(all.contains(&whole), "{all:#?}");
 
@@ -263,5 +264,5 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     apps.delete("bad", &DeleteParams::default()).await.unwrap();
     let start =
         "Warning StatusRefreshed Unable to delete application resources: PreDelete hook(s) failed";
-    until_told(&world, "bad", start).await;
+    until_reported(&world, "bad", start).await;
 }

@@ -49,9 +49,9 @@ async fn a_deletion_leaves_what_the_project_denies_and_reports_it_se_082_se_514(
     let world = World::start().await;
     let elsewhere = json!({"destinations": [{"server": "*", "namespace": "elsewhere"}]});
     assert!(left_after(&world, "denied", json!({}), Some(elsewhere)).await, "it is deleted");
-    let told = world.warnings("DeletionError", "are left in the cluster").await;
-    assert!(told[0].contains("project 'denied' does not permit them"), "{told:?}");
-    assert!(told[0].contains("ConfigMap web/denied"), "{told:?}");
+    let reported = world.warnings("DeletionError", "are left in the cluster").await;
+    assert!(reported[0].contains("project 'denied' does not permit them"), "{reported:?}");
+    assert!(reported[0].contains("ConfigMap web/denied"), "{reported:?}");
 }
 
 /// Without a project, only what it was known to permit is deleted.
@@ -74,8 +74,8 @@ async fn without_its_project_a_deletion_does_not_touch_what_was_never_compared_s
     delete(&world, "app").await;
     world.until("app", "gone", Value::is_null).await;
     assert!(!world.get("v1", "ConfigMap", "web", "other").await.is_null());
-    let told = world.warnings("DeletionError", "are left in the cluster").await;
-    assert!(told[0].contains("ConfigMap web/other"), "{told:?}");
+    let reported = world.warnings("DeletionError", "are left in the cluster").await;
+    assert!(reported[0].contains("ConfigMap web/other"), "{reported:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,7 +89,7 @@ async fn without_a_cluster_the_finalizers_go_and_an_event_says_so_se_512() {
         let spec = json!({"destination": destination});
         assert!(left_after(&world, name, spec, None).await, "{name}: it is deleted");
     }
-    let told = world.warnings("DeletionError", "finalizers are removed without").await;
+    let reported = world.warnings("DeletionError", "finalizers are removed without").await;
     let text = "can't have both name and server defined";
-    assert!(told.iter().any(|told| told.contains(text)), "{told:?}");
+    assert!(reported.iter().any(|reported| reported.contains(text)), "{reported:?}");
 }

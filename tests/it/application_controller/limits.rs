@@ -94,7 +94,8 @@ impl World {
 fn condition(app: &Value, type_: &str, text: &str) -> bool {
     let all = app["status"]["conditions"].as_array();
     all.into_iter().flatten().any(|one| {
-        one["type"] == type_ && one["message"].as_str().is_some_and(|told| told.contains(text))
+        one["type"] == type_
+            && one["message"].as_str().is_some_and(|reported| reported.contains(text))
     })
 }
 
@@ -224,9 +225,9 @@ async fn the_applications_of_a_skipped_cluster_are_not_reconciled() {
     world.until("by-url", "synced", |app| settled(app) && phase(app) == "Succeeded").await;
 }
 
-/// SE-120: an excluded kind is not deployed, not pruned, not watched, and told.
+/// SE-120: an excluded kind is not deployed, not pruned, not watched, and reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excluded_kinds_are_told_and_never_touched_as_se_120() {
+async fn excluded_kinds_are_reported_and_never_touched_as_se_120() {
     let mut world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/two.json", &deployment("two", &[]));
@@ -248,7 +249,7 @@ async fn excluded_kinds_are_told_and_never_touched_as_se_120() {
     world.refresh("app").await;
     let text = "Resource apps/Deployment three is excluded in the settings";
     let app =
-        world.until("app", "told", |app| condition(app, "ExcludedResourceWarning", text)).await;
+        world.until("app", "reported", |app| condition(app, "ExcludedResourceWarning", text)).await;
     assert!(is(&app, "Synced", "Healthy"), "{app}");
     assert_eq!(app["status"]["resources"].as_array().unwrap().len(), 1, "{app}");
     world.sync("app", json!({"prune": true})).await;

@@ -180,9 +180,9 @@ async fn a_negated_entry_permits_what_it_does_not_hit() {
     let mut denied = in_project(&world, "denied", "negated");
     denied["spec"]["destination"]["namespace"] = "kube-system".into();
     world.create_app(&denied).await;
-    let is_told =
+    let is_reported =
         |app: &Value| app["status"]["conditions"].to_string().contains("allowed destinations");
-    let app = world.until("denied", "refused", is_told).await;
+    let app = world.until("denied", "refused", is_reported).await;
     let conditions = app["status"]["conditions"].to_string();
     let want = "do not match any of the allowed destinations in project 'negated': \
                 spec.destinations[0] (server !https://prod.example.com, namespace !kube-*) denies \

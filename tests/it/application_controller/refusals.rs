@@ -1,5 +1,5 @@
 //! Guards of projects and settings that cannot be enforced refuse the Applications that
-//! they protect (SE-079, SE-080); what only reports or changes a judgement is told.
+//! they protect (SE-079, SE-080); what only reports or changes a judgement is reported.
 
 use super::limits::settings;
 use super::*;
@@ -103,11 +103,11 @@ async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
 }
 
-/// What has no effect is told on the Applications that it concerns, once, and they are
+/// What has no effect is reported on the Applications that it concerns, once, and they are
 /// deployed (SE-078, SE-163, SE-170, SE-422, SE-480). What every installation of Argo CD 3 has
-/// in its ConfigMap changes no result, and is not told (SE-178).
+/// in its ConfigMap changes no result, and is not reported (SE-178).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_without_effect_are_told_where_they_concern() {
+async fn settings_without_effect_are_reported_where_they_concern() {
     let world = World::with(settings(&[
         ("resource.customizations", "apps/Deployment: {health.lua: 'return {}'}\n"),
         ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data]"),
@@ -128,14 +128,14 @@ async fn settings_without_effect_are_told_where_they_concern() {
     world.write("both/two.json", &config_map("two", "1", &[]));
     world.write("both/three.json", &deployment("three", &[]));
     let diffed = ("argocd.argoproj.io/compare-options", "ServerSideDiff=true");
-    world.write("told/four.json", &config_map("four", "1", &[diffed]));
+    world.write("reported/four.json", &config_map("four", "1", &[diffed]));
     world.commit();
-    let mut told = world.application("told", "told");
-    told["metadata"]["annotations"] = json!({
+    let mut reported = world.application("reported", "reported");
+    reported["metadata"]["annotations"] = json!({
         "argocd.argoproj.io/manifest-generate-paths": ".",
         "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
     });
-    let apps = [world.application("map", "map"), world.application("both", "both"), told];
+    let apps = [world.application("map", "map"), world.application("both", "both"), reported];
     for mut app in apps {
         app["spec"]["syncPolicy"] = json!({"automated": {}});
         world.create_app(&app).await;
@@ -150,29 +150,29 @@ async fn settings_without_effect_are_told_where_they_concern() {
         "ConfigMap argocd-cm: resource.customizations (apps/Deployment), {differences} have no effect yet"
     );
     assert_eq!(conditions(&both, "SyncWarning"), [want.as_str()], "{both}");
-    let told = world.until("told", "synced", done).await;
+    let reported = world.until("reported", "synced", done).await;
     for text in [
         "annotation argocd.argoproj.io/manifest-generate-paths has no effect yet",
         "annotation argocd.argoproj.io/compare-options: ServerSideDiff=true has no effect yet",
         "ConfigMap web/four: annotation argocd.argoproj.io/compare-options: ServerSideDiff=true",
     ] {
-        assert!(says(&told, "SyncWarning", text), "{text}: {told}");
+        assert!(says(&reported, "SyncWarning", text), "{text}: {reported}");
     }
 
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
     let text = "spec.orphanedResources of AppProject default has no effect yet";
-    for name in ["map", "both", "told"] {
-        world.until(name, "told", |app| says(app, "SyncWarning", text)).await;
+    for name in ["map", "both", "reported"] {
+        world.until(name, "reported", |app| says(app, "SyncWarning", text)).await;
     }
     world.rest().await;
     world.server.forget_requests();
-    for name in ["map", "both", "told"] {
+    for name in ["map", "both", "reported"] {
         world.refresh(name).await;
     }
     world.rest().await;
     let statuses: Vec<String> =
         world.writes().into_iter().filter(|write| !write.contains("applications")).collect();
-    assert_eq!(statuses, [""; 0], "what is told is not written again");
+    assert_eq!(statuses, [""; 0], "what is reported is not written again");
     let app = world.app("map").await;
     assert_eq!(conditions(&app, "SyncWarning").len(), 2, "{app}");
 }

@@ -297,10 +297,10 @@ async fn the_files_of_repositories_are_private() {
     world.write("plain/sub/a.yaml", "a: 1\n");
     world.commit();
     let cache = tempfile::tempdir().unwrap();
-    let settings = source::Settings {
+    let settings = source::SourceSettings {
         allow: Allow { local: true, http: false },
         helper: Some(env!("CARGO_BIN_EXE_wavegate").into()),
-        ..source::Settings::default()
+        ..source::SourceSettings::default()
     };
     let sources = Repositories::open(cache.path(), settings).unwrap();
     let plain = tempfile::tempdir().unwrap();

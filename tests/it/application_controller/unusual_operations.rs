@@ -314,7 +314,7 @@ async fn a_conflict_does_not_leave_the_finalizer_of_a_hook_se_295() {
     assert!(hook.is_object() && hook["metadata"]["finalizers"].is_null(), "{hook}");
 }
 
-/// A request without options has none, unless the controller is told otherwise (SE-304, SE-598).
+/// A request without options has none, unless the controller has another setting (SE-304, SE-598).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn options_of_the_spec_are_inherited_where_it_is_configured_se_304() {
     for inherits in [false, true] {

@@ -238,7 +238,7 @@ async fn the_failed_pod_of_a_hook_is_explained_with_its_last_words() {
     assert!(listed.out.contains("Degraded"), "it is stuck: {}", listed.out);
 }
 
-/// A user who may not read Pods still gets the rest, and is told.
+/// A user who may not read Pods still gets the rest, with a note.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_may_not_be_read_is_said_and_the_rest_explained() {
     let shop = Shop::new().await;

@@ -215,9 +215,9 @@ async fn sources_of_a_hydrator_are_shown_and_compared_se_029() {
     assert_eq!(rows[1][2], "changes spec.sourceHydrator.syncSource.path");
 }
 
-/// SE-072, SE-080: what no Application of a project deploys is told before the change.
+/// SE-072, SE-080: what no Application of a project deploys is reported before the change.
 #[tokio::test(flavor = "multi_thread")]
-async fn guards_that_hold_everything_are_told_with_the_plan_se_072() {
+async fn guards_that_hold_everything_are_reported_with_the_plan_se_072() {
     let cluster = cluster().await;
     let entry = json!({"group": "", "kind": "Secret", "name": "tls-*"});
     let list = |entry: Value| json!({"spec": {"namespaceResourceBlacklist": [entry]}});

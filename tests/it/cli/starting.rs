@@ -72,7 +72,7 @@ async fn settings_are_waited_for_while_the_server_does_not_answer() {
 }
 
 /// The body of the answer to a probe.
-async fn told(address: &str, path: &str) -> String {
+async fn body_of(address: &str, path: &str) -> String {
     let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     tokio::io::AsyncWriteExt::write_all(&mut client, request.as_bytes()).await.unwrap();
@@ -151,9 +151,9 @@ async fn settings_that_are_forbidden_are_read_again_until_they_are_shown_as_500(
         until_shown(&cluster, &["status"], &["Degraded", unread]).await;
         until_shown(&cluster, &["status", "-n", "team"], &["Degraded", unread]).await;
         until_probed(&probes, "/readyz", 503).await;
-        let ready = told(&probes, "/readyz").await;
+        let ready = body_of(&probes, "/readyz").await;
         assert!(ready.contains(unread), "{ready}");
-        let living = told(&probes, "/healthz").await;
+        let living = body_of(&probes, "/healthz").await;
         assert!(living.contains(" 200 ") && living.contains(unread), "{living}");
         assert!(!running.log().contains("\"message\":\"starting\""), "{}", running.log());
         let before = writes(&cluster);
@@ -161,7 +161,7 @@ async fn settings_that_are_forbidden_are_read_again_until_they_are_shown_as_500(
         switch.store(false, Ordering::Relaxed);
         running.until_logged("would create Application a").await;
         until_probed(&probes, "/readyz", 200).await;
-        assert!(told(&probes, "/healthz").await.ends_with("ok"));
+        assert!(body_of(&probes, "/healthz").await.ends_with("ok"));
         assert_eq!(writes(&cluster), before, "{}", running.log());
     }
 }

@@ -241,7 +241,7 @@ fn page() -> (String, Vec<String>) {
 /// Nothing of Argo CD's is read nowhere without a word (AS-501, SE-078, SE-163, SE-422, SE-442,
 /// SE-570, SE-576): the list of the reference is complete and up to date.
 #[test]
-fn every_setting_and_field_of_argo_cd_is_honoured_refused_or_told_as_501() {
+fn every_setting_and_field_of_argo_cd_is_honoured_refused_or_reported_as_501() {
     let (page, unread) = page();
     assert!(unread.is_empty(), "nothing reads these, and src/config/unused.rs lacks: {unread:#?}");
     let path = root().join(PAGE);

@@ -235,13 +235,13 @@ async fn condition_of_the_set(world: &World, kind: &str, reason: &str, words: &[
 async fn event(world: &World, about: &str, words: &[&str]) {
     world
         .until(&format!("an event about {about} says {words:?}"), |log| {
-            let tells = |event: &Value| {
+            let reports = |event: &Value| {
                 let note = event["note"].as_str().unwrap_or_default();
                 event["type"] == "Warning"
                     && event["regarding"]["name"] == about
                     && words.iter().all(|word| note.contains(word))
             };
-            log.all(Kind::Event).any(|(_, event)| tells(event)).then_some(())
+            log.all(Kind::Event).any(|(_, event)| reports(event)).then_some(())
         })
         .await;
 }
@@ -252,9 +252,9 @@ async fn stays_calm(world: &World, set: &str) {
     world.until_calm("the mistake stays").await;
     let before = world.recorder.read(|log| log.records.len());
     for _ in 0..3 {
-        world.pass_over(set).await;
+        world.wait_for_reconcile(set).await;
     }
-    world.until_calm("after passes that find the same mistake").await;
+    world.until_calm("after reconciles that find the same mistake").await;
     world.recorder.read(|log| {
         let written: Vec<String> = log.records[before..]
             .iter()

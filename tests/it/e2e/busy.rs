@@ -21,7 +21,7 @@ const FLOW_CONTROL: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 /// Nothing is done twice, and no operation fails: a refused request was not executed, and is
 /// repeated when the server says.
 pub async fn a_busy_server_delays_a_rollout_and_breaks_nothing(mut world: World) {
-    if !has_room_for(&world).await {
+    if !can_refuse_one_user(&world).await {
         return world.finish().await;
     }
     let (dev, prod) = (members("dev", 2), members("prod", 4));
@@ -102,8 +102,8 @@ async fn until_refused(world: &World, user: &str) {
     assert!(asked.is_ok(), "the controller asks no more\n{}", world.controller_log());
 }
 
-/// Whether the server can be told to refuse the requests of one user.
-async fn has_room_for(world: &World) -> bool {
+/// Whether the server can refuse the requests of one user.
+async fn can_refuse_one_user(world: &World) -> bool {
     if world.is_embedded() {
         return true;
     }

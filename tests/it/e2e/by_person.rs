@@ -150,7 +150,7 @@ impl Fleet {
         self.world.stop().await;
         let setup = self.setup.clone();
         self.world.start(&setup).await;
-        self.world.pass_over("fleet").await;
+        self.world.wait_for_reconcile("fleet").await;
     }
 }
 

@@ -144,7 +144,7 @@ pub async fn reverse_deletion_respects_max_update_as_381(mut world: World) {
                 (live["status"]["sync"]["status"] == "OutOfSync").then_some(())
             })
             .await;
-        world.sync_by_hand(name).await;
+        world.sync_manually(name).await;
     }
     let steps = Steps::default().step(["a"], None).step(["b", "c", "d"], Some(1));
     world

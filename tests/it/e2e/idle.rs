@@ -37,7 +37,7 @@ pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
         let mark = json!({ "metadata": { "annotations": { "notified.notifications.argoproj.io": round.to_string() } } });
         world.patch(Kind::Application, "dev-01", &mark).await;
         // A later reconcile is complete when the annotation that requests it is removed.
-        world.pass_over("fleet").await;
+        world.wait_for_reconcile("fleet").await;
     }
     world.until_calm("after the marks").await;
     // Five annotations of the Application; five times set and removed on the set.

@@ -14,7 +14,7 @@ fn interrupt(process: u32) {
     assert!(killed.unwrap().success());
 }
 
-pub async fn a_held_step_is_synced_by_hand(mut world: World) {
+pub async fn a_held_step_is_synced_manually(mut world: World) {
     world.repository.commit("first", &with_waves("qa", "v1"));
     let strategy = rolling(&[("qa", json!(0))]);
     world.create(Kind::ApplicationSet, set(&world, "fleet", &[("qa", "qa")], &strategy)).await;

@@ -72,7 +72,7 @@ pub async fn invalid_input_deletes_no_application(mut world: World) {
     for (mistake, reason, words) in mistakes {
         world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": mistake })).await;
         let reported = reports(&world, reason, &[words]).await;
-        world.pass_over("fleet").await;
+        world.wait_for_reconcile("fleet").await;
         nothing_deleted(&world, &reported);
         let mut fixed = good["spec"].clone();
         fixed["templatePatch"] = Value::Null;
@@ -152,7 +152,7 @@ pub async fn a_running_rollout_deletes_nothing_because_of_invalid_input(mut worl
         world.tagged("c")
     );
     let reported = reports(&world, VALIDATION, &[&waits]).await;
-    world.pass_over("fleet").await;
+    world.wait_for_reconcile("fleet").await;
     nothing_deleted(&world, &reported);
     world.finish().await;
 }

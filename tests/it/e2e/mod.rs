@@ -9,7 +9,6 @@
 mod all_at_once;
 mod bad_input;
 mod busy;
-mod by_hand;
 mod by_person;
 mod changes;
 mod commits;
@@ -26,6 +25,7 @@ mod hooks;
 mod idle;
 mod kills;
 mod leaving;
+mod manual_sync;
 mod mistakes;
 mod rules;
 mod seed_example;
@@ -128,9 +128,9 @@ cases! {
     by_person::a_step_is_held_by_a_person_as_st_065,
     by_person::a_step_is_held_by_a_person_with_an_external_engine_as_st_065,
     busy::a_busy_server_delays_a_rollout_and_breaks_nothing,
-    by_hand::a_held_step_is_synced_by_hand,
-    by_hand::an_operation_is_followed_interrupted_and_terminated,
-    by_hand::a_request_without_a_controller_is_withdrawn,
+    manual_sync::a_held_step_is_synced_manually,
+    manual_sync::an_operation_is_followed_interrupted_and_terminated,
+    manual_sync::a_request_without_a_controller_is_withdrawn,
     without_application::manifests_are_applied_in_waves_and_pruned,
     without_application::a_run_after_a_kill_begins_anew,
     without_application::an_interrupted_run_is_terminated,

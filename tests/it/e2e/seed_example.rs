@@ -97,7 +97,7 @@ pub async fn the_example_of_the_guide_completes(mut world: World) {
         assert_eq!([DEV, QA, PROD].map(at_work), [true, false, false], "{}", log.state());
     });
 
-    world.sync_by_hand(QA).await;
+    world.sync_manually(QA).await;
     let steps = Steps::default().step([DEV], None).step([QA], Some(0)).step([PROD], Some(1));
     world
         .until("the rollout is complete", |log| {

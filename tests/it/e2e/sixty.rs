@@ -51,7 +51,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         assert_eq!(at_work.count(), 0, "{}", log.state());
     });
     for name in ["by-hand-00", "by-hand-01"] {
-        world.sync_by_hand(name).await;
+        world.sync_manually(name).await;
     }
     let names = |env: &str| {
         let of = apps.iter().filter(move |(_, of)| of == env);

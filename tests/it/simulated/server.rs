@@ -383,7 +383,7 @@ async fn a_watch_that_breaks_or_falls_behind_is_taken_up_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_may_not_watch_is_told_so() {
+async fn a_client_that_may_not_watch_is_refused_so() {
     let mut world = World::new(options()).await;
     world.stop().await;
     let list = |request: &RequestRecord| request.verb == "list" && request.resource == "jobs";

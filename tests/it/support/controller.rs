@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wavegate::clock::Clock;
 use wavegate::config::{ApplicationFlags, Config, Flags, SyncEngine};
-use wavegate::source::{Repositories, Settings};
+use wavegate::source::{Repositories, SourceSettings};
 
 /// Settings of the controller; defaults are those of an installation, but without a delay
 /// between waves.
@@ -90,7 +90,7 @@ impl Task {
     /// Starts it; checkouts are below `dir`.
     pub fn start(client: Client, setup: &Setup, namespace: &str, dir: &Path) -> Self {
         let config = Config::resolve(setup.flags(namespace), &|_| None, &BTreeMap::new()).unwrap();
-        let mut settings = Settings::default();
+        let mut settings = SourceSettings::default();
         settings.allow.local = config.allow_local_sources;
         let sources = Arc::new(Repositories::open(dir, settings).unwrap());
         let stop = CancellationToken::new();

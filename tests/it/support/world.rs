@@ -396,7 +396,7 @@ impl World {
     }
 
     /// Writes an `operation` as `kubectl` or a user interface does, for a manual sync.
-    pub async fn sync_by_hand(&self, application: &str) {
+    pub async fn sync_manually(&self, application: &str) {
         let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": {} });
         self.patch(Kind::Application, application, &json!({ "operation": operation })).await;
     }
@@ -414,7 +414,7 @@ impl World {
 
     /// Waits until a reconcile of the set is complete. While generating fails, the request
     /// stays (AS-420): then until nothing happens any more.
-    pub async fn pass_over(&self, set: &str) {
+    pub async fn wait_for_reconcile(&self, set: &str) {
         let key = "argocd.argoproj.io/application-set-refresh";
         // Another value each time, since the one before may still be there.
         let ask = json!({ "metadata": { "annotations": { key: random().to_string() } } });
@@ -425,7 +425,7 @@ impl World {
             return self.until_calm("after a request that cannot be fulfilled").await;
         }
         let asked = super::recorder::version(&asked);
-        self.until(&format!("a pass over ApplicationSet {set} ends"), |log| {
+        self.until(&format!("a reconcile of ApplicationSet {set} ends"), |log| {
             let set = log.get(Kind::ApplicationSet, set)?;
             let done = super::recorder::version(set) > asked
                 && set["metadata"]["annotations"][key].is_null();

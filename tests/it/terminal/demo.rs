@@ -100,7 +100,7 @@ fn a_window_can_be_resized_without_a_trace() {
         let shown = terminal.until_frame("a frame of the new size", |screen| {
             screen.size == size && screen.lines[0].chars().count() == size.0
         });
-        // In the smallest window there is only room for the clock.
+        // In the smallest window only the clock fits.
         assert!(columns < 20 || shown.lines[0].starts_with("Wavegate"), "{shown}");
         assert!(shown.occurrences("Wavegate") <= 1, "no frame in the scrollback: {shown}");
     }

@@ -122,7 +122,7 @@ fn substr(start: i64, end: i64, text: &[u8]) -> Outcome {
     Ok(Value::str(part.ok_or("slice bounds out of range")?))
 }
 
-/// Truncates text to a width, with dots; `None` if the width has no room for the dots.
+/// Truncates text to a width, with dots; `None` if the width is too short for the dots.
 fn abbreviate(text: &[u8], offset: i64, width: i64) -> Option<Vec<u8>> {
     let len = text.len() as i64;
     if text.is_empty() || width < 4 {

@@ -229,15 +229,15 @@ async fn server_side_apply_of_status_is_its_own_manager() {
     assert_eq!(code, 201);
     assert!(made.get("status").is_none());
     let status = widget(&json!({"spec": {"x": 2}, "status": {"phase": "yes"}}));
-    let (code, told) =
+    let (code, reported) =
         send(&client, Method::PATCH, &format!("{path}/status?fieldManager=me"), apply, &status)
             .await;
     assert_eq!(
-        (code, &told["status"]["phase"], &told["spec"]["x"]),
+        (code, &reported["status"]["phase"], &reported["spec"]["x"]),
         (200, &json!("yes"), &json!(1))
     );
-    let managers = told["metadata"]["managedFields"].as_array().unwrap();
-    assert_eq!(managers.len(), 2, "{told}");
+    let managers = reported["metadata"]["managedFields"].as_array().unwrap();
+    assert_eq!(managers.len(), 2, "{reported}");
     assert!(
         managers
             .iter()
@@ -247,7 +247,7 @@ async fn server_side_apply_of_status_is_its_own_manager() {
     // Applying the main part again leaves the status alone.
     let (_, again) =
         send(&client, Method::PATCH, &format!("{path}?fieldManager=me"), apply, &main).await;
-    assert_eq!(again, told);
+    assert_eq!(again, reported);
 }
 
 #[tokio::test]

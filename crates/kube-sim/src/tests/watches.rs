@@ -76,7 +76,7 @@ async fn dropped_watches_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_tell_the_version_of_quiet_times() {
+async fn bookmarks_have_the_version_of_quiet_times() {
     let (_server, client) = with_maps(1).await;
     let mut events = open(&client, "allowWatchBookmarks=true&timeoutSeconds=90").await;
     assert_eq!(events.next().await.unwrap().0, "ADDED");
@@ -110,7 +110,7 @@ async fn a_streaming_list_says_where_it_ends() {
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_the_log_is_told_so() {
+async fn a_reader_that_falls_behind_the_log_is_refused_so() {
     let (server, client) = with_maps(1).await;
     let mut events = open(&client, "").await;
     assert_eq!(events.next().await.unwrap().0, "ADDED");

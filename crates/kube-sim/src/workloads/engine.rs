@@ -69,7 +69,7 @@ struct Tracked {
 
 /// What became of a write.
 pub(super) enum Written {
-    /// Done, or never to be: an event tells, or has told, what is so now.
+    /// Done, or never to be: the state is, or was, reported by an event.
     Settled,
     /// Nothing is known to have changed; to be tried again.
     Failed,

@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Exit,
     /// Its images cannot be pulled.
     ImagePullBackOff,
-    /// No node has room for it.
+    /// It fits on no node.
     Unschedulable,
     /// It runs, and its readiness probe fails.
     Unhealthy,
@@ -95,7 +95,7 @@ pub(super) fn delay(object: &View<'_>, options: &Options) -> Duration {
     let Some(text) = annotation(object, DELAY_ANNOTATION) else { return options.delay };
     match text.parse::<jiff::SignedDuration>().ok().and_then(|delay| Duration::try_from(delay).ok())
     {
-        // The end of a longer one cannot be told as a time.
+        // The end of a longer one has no representation as a time.
         Some(delay) => delay.min(LONGEST_DELAY),
         None => {
             tracing::warn!(

@@ -118,7 +118,7 @@ async fn a_rollout_completes_where_the_definition_prunes_its_summary() {
 
 /// Rule 5: a field that is dropped each time is not written each time.
 #[tokio::test]
-async fn a_pass_that_changes_nothing_writes_nothing_whatever_the_definition_drops() {
+async fn a_reconcile_that_changes_nothing_writes_nothing_whatever_the_definition_drops() {
     let without_health: fn(&mut Value) = |fields| {
         let status = fields["status"]["properties"].as_object_mut().unwrap();
         status.remove("health");

@@ -58,9 +58,9 @@ async fn an_ignored_value_stays_with_its_element_of_a_list_as_163() {
     spec["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": [rule]}]);
     world.create("ApplicationSet", "set", spec.clone()).await;
     world.until("Application", "app", |_| true).await;
-    let mut by_hand = json!([source("a"), source("b")]);
-    by_hand[1]["targetRevision"] = "hotfix".into();
-    world.patch("Application", "app", json!({"spec": {"sources": by_hand}})).await;
+    let mut edited = json!([source("a"), source("b")]);
+    edited[1]["targetRevision"] = "hotfix".into();
+    world.patch("Application", "app", json!({"spec": {"sources": edited}})).await;
 
     // Another element is inserted before it.
     spec["template"]["spec"]["sources"] = json!([source("new"), source("a"), source("b")]);
@@ -101,8 +101,8 @@ async fn an_ignored_value_that_changes_during_the_write_of_its_list_stays_as_163
         }
     };
     tokio::time::timeout(LIMIT, is_sent).await.expect("the controller writes the new path");
-    let by_hand = json!({"spec": {"sources": [source("p", "hotfix")]}});
-    world.patch("Application", "app", by_hand).await;
+    let edited = json!({"spec": {"sources": [source("p", "hotfix")]}});
+    world.patch("Application", "app", edited).await;
     let is_new = |live: &Value| live["spec"]["sources"][0]["path"] == "q";
     let live = world.until("Application", "app", is_new).await;
     assert_eq!(live["spec"]["sources"][0]["targetRevision"], "hotfix");
@@ -190,8 +190,8 @@ async fn an_ignored_revision_of_a_source_is_kept_by_a_rollout_as_163_as_165() {
     spec["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": [rule]}]);
     world.create("ApplicationSet", "set", spec.clone()).await;
     world.until("Application", "app", |_| true).await;
-    let by_hand = json!([source("r1", "fix"), source("r2", "main")]);
-    world.patch("Application", "app", json!({"spec": {"sources": by_hand}})).await;
+    let edited = json!([source("r1", "fix"), source("r2", "main")]);
+    world.patch("Application", "app", json!({"spec": {"sources": edited}})).await;
     world.reconcile().await;
     assert_eq!(patches(&world), 0, "row 214");
     spec["template"]["spec"]["sources"] = json!([source("r1", "main"), source("r2", "v2")]);

@@ -94,8 +94,8 @@ async fn a_generator_that_finds_nothing_any_more_deletes_nothing_without_approva
             .until("Application", name, |live| live["metadata"]["deletionTimestamp"].is_null())
             .await;
     }
-    let told = world.until_deletions_are_held("0123456789abcdef is no approval of these").await;
-    assert!(told.contains("a-one, b-one"), "{told}");
+    let reported = world.until_deletions_are_held("0123456789abcdef is no approval of these").await;
+    assert!(reported.contains("a-one, b-one"), "{reported}");
 
     let (_, hash) = message.rsplit_once(&format!("{APPROVED_DELETIONS}=")).unwrap();
     let command = "kubectl -n argocd annotate applicationset set --overwrite ";
@@ -367,11 +367,11 @@ async fn an_approval_is_not_used_twice() {
     world.remove_cluster("a").await;
     world.until_deletions_are_held("a").await;
     world.approve(&message).await;
-    let tells = |set: &Value| {
+    let reports = |set: &Value| {
         let message = condition(set, "DeletionsHeld")["message"].to_string();
         message.contains(" is no approval of these")
     };
-    world.until("ApplicationSet", "set", tells).await;
+    world.until("ApplicationSet", "set", reports).await;
     world.until("Application", "a", |live| live["metadata"]["deletionTimestamp"].is_null()).await;
 }
 

@@ -241,7 +241,7 @@ async fn a_deletion_waits_for_a_set_that_was_changed_with_it_and_cannot_be_gener
 /// The set that generates it must not write it: the other one says for whom it waits, and
 /// deletes it when that set is gone.
 #[tokio::test]
-async fn an_application_that_nobody_takes_over_waits_and_is_told() {
+async fn an_application_that_nobody_takes_over_waits_and_is_reported() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "old", listing(&["x"], &json!(null), true)).await;
     world.until("Application", "x", |live| owner(live) == "old").await;
@@ -251,11 +251,11 @@ async fn an_application_that_nobody_takes_over_waits_and_is_told() {
     let has_failed = |set: &Value| condition(set, "ErrorOccurred")["status"] == "True";
     world.until("ApplicationSet", "new", has_failed).await;
     world.patch("ApplicationSet", "old", of(&[])).await;
-    let tells = |set: &Value| {
+    let reports = |set: &Value| {
         let message = condition(set, "ResourcesUpToDate")["message"].to_string();
         message.contains("until ApplicationSet new takes over what it generates: x")
     };
-    world.until("ApplicationSet", "old", tells).await;
+    world.until("ApplicationSet", "old", reports).await;
     assert_eq!(world.sent("delete", "applications"), []);
     world.delete("ApplicationSet", "new").await;
     world.until_gone("Application", "x").await;

@@ -83,8 +83,10 @@ impl ClusterState {
 async fn a_refused_generator_reads_again_when_keys_certificates_or_credentials_change_as_097() {
     let folder = tempfile::tempdir().unwrap();
     let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
-    let sources =
-        crate::source::Settings { program: git(folder.path()).into(), ..ClusterState::local() };
+    let sources = crate::source::SourceSettings {
+        program: git(folder.path()).into(),
+        ..ClusterState::local()
+    };
     let settings = ApplicationSetSettings::default();
     world._stop =
         ClusterState::run_with(&world.server, settings, sources, Clock::system(), Controller);

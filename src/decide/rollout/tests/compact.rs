@@ -113,10 +113,10 @@ impl Fleet {
                 spec: Some("spec"),
             })
             .collect();
-        let snapshot = super::super::Snapshot {
+        let snapshot = super::super::RolloutSnapshot {
             strategy: &self.strategy,
             members: &members,
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
             opened: None,
             capacity: self.capacity,
         };
@@ -306,8 +306,8 @@ proptest! {
 }
 
 /// A status without entries, while an operation was requested in a step that had closed
-/// again: the Application was Waiting with the record of a start, was not listed for lack
-/// of room, and so became Healthy without ever having been synced.
+/// again: the Application was Waiting with the record of a start, was not listed in the full
+/// status, and so became Healthy without ever having been synced.
 #[test]
 fn a_requested_operation_is_not_taken_for_a_finished_one_after_a_loss_of_the_status() {
     let before = [0, 1, 0, 0, 0, 2, 2, 2, 1, 0, 1].map(Turn::Advance);

@@ -23,7 +23,7 @@ fn plan(applications: &[(&str, &str, Option<Entry>, Observed)]) -> RolloutPlan {
             .iter()
             .filter_map(|(name, _, entry, _)| Some(((*name).to_owned(), entry.clone()?)))
             .collect(),
-        settings: Settings::default(),
+        settings: RolloutSettings::default(),
     };
     step(&snapshot, now())
 }
@@ -98,7 +98,7 @@ fn a_failed_manual_sync_is_reported_until_there_is_another_revision() {
             generated: &[("app".to_owned(), generated("1"))].into(),
             current: &[("app".to_owned(), Observed { operation: synced, ..out })].into(),
             entries: &BTreeMap::new(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         assert_eq!(step(&snapshot, now()).waiting[0].message, want);
     }
@@ -122,7 +122,7 @@ fn an_application_that_cannot_start_yet_is_not_stalled_as_611() {
             current: &["a", "b"].map(|name| (name.to_owned(), out.clone())).into(),
             entries: &[("a".to_owned(), entry("a", first)), ("b".to_owned(), entry("b", Waiting))]
                 .into(),
-            settings: Settings { rules, ..Settings::default() },
+            settings: RolloutSettings { rules, ..RolloutSettings::default() },
         };
         step_opened(&snapshot, Some((0, opened)), now())
     };
@@ -191,7 +191,7 @@ fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
         revisions: vec!["broken".into()],
         ..operation(OperationPhase::Failed, 400)
     };
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let mut entry = entry("app", Waiting);
     for (health, want) in
         [(H::Progressing, Progressing), (H::Degraded, Progressing), (H::Healthy, Healthy)]
@@ -220,7 +220,7 @@ fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
 /// Seen through `sync APP` by hand: the step opened although the smoke test had failed.
 #[test]
 fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let last = |phase, revision: &str, is_partial| ObservedOperation {
         revisions: vec![revision.into()],
         message: "smoke test failed".into(),
@@ -294,7 +294,7 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
 /// A dry run that starts and ends before anybody has seen the failure of the sync before it.
 #[test]
 fn a_failure_that_was_replaced_before_it_was_seen_holds_its_application_as_357() {
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let since = ago(60);
     let of = |at, revision: &str| Deployed::At(at, vec![revision.to_owned()]);
     let after = |seconds| since + SignedDuration::from_secs(seconds);
@@ -328,7 +328,7 @@ fn a_failure_that_was_replaced_before_it_was_seen_holds_its_application_as_357()
 
 #[test]
 fn an_application_found_in_sync_stays_so_while_a_dry_run_runs() {
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let running = ObservedOperation {
         is_partial: true,
         finished_at: None,
@@ -349,7 +349,7 @@ fn an_application_found_in_sync_stays_so_while_a_dry_run_runs() {
 /// The operation of a promotion ended, and a user's took its place, before the status
 /// of the set was written.
 #[test]
-fn a_sync_by_hand_in_place_of_the_promotion_does_not_repeat_it_as_361() {
+fn a_manual_sync_in_place_of_the_promotion_does_not_repeat_it_as_361() {
     let sync = |seconds, revision: &str, phase| ObservedOperation {
         started_at: ago(seconds),
         finished_at: Some(ago(seconds)),
@@ -403,7 +403,7 @@ fn a_failed_sync_is_repeated_when_the_step_opens() {
 /// Promoted, and then `maxUpdate` was reduced, or another Application was synced manually,
 /// before the operations were written.
 #[test]
-fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as_341() {
+fn a_promotion_without_its_operation_is_reverted_beyond_max_update_as_341() {
     let out = with_revision("r1", 5, &seen(H::Missing, SyncStatusCode::OutOfSync));
     let requested = |promotion| Observed {
         requested: Some(observed::RequestedOperation { promotion }),
@@ -428,7 +428,7 @@ fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as
             generated: &names.clone().map(|name| (name, generated("1"))).into(),
             current: &names.clone().map(|name| (name.clone(), seen(&name))).into(),
             entries: &names.map(|name| (name.clone(), entry(&name))).into(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let plan = step(&snapshot, now());
         let letter = |entry: &Entry| if entry.phase == Pending { 'P' } else { 'W' };
@@ -514,8 +514,11 @@ fn the_resource_of_a_failed_sync_is_named_after_a_dry_run() {
     let dry_run = ObservedOperation { is_partial: true, ..operation(OperationPhase::Succeeded, 5) };
     let entry = Some(first.entries[0].clone());
     let second = plan(&[("app", "1", entry, with(&dry_run, cause))]);
-    let want = format!("Sync failed, waiting for one that succeeds: {cause}");
-    assert_eq!(second.waiting[0].message, want);
+    let wait = &second.waiting[0];
+    assert!(
+        wait.kind == wait::WaitKind::FailedOperation && wait.message.ends_with(cause),
+        "{wait:?}"
+    );
     // Without a resource, it is the message of the operation.
     let entry = at(Progressing, "app", "next");
     let unknown = plan(&[("app", "1", entry, with(&failed, "its sync failed"))]);

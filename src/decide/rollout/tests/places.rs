@@ -27,7 +27,7 @@ fn plan(
                 .iter()
                 .map(|entry| (own(&entry.application), entry.clone()))
                 .collect(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         },
         now(),
     )

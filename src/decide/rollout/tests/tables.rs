@@ -19,7 +19,7 @@ fn quiet(phase: Phase) -> Observed {
 
 #[test]
 fn transitions_are_those_of_table_a_9() {
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let off = Rules { progressing_timeout: None, ..rules };
     let no_drift = Rules { capture_drift: false, ..rules };
     let stored = |phase| entry("app", phase);
@@ -219,7 +219,7 @@ fn a_stale_status_never_makes_an_application_healthy() {
     ];
     for (why, seen) in &cases {
         for stored in [None, Some(entry("app", Waiting)), Some(entry("app", Progressing))] {
-            let rules = Settings::default().rules;
+            let rules = RolloutSettings::default().rules;
             let got = phase::advance("app", stored.as_ref(), Some(0), seen, &rules, now());
             assert_ne!(got.phase, Healthy, "{why}, from {:?}", stored.map(|entry| entry.phase));
         }
@@ -227,7 +227,7 @@ fn a_stale_status_never_makes_an_application_healthy() {
     // Nor does the phase of a later version count as a success.
     for phase in [OperationPhase::Failed, OperationPhase::Error, OperationPhase::Unknown] {
         let failed = Observed { operation: Some(own(phase, ago(60))), ..healthy.clone() };
-        let (rules, stored) = (Settings::default().rules, entry("app", Progressing));
+        let (rules, stored) = (RolloutSettings::default().rules, entry("app", Progressing));
         let got = phase::advance("app", Some(&stored), Some(0), &failed, &rules, now());
         assert_eq!(
             got.phase, Progressing,
@@ -238,7 +238,7 @@ fn a_stale_status_never_makes_an_application_healthy() {
 
 #[test]
 fn learning_a_revision_is_not_a_change_of_it() {
-    let rules = Settings::default().rules;
+    let rules = RolloutSettings::default().rules;
     let own = |revisions: &[&str]| ObservedOperation {
         promotion: Some(ago(60)),
         revisions: revisions.iter().map(|text| (*text).into()).collect(),
@@ -331,7 +331,7 @@ fn steps_open_as_in_table_a_7() {
             generated: &generated,
             current: &current,
             entries: &entries,
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let plan = step(&snapshot, now());
         let open: Vec<usize> =
@@ -384,7 +384,7 @@ fn promotions_are_those_of_table_a_8() {
                     (name.clone(), Entry { since: ago(1), ..entry(name, *phase) })
                 })
                 .collect(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let plan = step(&snapshot, now());
         let got: Vec<Phase> = phases(&plan).into_iter().map(|(_, phase)| phase).collect();
@@ -405,7 +405,7 @@ fn applications_outside_every_step_do_not_count_as_344() {
         generated: &generated,
         current: &current,
         entries: &entries,
-        settings: Settings::default(),
+        settings: RolloutSettings::default(),
     };
     let plan = step(&snapshot, now());
     assert_eq!(phases(&plan), [("app1", Pending), ("z", Progressing)], "row 150");
@@ -456,7 +456,7 @@ fn a_start_is_written_once_and_never_over_another_operation_as_361() {
             generated: &[("app".to_owned(), generated("1"))].into(),
             current: &[("app".to_owned(), seen)].into(),
             entries: &[("app".to_owned(), promoted.clone())].into(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let plan = step(&snapshot, now());
         assert_eq!(plan.starts.len(), want, "{name}");
@@ -499,7 +499,7 @@ fn an_application_that_has_not_noticed_the_commit_holds_its_step() {
             ]
             .into(),
             entries: &[("dev".to_owned(), old("dev")), ("prod".to_owned(), old("prod"))].into(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let plan = step(&snapshot, now());
         assert_eq!(phases(&plan), [("dev", Healthy), ("prod", Waiting)], "{name}");
@@ -539,14 +539,14 @@ fn what_keeps_a_waiting_application_from_its_promotion_is_named() {
             generated: &[("a".to_owned(), generated("1")), ("b".to_owned(), generated("2"))].into(),
             current: &[("a".to_owned(), observed), ("b".to_owned(), current())].into(),
             entries: &[("a".to_owned(), waiting), ("b".to_owned(), entry("b", Waiting))].into(),
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         // The status can hold no more Applications that are in flight.
         let plan = with_members(&snapshot, |members| {
-            let snapshot = super::super::Snapshot {
+            let snapshot = super::super::RolloutSnapshot {
                 strategy: &strategy,
                 members,
-                settings: Settings::default(),
+                settings: RolloutSettings::default(),
                 opened: None,
                 capacity: 0,
             };
@@ -593,7 +593,7 @@ fn a_step_waits_for_members_that_are_invalid_or_missing_as_182_as_332() {
         .into(),
         current: &[("bad".to_owned(), quiet(Healthy)), ("prod".to_owned(), quiet(Waiting))].into(),
         entries: &[("bad".to_owned(), entry("bad", Healthy))].into(),
-        settings: Settings::default(),
+        settings: RolloutSettings::default(),
     };
     let plan = step(&snapshot, now());
     let reasons: Vec<(&str, &str)> = plan
@@ -625,7 +625,7 @@ fn the_next_reconcile_is_bounded_by_the_poll_and_the_deadline_as_390() {
             current: &[("app".to_owned(), quiet(phase))].into(),
             entries: &[("app".to_owned(), Entry { since: ago(since), ..entry("app", phase) })]
                 .into(),
-            settings: Settings { rules, ..Settings::default() },
+            settings: RolloutSettings { rules, ..RolloutSettings::default() },
         };
         step(&snapshot, now()).wake_at.map(|at| at.duration_since(now()).as_secs())
     };

@@ -230,7 +230,7 @@ impl World {
             generated: &generated,
             current: &self.apps.iter().map(observe).collect(),
             entries: &self.entries,
-            settings: Settings::default(),
+            settings: RolloutSettings::default(),
         };
         let now = self.now + SignedDuration::from_secs(self.skew.into());
         let plan = step(&snapshot, now);

@@ -83,12 +83,12 @@ fn allowed(all: &[(Simple, BTreeSet<Timestamp>)], attempt: &SyncAttempt, now: Ti
         all.iter().filter(is).map(|(window, _)| window).collect()
     };
     let excused = |stopping: &[&Simple]| {
-        let by_hand = attempt.manual && stopping.iter().all(|window| window.manual_sync);
+        let is_manual = attempt.manual && stopping.iter().all(|window| window.manual_sync);
         let overrun = attempt.started_at.is_some_and(|began| {
             stopping.iter().all(|window| window.sync_overrun)
                 && allowed(all, &SyncAttempt { started_at: None, ..*attempt }, began)
         });
-        by_hand || overrun
+        is_manual || overrun
     };
     let denying = kind(false, true);
     if !denying.is_empty() {

@@ -65,7 +65,7 @@ pub(in crate::workloads) fn job(object: &View<'_>, stage: Stage, now: Timestamp)
     })
 }
 
-/// A CronJob that has never run: an empty status, which tells that a controller
+/// A CronJob that has never run: an empty status, which shows that a controller
 /// has seen it.
 pub(in crate::workloads) fn cron_job(object: &View<'_>) -> Option<Value> {
     object.status.is_null().then(|| json!({}))

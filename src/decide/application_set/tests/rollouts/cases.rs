@@ -236,7 +236,7 @@ impl Case {
         let timeout = (!(self.bit(2) && self.bit(3))).then(|| SignedDuration::from_secs(300));
         let rules =
             Rules { progressing_timeout: timeout, capture_drift: !(self.bit(4) && self.bit(5)) };
-        let rollout = rollout::Settings {
+        let rollout = rollout::RolloutSettings {
             rules,
             require_live_health: self.bit(6) && self.bit(7),
             pin_revisions: !(self.bit(8) && self.bit(9)),
