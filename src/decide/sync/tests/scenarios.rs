@@ -3,13 +3,15 @@
 use jiff::SignedDuration;
 
 use super::super::*;
-use super::world::{World, manifest};
+use super::world::{World, first_wait, manifest};
 use crate::api::operation::{OperationPhase, ResultCode};
 use crate::decide::health::Status;
 
 const ALL_RUN: &str = "successfully synced (all tasks run)";
 const NO_MORE: &str = "successfully synced (no more tasks)";
 const UNSUCCESSFUL: &str = "one or more synchronization tasks completed unsuccessfully";
+
+const HEALTH_OF_WEB: Option<(WaitReason, &str)> = Some((WaitReason::Health, "web"));
 
 fn two_waves() -> World {
     World::new([manifest("Deployment", "web"), manifest("ConfigMap", "late").wave(1)]).no_delay()
@@ -26,7 +28,7 @@ fn v060_one_wave_without_hooks_does_not_wait_for_health() {
     let mut world = World::new([manifest("Deployment", "web")]);
     world.seen.settings.wait_for_health = true;
     let plan = world.pump();
-    assert_eq!(plan.message, "waiting for healthy state of apps/Deployment/web", "SE-591");
+    assert_eq!(first_wait(&plan), HEALTH_OF_WEB, "SE-591");
     world.set_health("web", Status::Healthy);
     assert_eq!(world.pump().message, NO_MORE);
 }
@@ -35,7 +37,7 @@ fn v060_one_wave_without_hooks_does_not_wait_for_health() {
 fn v061_the_next_wave_waits_for_health() {
     let mut world = two_waves();
     let plan = world.pump();
-    assert_eq!(plan.message, "waiting for healthy state of apps/Deployment/web");
+    assert_eq!(first_wait(&plan), HEALTH_OF_WEB);
     assert_eq!(plan.waiting_for[0].detail, "Progressing");
     assert_eq!(world.changes(), ["Apply apps/Deployment/web"]);
     world.set_health("web", Status::Healthy);
@@ -46,25 +48,15 @@ fn v061_the_next_wave_waits_for_health() {
 
 #[test]
 fn v062_v063_gates_by_health() {
-    for (row, status, phase, message) in [
-        ("V-062", Status::Degraded, OperationPhase::Failed, UNSUCCESSFUL),
-        (
-            "V-063",
-            Status::Suspended,
-            OperationPhase::Running,
-            "waiting for healthy state of apps/Deployment/web",
-        ),
-        (
-            "SE-256",
-            Status::Unknown,
-            OperationPhase::Running,
-            "waiting for healthy state of apps/Deployment/web",
-        ),
+    for (row, status, phase, wait) in [
+        ("V-062", Status::Degraded, OperationPhase::Failed, None),
+        ("V-063", Status::Suspended, OperationPhase::Running, HEALTH_OF_WEB),
+        ("SE-256", Status::Unknown, OperationPhase::Running, HEALTH_OF_WEB),
     ] {
         let mut world = two_waves();
         world.set_health("web", status);
         let plan = world.pump();
-        assert_eq!((plan.phase, plan.message.as_str()), (phase, message), "{row}");
+        assert_eq!((plan.phase, first_wait(&plan)), (phase, wait), "{row}");
         assert!(!world.has("late"), "{row}");
     }
 }
@@ -80,7 +72,7 @@ fn a_gate_never_opens_on_an_object_older_than_what_was_applied() {
     snapshot.live = stale;
     let plan = step(&snapshot, world.now);
     assert!(plan.actions.is_empty());
-    assert_eq!(plan.message, "waiting for healthy state of apps/Deployment/web");
+    assert_eq!(first_wait(&plan), HEALTH_OF_WEB);
 }
 
 #[test]
@@ -97,8 +89,7 @@ fn v064_v065_resources_beside_a_hook() {
         world.set_health("j", Status::Healthy);
         world
     };
-    let message = with_alarm().pump().message;
-    assert_eq!(message, "waiting for healthy state of apps/Deployment/web", "V-065");
+    assert_eq!(first_wait(&with_alarm().pump()), HEALTH_OF_WEB, "V-065");
     let mut world = with_alarm();
     world.seen.settings.sync_fail_counts_as_wave = false;
     assert_eq!(world.pump().message, NO_MORE, "SE-590");
@@ -150,7 +141,7 @@ fn v068_v069_post_sync_waits_and_sync_fail_does_not_run() {
         manifest("Job", "alarm").hook("SyncFail"),
     ])
     .no_delay();
-    assert_eq!(world.pump().message, "waiting for healthy state of apps/Deployment/web", "V-068");
+    assert_eq!(first_wait(&world.pump()), HEALTH_OF_WEB, "V-068");
     assert!(!world.has("post"), "V-068");
     assert_eq!(world.run().message, NO_MORE);
     assert!(!world.has("alarm") && world.result("alarm").is_none(), "V-069");

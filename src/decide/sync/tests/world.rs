@@ -144,6 +144,11 @@ pub struct World {
     version: u64,
 }
 
+/// What a plan waits for first: the reason, and the name of the object.
+pub(super) fn first_wait(plan: &SyncPlan) -> Option<(WaitReason, &str)> {
+    plan.waiting_for.first().map(|wait| (wait.reason, &*wait.key.name))
+}
+
 impl World {
     pub fn new(targets: impl IntoIterator<Item = Manifest>) -> Self {
         let now = Timestamp::from_second(START).unwrap();
