@@ -73,20 +73,21 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
     world.create(Kind::ApplicationSet, set).await;
     world.start(&Setup::default()).await;
 
+    let failed = "Sync failed, waiting for one that succeeds";
     let held = |log: &Log| {
         let set = log.get(Kind::ApplicationSet, "fleet")?;
         let entry = set["status"]["applicationStatus"].as_array()?.first()?.clone();
-        let wait = &set["status"]["rollout"]["waitingFor"][0];
-        (entry["status"] == "Progressing" && wait["kind"] == "FailedOperation").then_some(())
+        (entry["status"] == "Progressing" && entry["message"].as_str()?.starts_with(failed))
+            .then_some(())
     };
     world.until("the failed smoke test holds dev", held).await;
     let config = json!([{ "kind": "ConfigMap", "name": "dev-config" }]);
-    let manual = [
+    let by_hand = [
         ("the whole Application", json!({}), "Failed"),
         ("a dry run", json!({ "dryRun": true }), "Succeeded"),
         ("a resource", json!({ "resources": config }), "Succeeded"),
     ];
-    for (name, sync, phase) in manual {
+    for (name, sync, phase) in by_hand {
         let info = json!([{ "name": "Test", "value": name }]);
         let operation = json!({ "sync": sync, "info": info });
         world.patch(Kind::Application, "dev", &json!({ "operation": operation })).await;
