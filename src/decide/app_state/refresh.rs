@@ -77,26 +77,6 @@ pub fn asked_for(application: &Value) -> Option<Request> {
     None
 }
 
-/// The input of the decision whether to compare.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Circumstances {
-    /// Requests by events, and by a failed comparison.
-    pub request: Request,
-    /// [`digest`] of the spec that was compared last; `None` before the first
-    /// comparison.
-    pub last_spec: Option<u64>,
-    /// Whether the last check of the revision is too old.
-    pub expired: bool,
-    /// Whether manifests must be rendered again then.
-    pub hard: bool,
-    /// Whether an operation has just ended.
-    pub after_operation: bool,
-    /// When it began, if this process began it: the status has whole seconds.
-    pub operation_began: Option<Timestamp>,
-    /// Whether the time has come that the last comparison waited for.
-    pub is_due: bool,
-}
-
 /// What a process knows of the comparisons of an Application. Without it, the Application is
 /// compared again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,7 +104,7 @@ pub fn idle() -> Wait {
 }
 
 /// Why a reconcile may compare an Application.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Occasion {
     /// The request that triggered it.
     pub request: Request,
@@ -148,18 +128,9 @@ pub enum Due {
 impl Known {
     /// Decides whether to compare, and remembers a request that is not met yet.
     pub fn due(&mut self, application: &Value, occasion: &Occasion, now: Timestamp) -> Due {
-        let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);
-        let about = Circumstances {
-            request: occasion.request.and(self.postponed),
-            last_spec: self.last_spec,
-            expired: self.checked_at.is_none() || is_past(occasion.expires),
-            hard: is_past(occasion.hard),
-            after_operation: occasion.after_operation,
-            operation_began: self.operation_began,
-            is_due: self.wait.is_some_and(|wait| wait.is_due(now)),
-        };
+        let reason = self.reason(application, occasion, now);
         self.last_spec = Some(digest(&application["spec"]));
-        let Some(reason) = reason(application, &about) else {
+        let Some(reason) = reason else {
             // What the last comparison waits for is still to come, whatever has triggered
             // this reconcile.
             return Due::Wait(self.wait.unwrap_or_else(idle));
@@ -172,6 +143,49 @@ impl Known {
             }
         }
     }
+
+    /// Whether to compare, and why (SE-377).
+    pub(super) fn reason(
+        &self,
+        application: &Value,
+        occasion: &Occasion,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);
+        let wanted = asked_for(application);
+        let mut request = occasion.request.and(self.postponed).and(wanted.unwrap_or_default());
+        let is_other_spec = self.last_spec != Some(digest(&application["spec"]));
+        if is_other_spec {
+            request = request.and(Request::new(Level::Revision));
+        }
+        let (mut since, mut accepts_synced) = (None, false);
+        if occasion.after_operation {
+            // The synced revision may be newer than the known one: another cached
+            // revision counts only if it was requested after the operation started
+            // (SE-372).
+            accepts_synced = request.level < Level::Newest;
+            request = request.and(Request::new(Level::Newest));
+            let began = self.operation_began.or_else(|| started_at(application));
+            since = began.filter(|_| wanted.is_none());
+        }
+        if self.wait.is_some_and(|wait| wait.is_due(now)) {
+            // Also a newer revision, as after any wait (SE-426).
+            request = request.and(Request::new(Level::Revision));
+        }
+        let is_expired = self.checked_at.is_none() || is_past(occasion.expires);
+        if is_expired {
+            request = request.and(Request { level: Level::Revision, hard: is_past(occasion.hard) });
+        }
+        request.is_some().then_some(Reason {
+            request,
+            since,
+            accepts_synced,
+            after_operation: occasion.after_operation,
+            asked_for: wanted.is_some() || self.last_spec.is_some() && is_other_spec,
+            // After a start the last check is not known: nothing is written for that alone.
+            is_expired: is_expired && self.last_spec.is_some(),
+        })
+    }
 }
 
 /// Why a comparison is made.
@@ -182,7 +196,7 @@ pub struct Reason {
     /// Cached revisions requested after this time count as new: the start of
     /// the operation that has just ended.
     pub since: Option<Timestamp>,
-    /// So do those that the operation has synced, however old.
+    /// A cached revision that the operation has synced needs to be no newer than for a lower level.
     pub accepts_synced: bool,
     /// Whether an operation has just ended.
     pub after_operation: bool,
@@ -211,43 +225,6 @@ impl Reason {
         let since = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         self.since.map_or(request, |at| since(at).min(request))
     }
-}
-
-/// Whether to compare, and why (SE-377).
-pub(super) fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
-    let wanted = asked_for(application);
-    let mut request = about.request.and(wanted.unwrap_or_default());
-    let spec = Some(digest(&application["spec"]));
-    if about.last_spec != spec {
-        request = request.and(Request::new(Level::Revision));
-    }
-    let (mut since, mut accepts_synced) = (None, false);
-    if about.after_operation {
-        // The synced revision may be newer than the known one: another cached
-        // revision counts only if it was requested after the operation started
-        // (SE-372).
-        accepts_synced = request.level < Level::Newest;
-        request = request.and(Request::new(Level::Newest));
-        let began = about.operation_began.or_else(|| started_at(application));
-        since = began.filter(|_| wanted.is_none());
-    }
-    if about.is_due {
-        // Also a newer revision, as after any wait (SE-426).
-        request = request.and(Request::new(Level::Revision));
-    }
-    if about.expired {
-        request = request.and(Request { level: Level::Revision, hard: about.hard });
-    }
-    let respecified = about.last_spec.is_some() && about.last_spec != spec;
-    request.is_some().then_some(Reason {
-        request,
-        since,
-        accepts_synced,
-        after_operation: about.after_operation,
-        asked_for: wanted.is_some() || respecified,
-        // After a start the last check is not known: nothing is written for that alone.
-        is_expired: about.expired && about.last_spec.is_some(),
-    })
 }
 
 /// Whether a change of an Application needs a reconcile: a status change by another client counts only for

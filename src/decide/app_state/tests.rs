@@ -537,7 +537,7 @@ fn an_operation_starts_and_ends() {
 /// be older than the operation.
 #[test]
 fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
-    use refresh::{Circumstances, digest, reason};
+    use refresh::{Known, Occasion, digest};
     let mut app = application();
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     app["status"]["operationState"] = json!({"phase": "Succeeded", "startedAt": at(5)});
@@ -553,14 +553,10 @@ fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
     ];
     for (operation_began, request, asked, age, accepts_synced) in cases {
         let last_spec = Some(digest(&app["spec"]));
-        let about = Circumstances {
-            request,
-            after_operation: true,
-            operation_began,
-            last_spec,
-            ..Circumstances::default()
-        };
-        let reason = reason(&app, &about).unwrap();
+        let known =
+            Known { operation_began, last_spec, checked_at: Some(at(5)), ..Known::default() };
+        let occasion = Occasion { request, after_operation: true, ..Occasion::default() };
+        let reason = known.reason(&app, &occasion, at(6)).unwrap();
         assert_eq!(reason.request.level, Level::Newest);
         assert_eq!(reason.age(Duration::from_millis(asked), at(6)), Duration::from_millis(age));
         assert_eq!(reason.accepts_synced, accepts_synced);

@@ -7,7 +7,7 @@ use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::finalize::DeletionState;
 use crate::decide::app_state::operate::Next;
 use crate::decide::app_state::reconcile::{CompareFailure, Seen, Snapshot, reconcile};
-use crate::decide::app_state::refresh::{Circumstances, Request};
+use crate::decide::app_state::refresh::{Known, Occasion, Request};
 use crate::decide::wait::{Ends, Wait, WaitFor};
 use crate::decide::windows;
 
@@ -57,8 +57,9 @@ fn comparison(
     seen: Result<&Facts, ObserveError>,
     repo_error_grace: std::time::Duration,
 ) -> Wait {
-    let about = Circumstances { request: Request::new(Level::Revision), ..Default::default() };
-    let mut reason = refresh::reason(app, &about).unwrap();
+    let occasion = Occasion { request: Request::new(Level::Revision), ..Occasion::default() };
+    let known = Known { checked_at: Some(at(NOW)), ..Known::default() };
+    let mut reason = known.reason(app, &occasion, at(NOW)).unwrap();
     reason.asked_for = false;
     app["status"]["reconciledAt"] = "2023-11-14T22:13:20Z".into();
     let settings = super::super::reconcile::Settings {
@@ -128,10 +129,12 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         }
         WaitFor::OtherApplications => operate::after_others(at(NOW)),
         WaitFor::MoreChanges => {
-            let about = Circumstances { request: Request::new(Level::Live), ..Default::default() };
+            let occasion = Occasion { request: Request::new(Level::Live), ..Occasion::default() };
             app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-            let about = Circumstances { last_spec: Some(refresh::digest(&app["spec"])), ..about };
-            refresh::reason(&app, &about).unwrap().settles(Some(at(NOW)), at(NOW)).unwrap()
+            let last_spec = Some(refresh::digest(&app["spec"]));
+            let known = Known { last_spec, checked_at: Some(at(NOW)), ..Known::default() };
+            let reason = known.reason(&app, &occasion, at(NOW)).unwrap();
+            reason.settles(Some(at(NOW)), at(NOW)).unwrap()
         }
         WaitFor::Repository => comparison(&mut app, Err(source(true)), hour),
         WaitFor::FailedComparison => {
@@ -207,13 +210,12 @@ fn every_wait_of_an_application_has_an_end_se_240_se_426() {
 fn a_wait_whose_time_has_come_is_a_reason_to_compare_se_426() {
     let mut app = application();
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-    let calm = Circumstances {
-        last_spec: Some(refresh::digest(&app["spec"])),
-        ..Circumstances::default()
-    };
-    assert!(refresh::reason(&app, &calm).is_none());
-    let due = Circumstances { is_due: true, ..calm };
-    let reason = refresh::reason(&app, &due).unwrap();
+    let last_spec = Some(refresh::digest(&app["spec"]));
+    let known = Known { last_spec, checked_at: Some(at(0)), ..Known::default() };
+    let calm = Occasion::default();
+    assert!(known.reason(&app, &calm, at(0)).is_none());
+    let due = Known { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
+    let reason = due.reason(&app, &calm, at(0)).unwrap();
     assert_eq!(reason.request.level, Level::Revision, "SE-426: level 2");
     assert_eq!(reason.settles(Some(at(0)), at(0)), None);
 }
