@@ -186,7 +186,8 @@ async fn decide_once(
         }
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
-        let in_flight = decision.rollout.as_ref().map_or(0, |plan| plan.counts.in_flight());
+        let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
+        let in_flight: u64 = steps.map(|step| step.in_flight).sum();
         let (times, longest) = if in_flight > BUSY { BUSY_PACE } else { PACE };
         taken.not_before = Some(ended + ((ended - began) * times).min(longest));
         (Ok(Decided { decision, set, now }), taken)

@@ -23,10 +23,4 @@ impl Counts {
         }
         counts
     }
-
-    /// How many Applications are promoted and not Healthy yet.
-    pub fn in_flight(&self) -> u64 {
-        let all = self.applications.iter();
-        all.filter(|((_, phase), _)| phase.is_in_flight()).map(|(_, count)| count).sum()
-    }
 }
