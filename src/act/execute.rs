@@ -175,7 +175,11 @@ impl Executor<'_> {
             version: target.version.clone(),
             kind: target.key.kind.clone(),
         };
-        match self.cluster.resource(&kind, true).await {
+        self.served(&kind).await
+    }
+
+    async fn served(&self, kind: &GroupVersionKind) -> Result<ApiResource, Happened> {
+        match self.cluster.resource(kind, true).await {
             Ok(Some((resource, _))) => Ok(resource),
             // Without its kind the object cannot exist.
             Ok(None) => Err(Happened::Gone),
@@ -190,10 +194,9 @@ impl Executor<'_> {
         let Some(kind) = target.map(|target| kind_of(&target.object)).or_else(live) else {
             return Happened::Gone;
         };
-        let resource = match self.cluster.resource(&kind, true).await {
-            Ok(Some((resource, _))) => resource,
-            Ok(None) => return Happened::Gone,
-            Err(error) => return Happened::Unknown(error.to_string()),
+        let resource = match self.served(&kind).await {
+            Ok(resource) => resource,
+            Err(happened) => return happened,
         };
         match self.cluster.read(&resource, key).await {
             Ok(Some(found)) => outcome::done(key, "found", &found, false),
