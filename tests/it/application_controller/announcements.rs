@@ -118,6 +118,16 @@ fn assert_once(all: &[String]) {
     assert_eq!(unique.len(), all.len(), "{all:#?}");
 }
 
+/// Waits until the announced end is stored: its Events are there, and none twice.
+async fn ends_with_each_event_once(world: &World, revision: &str) {
+    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.rest().await;
+    let all = events(world, "app").await;
+    assert_once(&all);
+    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
+    assert!(all.contains(&ended), "{all:#?}");
+}
+
 /// The Events came before the status, the process was killed, and its successor wrote them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
@@ -128,12 +138,7 @@ async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
     announced_and_not_stored(&world, &revision).await;
     world.crash().await;
     world.run();
-    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
-    world.rest().await;
-    let all = events(&world, "app").await;
-    assert_once(&all);
-    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
-    assert!(all.contains(&ended), "{all:#?}");
+    ends_with_each_event_once(&world, &revision).await;
 }
 
 /// The write of the status met that of another client, and the reconcile announced all of it
@@ -146,12 +151,7 @@ async fn events_are_not_repeated_after_a_conflict() {
     world.create_app(&world.application("app", "app")).await;
     announced_and_not_stored(&world, &revision).await;
     world.patch("app", json!({"status": {"health": {"status": "Unknown"}}})).await;
-    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
-    world.rest().await;
-    let all = events(&world, "app").await;
-    assert_once(&all);
-    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
-    assert!(all.contains(&ended), "{all:#?}");
+    ends_with_each_event_once(&world, &revision).await;
 }
 
 /// Neither the first drift nor its end moves `reconciledAt`, and a start does not either: the
