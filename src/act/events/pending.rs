@@ -30,11 +30,10 @@ pub(super) struct Waiting {
     pub last: Timestamp,
 }
 
-/// Key of Events that are counted together: object, reason, subject and type; for Events that
-/// are not routine, the text, too.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Key of the Events of an object that are counted together: reason, subject and type; for
+/// Events that are not routine, the text, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Same {
-    uid: String,
     reason: &'static str,
     subject: Subject,
     warning: bool,
@@ -42,9 +41,8 @@ struct Same {
 }
 
 impl Same {
-    fn of(about: &ObjectReference, record: &EventRecord) -> Self {
+    fn of(record: &EventRecord) -> Self {
         Self {
-            uid: about.uid.clone().unwrap_or_default(),
             reason: record.reason,
             subject: record.subject,
             warning: record.warning,
@@ -58,7 +56,9 @@ impl Same {
 pub(super) struct Pending {
     routine: BTreeMap<u64, Waiting>,
     important: BTreeMap<u64, Waiting>,
-    places: HashMap<Same, u64>,
+    /// Where the Events of an object are, by its UID: the end of each operation takes those of
+    /// its Application, and thousands may wait.
+    places: HashMap<String, Vec<(Same, u64)>>,
     next: u64,
     dropped: u64,
 }
@@ -80,9 +80,10 @@ impl Pending {
         record: EventRecord,
         now: Timestamp,
     ) {
-        let same = Same::of(&about, &record);
+        let (uid, same) = (uid(&about), Same::of(&record));
         let queue = if record.is_routine() { &mut self.routine } else { &mut self.important };
-        if let Some(waiting) = self.places.get(&same).and_then(|place| queue.get_mut(place)) {
+        let place = self.places.get(uid).and_then(|places| place_of(places, &same));
+        if let Some(waiting) = place.and_then(|place| queue.get_mut(&place)) {
             let is_known = record.once.is_some() && record.once == waiting.record.once;
             waiting.count = waiting.count.saturating_add(i32::from(!is_known));
             (waiting.last, waiting.record) = (now, record);
@@ -91,22 +92,24 @@ impl Pending {
         // The Event at the end of an operation replaces the one at its start, unless that is
         // the only record that nobody has requested it.
         if record.reason == "OperationCompleted" {
-            self.forget(&Same {
+            let start = Same {
                 reason: "OperationStarted",
                 subject: Subject::Reason,
                 warning: false,
                 text: None,
-                ..same.clone()
-            });
+            };
+            if let Some(place) = self.forget(uid, &start) {
+                self.routine.remove(&place);
+            }
         }
         if self.len() >= CAPACITY {
             self.drop_one();
         }
         let queue = if record.is_routine() { &mut self.routine } else { &mut self.important };
+        self.places.entry(uid.to_owned()).or_default().push((same, self.next));
         let component = component.to_owned();
         let waiting = Waiting { component, about, record, count: 1, first: now, last: now };
         queue.insert(self.next, waiting);
-        self.places.insert(same, self.next);
         self.next += 1;
     }
 
@@ -126,21 +129,16 @@ impl Pending {
     /// The next Event to write, due or not.
     pub fn take_any(&mut self) -> Option<Waiting> {
         let (_, waiting) = self.important.pop_first().or_else(|| self.routine.pop_first())?;
-        self.places.remove(&Same::of(&waiting.about, &waiting.record));
+        self.forget(uid(&waiting.about), &Same::of(&waiting.record));
         Some(waiting)
     }
 
     /// The Events about one object, in the order of their publication, due or not.
     pub fn take_about(&mut self, uid: &str) -> Vec<Waiting> {
-        let places = self.places.iter().filter(|(same, _)| same.uid == uid);
-        let mut found: Vec<(u64, Same)> =
-            places.map(|(same, place)| (*place, same.clone())).collect();
-        found.sort_by_key(|(place, _)| *place);
-        let take = |(place, same): (u64, Same)| {
-            self.places.remove(&same);
-            self.routine.remove(&place).or_else(|| self.important.remove(&place))
-        };
-        found.into_iter().filter_map(take).collect()
+        let places = self.places.remove(uid).unwrap_or_default().into_iter();
+        let take =
+            |(_, place)| self.routine.remove(&place).or_else(|| self.important.remove(&place));
+        places.filter_map(take).collect()
     }
 
     /// Drops the oldest routine Event, since newer ones show the current
@@ -150,13 +148,27 @@ impl Pending {
             Some(oldest) => oldest,
             None => return,
         };
-        self.places.remove(&Same::of(&gone.about, &gone.record));
+        self.forget(uid(&gone.about), &Same::of(&gone.record));
         self.dropped += 1;
     }
 
-    fn forget(&mut self, same: &Same) {
-        if let Some(place) = self.places.remove(same) {
-            self.routine.remove(&place);
+    /// Removes the place of an Event about an object, and returns it.
+    fn forget(&mut self, uid: &str, same: &Same) -> Option<u64> {
+        let places = self.places.get_mut(uid)?;
+        let at = places.iter().position(|(one, _)| one == same)?;
+        // In the order of their publication.
+        let (_, place) = places.remove(at);
+        if places.is_empty() {
+            self.places.remove(uid);
         }
+        Some(place)
     }
+}
+
+fn uid(about: &ObjectReference) -> &str {
+    about.uid.as_deref().unwrap_or_default()
+}
+
+fn place_of(places: &[(Same, u64)], same: &Same) -> Option<u64> {
+    places.iter().find(|(one, _)| one == same).map(|(_, place)| *place)
 }
