@@ -19,20 +19,83 @@ use crate::table::Table;
 const PARALLEL: usize = 20;
 const LIMIT: Duration = Duration::from_secs(1800);
 
-pub async fn measure(table: &mut Table, binary: &Path, cluster: &Cluster, applications: usize) {
-    let case = format!("first sync of {applications} × 4, real API server");
+/// Who requests the syncs.
+#[derive(Clone, Copy)]
+pub enum Requester {
+    /// A RollingSync of one step.
+    Rollout,
+    /// Nobody: the Applications have automated syncs, and the set has no strategy.
+    Automated,
+}
+
+impl Requester {
+    fn set(self, applications: usize, site: &Site) -> Value {
+        let steps = even(applications, 1);
+        let mut set = fleet::set(&steps, &site.repository.url(), &site.target);
+        if let Self::Automated = self {
+            set["spec"]["strategy"].take();
+            set["spec"]["template"]["spec"]["syncPolicy"] = json!({ "automated": {} });
+        }
+        set
+    }
+
+    /// Whether all are there, from the status of the set and, since that may list only some, from
+    /// the Applications.
+    async fn is_complete(self, site: &Site, applications: usize) -> bool {
+        // From the cache of the API server: a read of a large set from etcd costs it as much
+        // as several syncs.
+        let cached =
+            |path: String| async move { site.get(&format!("{path}?resourceVersion=0")).await };
+        let set = cached(format!("{}/fleet", site.path("applicationsets"))).await;
+        let status = &set["status"];
+        match self {
+            Self::Rollout => {
+                status["rollout"]["progress"] == *format!("{applications}/{applications}")
+            }
+            Self::Automated => {
+                let is_good =
+                    |one: &Value| one["status"] == "Synced" && one["health"]["status"] == "Healthy";
+                let listed = status["resources"].as_array();
+                if !listed.is_some_and(|all| !all.is_empty() && all.iter().all(is_good))
+                    || status["resourcesCount"] != applications
+                {
+                    return false;
+                }
+                let list = cached(site.path("applications")).await;
+                let items = list["items"].as_array().into_iter().flatten();
+                let is_synced = |one: &&Value| {
+                    let status = &one["status"];
+                    status["sync"]["status"] == "Synced"
+                        && status["health"]["status"] == "Healthy"
+                        && status["operationState"]["phase"] == "Succeeded"
+                };
+                items.filter(is_synced).count() == applications
+            }
+        }
+    }
+}
+
+pub async fn measure(
+    table: &mut Table,
+    binary: &Path,
+    cluster: &Cluster,
+    applications: usize,
+    requester: Requester,
+) {
+    let case = match requester {
+        Requester::Rollout => format!("first sync of {applications} × 4, real API server"),
+        Requester::Automated => {
+            format!("first automated sync of {applications} × 4, real API server")
+        }
+    };
     let site = Site::real(cluster).await;
     let revision = site.repository.commit("first", &fleet::files(applications, fleet::inert));
     let mut run = site.run(binary, "embedded");
     run.until_at_rest(LIMIT).await;
     let (requests, used, server, start) =
         (site.requests().await, run.cpu(), site.server_cpu(), Instant::now());
-    site.create(
-        "applicationsets",
-        &fleet::set(&even(applications, 1), &site.repository.url(), &site.target),
-    )
-    .await;
-    until_complete(&site, applications).await;
+    site.create("applicationsets", &requester.set(applications, &site)).await;
+    until_complete(&site, applications, requester).await;
     let (wall, cpu, server_cpu) = (start.elapsed(), run.cpu() - used, site.server_cpu() - server);
     let at_end = run.resident();
     run.until_at_rest(Duration::from_secs(60)).await;
@@ -68,6 +131,8 @@ pub async fn measure(table: &mut Table, binary: &Path, cluster: &Cluster, applic
     table.add(&case, "resident size as the last sync ended", "MiB", at_end.now, None);
     table.add(&case, "resident size at its highest", "MiB", resident.peak, None);
     add_requests(table, &case, &requests);
+    let writes = requests.get("patch applicationsets/status").copied().unwrap_or_default();
+    table.add(&case, "writes of the set's status", "", writes * applications as f64, None);
 }
 
 /// Those that an Application causes, by verb and resource.
@@ -89,21 +154,12 @@ fn add_requests(table: &mut Table, case: &str, requests: &Requests) {
     table.add(case, "requests by Application", "", total, Some(10.0));
 }
 
-async fn until_complete(site: &Site, applications: usize) {
+async fn until_complete(site: &Site, applications: usize, requester: Requester) {
     let deadline = Instant::now() + LIMIT;
-    let all = format!("{applications}/{applications}");
-    loop {
-        let set = site.get(&format!("{}/fleet", site.path("applicationsets"))).await;
-        if set["status"]["rollout"]["progress"] == *all {
-            return;
-        }
-        assert!(
-            Instant::now() < deadline,
-            "the rollout does not end: {}",
-            set["status"]["rollout"]
-        );
+    while !requester.is_complete(site, applications).await {
+        assert!(Instant::now() < deadline, "not all Applications are synced in time");
         // Often enough for a rollout of seconds, and no load for the server.
-        tokio::time::sleep(Duration::from_millis(250)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 

@@ -26,12 +26,14 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
+use first_sync::Requester;
 use site::Cluster;
 use table::Table;
 
 /// What can be measured by itself.
-const CASES: [(&str, &str); 11] = [
+const CASES: [(&str, &str); 12] = [
     ("first-sync", "N Applications of 4 objects on a real API server, beside a bare client"),
+    ("first-sync-automated", "the same without a strategy, with automated syncs"),
     ("render", "10 N Applications generated"),
     ("generate-directories", "2 N directories of a local Git repository"),
     ("generate-matrix", "a matrix of 100 x 100"),
@@ -88,7 +90,14 @@ async fn measure(options: &Options) -> Table {
 
 async fn run(table: &mut Table, case: &str, binary: &Path, applications: usize) {
     match case {
-        "first-sync" => first_sync::measure(table, binary, &Cluster::up(), applications).await,
+        "first-sync" => {
+            first_sync::measure(table, binary, &Cluster::up(), applications, Requester::Rollout)
+                .await;
+        }
+        "first-sync-automated" => {
+            first_sync::measure(table, binary, &Cluster::up(), applications, Requester::Automated)
+                .await;
+        }
         "render" => large::render(table, binary, applications * 10),
         "generate-directories" => generators::directories(table, binary, applications * 2),
         "generate-matrix" => generators::matrix(table, binary, 100),
