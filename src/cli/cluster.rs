@@ -1,7 +1,7 @@
 //! Read-only access to the cluster of the current kube context.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -11,9 +11,9 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::error::{Error, NOT_FOUND};
-use super::explain::{in_namespace, word};
 use super::kubeconfig;
 use super::output::some_of;
+use super::shell::{self, in_namespace, word};
 use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::api::unknown::nearest;
 use crate::api::{Raw, path_segment};
@@ -50,15 +50,6 @@ pub(super) struct ClusterArgs {
 /// Arguments that select a context, and no namespace.
 pub(super) fn contexts(context: Option<String>) -> ClusterArgs {
     ClusterArgs { namespace: None, context }
-}
-
-/// The kube context that the user selected.
-static CONTEXT: OnceLock<Option<String>> = OnceLock::new();
-
-/// The kube context that the user gave to this command, for the commands that it prints: they
-/// are for the same cluster. `None` for the current one.
-pub(super) fn given_context() -> Option<&'static str> {
-    CONTEXT.get().and_then(|context| context.as_deref())
 }
 
 /// A client for a context of the kubeconfig; without a context, for the current one, or
@@ -119,7 +110,7 @@ enum Lookup<T> {
 impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
-        CONTEXT.get_or_init(|| args.context.clone());
+        shell::use_context(args.context.as_deref());
         let client = connect(args.context.as_deref()).await?;
         let own = client.default_namespace().to_owned();
         let places = match &args.namespace {

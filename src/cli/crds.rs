@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterConnection, block_on, contexts};
 use super::error::Error;
-use super::follow::timeout;
 use super::output;
+use super::watch_args::timeout;
 use crate::api::crds::{KINDS, all, yaml};
 use crate::decide::health;
 use crate::watch::failure::{has_code, reason};

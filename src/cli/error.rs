@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use super::output::printable;
+use crate::terminal::printable;
 
 /// Exit code of a failed check.
 pub(super) const CHECK_FAILED: u8 = 1;

@@ -13,12 +13,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{Action, Waiting, about_cause, actions};
-pub(super) use self::commands::{in_namespace, sync_commands, take_back, word};
+pub(super) use self::commands::{sync_commands, take_back};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
-use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable, some_of};
 use super::status;
+use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
@@ -128,18 +128,22 @@ pub(super) struct Condition {
     pub message: String,
 }
 
-/// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.watch.watch {
-        return follow::run(&Request {
-            cluster: &args.cluster,
-            name: Some(&args.name),
+impl Args {
+    /// What to follow, with --watch.
+    pub fn watched(&self) -> Option<Request<'_>> {
+        self.watch.watch.then(|| Request {
+            cluster: &self.cluster,
+            name: Some(&self.name),
             all_namespaces: false,
-            timeout: args.watch.timeout,
-            no_refresh: args.watch.no_refresh,
+            timeout: self.watch.timeout,
+            no_refresh: self.watch.no_refresh,
             view: View::Reason,
-        });
+        })
     }
+}
+
+/// Runs the command without --watch.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let explanation = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;

@@ -13,6 +13,8 @@ use super::input::{self, Object};
 use crate::api::Cluster;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
+use crate::decide::application_set;
+use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::validate::{self, Known};
 use crate::desired::Generation;
 use crate::desired::inputs::Inputs;
@@ -119,4 +121,17 @@ pub(super) fn assumed(generation: &Generation) -> Known {
     // One cluster per name, whatever the server is.
     known.clusters.dedup_by(|a, b| !a.name.is_empty() && a.name == b.name || a == b);
     known
+}
+
+/// What a set generates, as the controller keeps it.
+pub(super) fn generated(
+    set: &Value,
+    generation: &Generation,
+    rules: &application_set::Settings,
+) -> Generated {
+    let mut collector = Collector::new(set, rules);
+    for (application, origin) in generation.applications.iter().zip(&generation.origins) {
+        collector.add(application.clone(), origin);
+    }
+    collector.finish(set, rules, generation.reads.clone(), None)
 }

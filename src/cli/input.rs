@@ -161,7 +161,8 @@ pub(super) fn application_sets(
     Ok((sets, facts))
 }
 
-fn is_application_set(value: &Value) -> bool {
+/// Whether an object is an ApplicationSet.
+pub(super) fn is_application_set(value: &Value) -> bool {
     value["kind"] == "ApplicationSet" && value["apiVersion"] == api::API_VERSION
 }
 

@@ -13,7 +13,7 @@ use super::other_sets::OtherSets;
 use super::output::some_of;
 use crate::api::{Cluster, Raw};
 use crate::decide::application_set::emptied::{self, Doubts};
-use crate::decide::application_set::generated::{Collector, Generated};
+use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::others::{self, Other};
 use crate::decide::application_set::stored::Set;
@@ -153,25 +153,12 @@ pub(super) async fn of_controller(
     (invalid, live)
 }
 
-/// What a set generates, as the controller keeps it.
-pub(super) fn generated(
-    set: &Value,
-    generation: &Generation,
-    rules: &application_set::Settings,
-) -> Generated {
-    let mut collector = Collector::new(set, rules);
-    for (application, origin) in generation.applications.iter().zip(&generation.origins) {
-        collector.add(application.clone(), origin);
-    }
-    collector.finish(set, rules, generation.reads.clone(), None)
-}
-
 /// Compares generated Applications with those in the namespace of their set, as the
 /// controller does.
 pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     let set = with_identity(seen.set, seen.stored);
     let rules = seen.settings.rules();
-    let generated = generated(&set, seen.generation, &rules);
+    let generated = generate::generated(&set, seen.generation, &rules);
     let refused = generated.unwritable(seen.invalid);
     let id = Identity::of(&set);
     let compared_by = Rules::of(&id, &generated);

@@ -30,12 +30,14 @@ mod refresh;
 mod render;
 mod rollout_view;
 pub mod run;
+mod shell;
 mod status;
 mod sync;
 mod terminate;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod watch_args;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -115,7 +117,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sync(args) if args.is_local() => {
             telemetry::init(telemetry::Format::Text, "error")?;
         }
-        Command::Status(args) if args.watch.watch => {
+        Command::Status(args) if args.watched().is_some() => {
             telemetry::init(telemetry::Format::Text, "off")?;
         }
         _ => telemetry::init(telemetry::Format::Text, "warn")?,
@@ -128,8 +130,14 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Order(args) => order::run(args),
         Command::Health(args) => health::run(args),
         Command::Diff(args) => diff::run(args),
-        Command::Status(args) => status::run(args),
-        Command::Explain(args) => explain::run(args),
+        Command::Status(args) => match args.watched() {
+            Some(request) => follow::run(&request),
+            None => status::run(args),
+        },
+        Command::Explain(args) => match args.watched() {
+            Some(request) => follow::run(&request),
+            None => explain::run(args),
+        },
         Command::Tree(args) => tree::run(args),
         Command::Sync(args) => sync::run(*args),
         Command::Terminate(args) => terminate::run(args),

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, fault, note};
-use super::follow::{timeout, until};
 use super::output::{self, Format, Output, printable};
 use super::sync::INTERRUPTED;
 use super::sync::follow::Versions;
+use super::watch_args::{timeout, until};
 use crate::act::refresh;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
 use crate::api::{ObjectKey, Raw};

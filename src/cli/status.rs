@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::explain::take_back;
-use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable, some_of};
+use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
@@ -43,7 +43,7 @@ pub(super) struct Args {
     #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
-    pub watch: WatchArgs,
+    watch: WatchArgs,
     /// With --watch: print one line per transition; the default when standard output is not
     /// a terminal
     #[arg(long, requires = "watch")]
@@ -233,18 +233,22 @@ fn deletion_message(report: &Report) -> String {
     }
 }
 
-/// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if args.watch.watch {
-        return follow::run(&Request {
-            cluster: &args.cluster,
-            name: args.name.as_deref(),
-            all_namespaces: args.all_namespaces,
-            timeout: args.watch.timeout,
-            no_refresh: args.watch.no_refresh,
-            view: if args.plain { View::Plain } else { View::Screen },
-        });
+impl Args {
+    /// What to follow, with --watch.
+    pub fn watched(&self) -> Option<Request<'_>> {
+        self.watch.watch.then(|| Request {
+            cluster: &self.cluster,
+            name: self.name.as_deref(),
+            all_namespaces: self.all_namespaces,
+            timeout: self.watch.timeout,
+            no_refresh: self.watch.no_refresh,
+            view: if self.plain { View::Plain } else { View::Screen },
+        })
     }
+}
+
+/// Runs the command without --watch.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
         let (set, applications) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{CHECK_FAILED, Error, fault, note};
-use super::follow::timeout;
 use super::output::{Format, Output};
 use super::sync::INTERRUPTED;
 use super::sync::follow::{self, End, Options};
 use super::sync::progress::{Goal, Line, WIDTH};
 use super::sync::result::OperationResult;
+use super::watch_args::timeout;
 use crate::act::operation::{self, Terminated};
 use crate::api::Raw;
 

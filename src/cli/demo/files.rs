@@ -7,13 +7,12 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::fixtures::is_set;
 use crate::api;
 use crate::api::sources::InEffect;
 use crate::cli::cluster::block_on;
 use crate::cli::error::Error;
 use crate::cli::facts::Facts;
-use crate::cli::input::{self, Object};
+use crate::cli::input::{self, Object, is_application_set};
 use crate::desired;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
@@ -39,13 +38,13 @@ const SERVER_METADATA: [&str; 7] = [
 pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inputs)> {
     let mut objects = input::objects(files)?;
     let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
-    if !objects.iter().any(|object| is_set(&object.value)) {
+    if !objects.iter().any(|object| is_application_set(&object.value)) {
         let why = "it contains no ApplicationSet, which the demo requires";
         return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
     }
     let namespaces: BTreeSet<String> = objects
         .iter()
-        .filter(|object| is_set(&object.value))
+        .filter(|object| is_application_set(&object.value))
         .map(|object| namespace_of(&object.value).unwrap_or(CONTROL_PLANE_NAMESPACE).to_owned())
         .collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
@@ -154,7 +153,7 @@ fn check(object: &Object, facts: &mut Facts) -> anyhow::Result<()> {
         let place = format!("{}: {}", object.place(), object.title());
         anyhow::Error::from(Error::input(what, place, why))
     };
-    if is_set(&object.value) {
+    if is_application_set(&object.value) {
         api::read::<api::ApplicationSet>(&object.value)
             .map_err(|error| wrong("cannot read", error.to_string()))?;
         check_repositories(&object.value["spec"]["generators"])

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::files;
-use crate::api;
 use crate::cli::error::Error;
+use crate::cli::input::is_application_set;
 use crate::cli::rollout_view::steps;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
@@ -68,7 +68,7 @@ impl Fixtures {
             }
         };
         let mut applications = BTreeSet::new();
-        for set in objects.iter().filter(|object| is_set(object)) {
+        for set in objects.iter().filter(|object| is_application_set(object)) {
             let name = crate::desired::name_of(set);
             let generated = steps::generated(set, &inputs, Timestamp::now()).map_err(|error| {
                 Error::input("cannot generate", format!("ApplicationSet {name}"), error)
@@ -132,11 +132,6 @@ impl Fixtures {
         }
         Ok(failing.iter().cloned().collect())
     }
-}
-
-/// Whether an object is an ApplicationSet.
-pub(super) fn is_set(object: &Value) -> bool {
-    object["kind"] == "ApplicationSet" && object["apiVersion"] == api::API_VERSION
 }
 
 /// The demo's own objects; creates their repository.

@@ -4,19 +4,9 @@ use serde_json::Value;
 
 use crate::api::Raw;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
-use crate::cli::cluster;
+use crate::cli::shell::{in_namespace, word};
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::rollout::report::Application;
-
-/// The options that select the cluster of the control plane, as the user gave them, and a
-/// namespace; with a blank at the end.
-pub(in crate::cli) fn in_namespace(namespace: &str) -> String {
-    let context = match cluster::given_context() {
-        Some(context) => format!("--context {} ", word(context)),
-        None => String::new(),
-    };
-    if namespace.is_empty() { context } else { format!("{context}-n {} ", word(namespace)) }
-}
 
 /// The options that select the destination cluster: none for one that is not the cluster of
 /// the control plane, since its context is not known here.
@@ -34,15 +24,6 @@ pub(super) fn at_resource(live: &Value, resource: &BlockingResource) -> String {
         namespace => format!("-n {} ", word(namespace)),
     };
     format!("{}{namespace}", cluster_of(live))
-}
-
-/// A word of a shell: quoted if a shell would interpret it.
-pub(in crate::cli) fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }
 
 /// A kind as an argument of kubectl.

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::super::cluster::{ClusterConnection, block_on};
 use super::super::error::{CHECK_FAILED, Error, fault, note};
-use super::super::explain::{in_namespace, word};
 use super::super::output::Format;
+use super::super::shell::{in_namespace, word};
 use super::follow::{self, End, Options};
 use super::member::Rollouts;
 use super::progress::{Goal, Line, WIDTH};

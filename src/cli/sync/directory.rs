@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::{CHECK_FAILED, Error, note};
-use super::super::follow::until;
 use super::super::output::Format;
+use super::super::watch_args::until;
 use super::control_plane::{ControlPlane, LABEL};
 use super::follow::{self, End, Options, Versions};
 use super::manifests::Manifests;

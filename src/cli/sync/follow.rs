@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{Error, note};
-use super::super::follow::until;
 use super::super::output;
+use super::super::watch_args::until;
 use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
 use crate::api::Raw;

@@ -19,8 +19,8 @@ use std::time::Duration;
 pub(super) use self::application::place;
 use super::cluster::ClusterArgs;
 use super::error::Error;
-use super::follow::timeout;
 use super::output::Output;
+use super::watch_args::timeout;
 
 /// Exit code after Ctrl-C, as of a shell.
 pub(super) const INTERRUPTED: u8 = 130;
