@@ -50,6 +50,15 @@ struct Open {
     task: AbortHandle,
 }
 
+/// Listens on the address of a setting; `:8081` means all interfaces.
+pub(super) async fn listen(setting: &str, addr: &str) -> std::io::Result<TcpListener> {
+    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.to_owned() };
+    let failed = |error: std::io::Error| {
+        std::io::Error::new(error.kind(), format!("{setting} {addr}: {error}"))
+    };
+    TcpListener::bind(&full).await.map_err(failed)
+}
+
 /// Serves a router until `shutdown`, one request per connection; then waits for the requests
 /// that are being served.
 pub(super) async fn serve(

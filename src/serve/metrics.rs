@@ -8,6 +8,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
+
 /// The text format with types, as `prometheus-client` writes it.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -20,7 +22,7 @@ pub type Text = Arc<dyn Fn() -> Result<String, std::fmt::Error> + Send + Sync>;
 ///
 /// When the address cannot be used; the error contains it as given.
 pub async fn metrics(addr: String, text: Text, shutdown: CancellationToken) -> std::io::Result<()> {
-    let listener = super::listen("metrics-addr", &addr).await?;
+    let listener = connections::listen("metrics-addr", &addr).await?;
     // One at a time: a text takes memory for each ApplicationSet.
     let turn = Arc::new(tokio::sync::Semaphore::new(1));
     let scrape = move || {
@@ -41,6 +43,6 @@ pub async fn metrics(addr: String, text: Text, shutdown: CancellationToken) -> s
         }
     };
     let router = Router::new().route("/metrics", get(scrape));
-    super::connections::serve(listener, router, super::connections::LIMITS, shutdown).await;
+    connections::serve(listener, router, connections::LIMITS, shutdown).await;
     Ok(())
 }

@@ -11,7 +11,6 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use metrics::metrics;
@@ -59,7 +58,7 @@ pub async fn probes(
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let listener = listen("probe-addr", &addr).await?;
+    let listener = connections::listen("probe-addr", &addr).await?;
     let living = readiness.clone();
     let ready = move || {
         let ready = readiness.get();
@@ -79,13 +78,4 @@ pub async fn probes(
     let router = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready));
     connections::serve(listener, router, connections::LIMITS, shutdown).await;
     Ok(())
-}
-
-/// Listens on the address of a setting; `:8081` means all interfaces.
-async fn listen(setting: &str, addr: &str) -> std::io::Result<TcpListener> {
-    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.to_owned() };
-    let failed = |error: std::io::Error| {
-        std::io::Error::new(error.kind(), format!("{setting} {addr}: {error}"))
-    };
-    TcpListener::bind(&full).await.map_err(failed)
 }

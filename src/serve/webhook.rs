@@ -14,6 +14,8 @@ use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::connections;
+
 /// The most bytes of one body; GitHub sends no more than this.
 const MAX_BODY: usize = 25 << 20;
 /// The most KiB of all bodies in memory.
@@ -35,7 +37,7 @@ pub async fn webhook(
     receive: Receive,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let listener = super::listen("webhook-addr", &addr).await?;
+    let listener = connections::listen("webhook-addr", &addr).await?;
     let memory = Arc::new(Semaphore::new(MEMORY));
     let handle = move |request: Request| {
         let (receive, memory) = (Arc::clone(&receive), Arc::clone(&memory));
@@ -50,7 +52,7 @@ pub async fn webhook(
         }
     };
     let router = Router::new().route("/api/webhook", post(handle));
-    super::connections::serve(listener, router, super::connections::LIMITS, shutdown).await;
+    connections::serve(listener, router, connections::LIMITS, shutdown).await;
     Ok(())
 }
 
