@@ -10,10 +10,10 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
+use super::commands::{self, in_namespace, word};
 use super::error::{Error, NOT_FOUND};
 use super::kubeconfig;
 use super::output::some_of;
-use super::shell::{self, in_namespace, word};
 use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::api::unknown::nearest;
 use crate::api::{Raw, path_segment};
@@ -64,17 +64,13 @@ pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
 
 async fn connect(context: Option<&str>) -> Result<Client, Error> {
     let config = kubeconfig::config(context).await?;
-    let place = context.map_or_else(
-        || "the current kube context".to_owned(),
-        |context| format!("kube context {context}"),
-    );
     connection::client(config).map_err(|error| {
         let part = match error {
             Unusable::Server => "its server ",
             Unusable::Token => "the token of its user ",
             Unusable::Credentials(_) => "",
         };
-        Error::input("cannot reach the cluster", place.clone(), format!("{part}{error}"))
+        kubeconfig::unusable(context, format!("{part}{error}"))
     })
 }
 
@@ -99,10 +95,9 @@ pub(super) fn control_plane_namespace() -> String {
     }
 }
 
-/// Result of a search in one namespace.
+/// The answer to a read that the user may not be permitted to make.
 enum Lookup<T> {
     Found(T),
-    Absent,
     /// The user may not read there.
     Forbidden(Error),
 }
@@ -110,7 +105,7 @@ enum Lookup<T> {
 impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
-        shell::use_context(args.context.as_deref());
+        commands::use_context(args.context.as_deref());
         let client = connect(args.context.as_deref()).await?;
         let own = client.default_namespace().to_owned();
         let places = match &args.namespace {
@@ -199,7 +194,7 @@ impl ClusterConnection {
                     let found = page.items.iter().map(|object| Arc::new(object.parse()));
                     return Ok((namespace.clone(), found.collect(), more));
                 }
-                Lookup::Found(_) | Lookup::Absent => {}
+                Lookup::Found(_) => {}
                 Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
             }
         }
@@ -215,7 +210,7 @@ impl ClusterConnection {
         if self.places.len() > 1 && path_segment::problem(name).is_none() && !name.is_empty() {
             for namespace in &self.places {
                 let found = self.look_up("ApplicationSet", namespace, name).await?;
-                if matches!(found, Lookup::Found(_)) {
+                if matches!(found, Lookup::Found(Some(_))) {
                     return Ok(namespace.clone());
                 }
             }
@@ -232,8 +227,8 @@ impl ClusterConnection {
         let mut forbidden = Vec::new();
         for namespace in &self.places {
             match self.look_up(kind, namespace, name).await? {
-                Lookup::Found(object) => return Ok(object),
-                Lookup::Absent => {}
+                Lookup::Found(Some(object)) => return Ok(object),
+                Lookup::Found(None) => {}
                 Lookup::Forbidden(error) => forbidden.push(error),
             }
         }
@@ -250,12 +245,11 @@ impl ClusterConnection {
         kind: &'static str,
         namespace: &str,
         name: &str,
-    ) -> Result<Lookup<Arc<Value>>, Error> {
+    ) -> Result<Lookup<Option<Arc<Value>>>, Error> {
         let api: Api<Object> = api(&self.client, Some(namespace), &resource(kind));
         let place = format!("{kind} {namespace}/{name}");
         Ok(match permitted(place, api.get_opt(name)).await? {
-            Lookup::Found(Some(found)) => Lookup::Found(Arc::new(found.parse())),
-            Lookup::Found(None) | Lookup::Absent => Lookup::Absent,
+            Lookup::Found(found) => Lookup::Found(found.map(|found| Arc::new(found.parse()))),
             Lookup::Forbidden(error) => Lookup::Forbidden(error),
         })
     }
@@ -308,7 +302,7 @@ impl ClusterConnection {
         }
         for namespace in &self.places {
             let found = self.look_up("Application", namespace, name).await;
-            let Ok(Lookup::Found(application)) = found else { continue };
+            let Ok(Lookup::Found(Some(application))) = found else { continue };
             return Some(match set_of(&application) {
                 Some(set) => format!(
                     "; {name} is an Application of the ApplicationSet {set}: use that name, or wavegate \
@@ -383,7 +377,7 @@ impl ClusterConnection {
         for namespace in &self.places {
             match self.list_permitted("ApplicationSet", Some(namespace)).await? {
                 Lookup::Found(sets) if !sets.is_empty() => return Ok((namespace.clone(), sets)),
-                Lookup::Found(_) | Lookup::Absent => {}
+                Lookup::Found(_) => {}
                 Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
             }
         }
@@ -445,7 +439,6 @@ impl ClusterConnection {
     async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
         match self.list_permitted(kind, namespace).await? {
             Lookup::Found(objects) => Ok(objects),
-            Lookup::Absent => Ok(Vec::new()),
             Lookup::Forbidden(error) => Err(error),
         }
     }
@@ -465,7 +458,6 @@ impl ClusterConnection {
         loop {
             let page = match permitted(place.clone(), api.list(&params)).await? {
                 Lookup::Found(page) => page,
-                Lookup::Absent => return Ok(Lookup::Absent),
                 Lookup::Forbidden(error) => return Ok(Lookup::Forbidden(error)),
             };
             objects.extend(page.items.iter().map(|object| Arc::new(object.parse())));
@@ -482,10 +474,9 @@ async fn within<T>(
     place: String,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Error> {
-    match permitted(place.clone(), request).await? {
+    match permitted(place, request).await? {
         Lookup::Found(answer) => Ok(answer),
         Lookup::Forbidden(error) => Err(error),
-        Lookup::Absent => Err(Error::input(UNREAD, place, "it does not exist")),
     }
 }
 

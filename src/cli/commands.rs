@@ -1,12 +1,40 @@
 //! Commands that users can paste.
 
+use std::sync::OnceLock;
+
 use serde_json::Value;
 
 use crate::api::Raw;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
-use crate::cli::shell::{in_namespace, word};
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::rollout::report::Application;
+
+/// The kube context that the user gave to this command.
+static CONTEXT: OnceLock<Option<String>> = OnceLock::new();
+
+/// Records the kube context that the user gave: printed commands are for the same cluster.
+pub(super) fn use_context(given: Option<&str>) {
+    CONTEXT.get_or_init(|| given.map(str::to_owned));
+}
+
+/// The options that select the cluster of the control plane, as the user gave them, and a
+/// namespace; with a blank at the end.
+pub(super) fn in_namespace(namespace: &str) -> String {
+    let context = match CONTEXT.get().and_then(|context| context.as_deref()) {
+        Some(context) => format!("--context {} ", word(context)),
+        None => String::new(),
+    };
+    if namespace.is_empty() { context } else { format!("{context}-n {} ", word(namespace)) }
+}
+
+/// A word of a shell: quoted if a shell would interpret it.
+pub(super) fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
 
 /// The options that select the destination cluster: none for one that is not the cluster of
 /// the control plane, since its context is not known here.
@@ -54,7 +82,7 @@ pub(super) const TAKEN_BACK: &str = "the next revision or spec takes it back";
 
 /// What ends a hold, with the command that syncs an Application to what its rollout wants,
 /// after a person has synced it to something else (ST-065).
-pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
+pub(super) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
     let wanted = &live.observed.revisions;
     let wanted: String =
         wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
@@ -66,7 +94,7 @@ pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str)
 const NAMED: usize = 10;
 
 /// The command that syncs Applications with their own options; of many, the first ones.
-pub(in crate::cli) fn sync_commands(names: &[&str], namespace: &str) -> String {
+pub(super) fn sync_commands(names: &[&str], namespace: &str) -> String {
     let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),

@@ -1,7 +1,6 @@
 //! `wavegate explain`: what a rollout is waiting for, down to the resource.
 
 mod advice;
-mod commands;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -13,7 +12,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{Action, Waiting, about_cause, actions};
-pub(super) use self::commands::{sync_commands, take_back};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable, some_of};

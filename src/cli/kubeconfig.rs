@@ -16,6 +16,16 @@ use crate::api::unknown::nearest;
 use crate::watch::failure::chain;
 
 const WHAT: &str = "cannot reach the cluster";
+
+/// The error of a context that cannot be used; `None` for the current one.
+pub(super) fn unusable(context: Option<&str>, why: String) -> Error {
+    let place = context.map_or_else(
+        || "the current kube context".to_owned(),
+        |context| format!("kube context {context}"),
+    );
+    Error::input(WHAT, place, why)
+}
+
 /// The most contexts in a message.
 const NAMES: usize = 20;
 
@@ -64,11 +74,7 @@ pub(super) fn contexts() -> BTreeSet<String> {
 ///
 /// The message names the files that were tried, or the contexts that exist.
 pub(super) async fn config(context: Option<&str>) -> Result<Config, Error> {
-    let place = context.map_or_else(
-        || "the current kube context".to_owned(),
-        |context| format!("kube context {context}"),
-    );
-    let failed = |why: String| Error::input(WHAT, place.clone(), why);
+    let failed = |why: String| unusable(context, why);
     let Some(found) = read()? else {
         return match context {
             None if in_cluster() => Config::incluster().map_err(|error| failed(chain(&error))),

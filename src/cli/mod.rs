@@ -6,6 +6,7 @@
 //! same output.
 
 mod cluster;
+mod commands;
 mod completions;
 mod controller;
 mod crds;
@@ -30,7 +31,6 @@ mod refresh;
 mod render;
 mod rollout_view;
 pub mod run;
-mod shell;
 mod status;
 mod sync;
 mod terminate;

@@ -49,6 +49,14 @@ impl Output {
             Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })
     }
+
+    /// Prints data, if it is asked for; its text was printed already, line by line.
+    pub fn print_data<T: Serialize>(&self, data: &T) -> anyhow::Result<()> {
+        match self.format {
+            Format::Table => Ok(()),
+            Format::Json | Format::Yaml => self.print(data, |_| String::new()),
+        }
+    }
 }
 
 /// Data as indented JSON with a newline at its end.

@@ -364,22 +364,25 @@ fn identity() -> String {
 
 fn stop_on_signal(shutdown: CancellationToken) {
     tokio::spawn(async move {
-        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
-        match terminate {
-            Ok(mut terminate) => {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = tokio::signal::ctrl_c() => {}
-                }
-            }
+        stop_signal().await;
+        shutdown.cancel();
+    });
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+pub(super) async fn stop_signal() {
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut terminate) => drop(terminate.recv().await),
             Err(error) => {
                 tracing::warn!(%error, "cannot handle SIGTERM");
                 // Without a handler Ctrl-C still has to work.
-                if tokio::signal::ctrl_c().await.is_err() {
-                    return;
-                }
+                std::future::pending().await
             }
         }
-        shutdown.cancel();
-    });
+    };
+    tokio::select! {
+        () = terminated => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
 }

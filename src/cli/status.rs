@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::commands::take_back;
 use super::error::Error;
-use super::explain::take_back;
 use super::output::{self, Output, or_dash, printable, some_of};
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;

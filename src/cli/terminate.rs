@@ -1,6 +1,5 @@
 //! `wavegate terminate`: ends the running operation of an Application.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{CHECK_FAILED, Error, fault, note};
-use super::output::{Format, Output};
+use super::output::Output;
 use super::sync::INTERRUPTED;
 use super::sync::follow::{self, End, Options};
 use super::sync::progress::{Goal, Line, WIDTH};
@@ -44,8 +43,8 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (code, result) = block_on(terminate(&args))?;
-    if let Some(result) = result.filter(|_| args.output.format != Format::Table) {
-        args.output.print(&result, |_| String::new())?;
+    if let Some(result) = result {
+        args.output.print_data(&result)?;
     }
     Ok(ExitCode::from(code))
 }
@@ -61,10 +60,8 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
     let application = cluster.expect_member(&args.name, "cannot terminate", of_set).await?;
     let (client, place) = (cluster.client(), super::sync::place(&application));
     let options = Options {
-        prefix: String::new(),
-        quiet: args.output.format != Format::Table,
         until: args.timeout.map(|timeout| since + timeout),
-        since,
+        ..Options::new(&args.output, since)
     };
     let requested: Value = match operation::terminate(client, &application).await {
         Ok(Terminated::Requested(stored)) => stored,
@@ -88,19 +85,20 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
     let started = requested.text("/status/operationState/startedAt").to_owned();
     let goal = Goal::Started(started);
     let end = tokio::select! {
-        end = follow::operation(client, &requested, &goal, BTreeMap::new(), &options) => end?,
+        end = follow::operation(client, &requested, &goal, &options) => end?,
         _ = tokio::signal::ctrl_c() => {
             note("interrupted; the termination goes on");
             return Ok((INTERRUPTED, None));
         }
     };
-    match end {
-        // Ended: how is in the last line.
-        End::Over(_, result) => Ok((0, Some(*result))),
-        End::Lost(why) => Err(Error::check("the operation is unknown", place, why)),
-        End::TimedOut(why) => {
-            fault(&Error::check("the operation has not ended in time", place, why));
-            Ok((CHECK_FAILED, None))
+    let is_over = matches!(end, End::Over(..));
+    let (result, failure) = end.judge("the operation", &place);
+    match failure {
+        // How it has ended is in the last line.
+        Some(error) if !is_over => {
+            fault(&error);
+            Ok((CHECK_FAILED, result))
         }
+        _ => Ok((0, result)),
     }
 }

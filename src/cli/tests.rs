@@ -9,7 +9,8 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use super::explain::{Explanation, explain, explain_at, show, show_at, sync_commands};
+use super::commands::sync_commands;
+use super::explain::{Explanation, explain, explain_at, show, show_at};
 use super::live_diff::{Change, Seen, compare};
 use super::status::Summary;
 use super::{generate, output, status};

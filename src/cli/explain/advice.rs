@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::commands::{
-    TAKEN_BACK, at_resource, cluster_of, describe_command, kind_of, sync_of, take_back,
-};
 use crate::api::Raw;
 use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use crate::api::conditions::application as condition;
+use crate::cli::commands::{
+    TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
+    take_back, word,
+};
 use crate::cli::live_app::control_plane_of;
-use crate::cli::shell::{in_namespace, word};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
 use crate::decide::blocking_resource::BlockingResource;

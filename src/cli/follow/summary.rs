@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::super::commands::{in_namespace, word};
 use super::super::rollout_view::sentence::{describe, seconds, waiting};
 use super::super::rollout_view::set::Set;
 use super::super::rollout_view::text::{Line, Style};
-use super::super::shell::{in_namespace, word};
 use super::{Ending, Followed};
 use crate::decide::rollout::report::Outcome;
 

@@ -4,14 +4,27 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::fleet::Fleet;
 use super::sentence::{detail, seconds, sentence, why};
 use super::set::{Set, max_update};
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
-use super::ui::Frame;
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{Application, Count, Member, Outcome, Report, StepStatus};
+
+/// What is shown at one time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Frame<'a> {
+    pub fleet: &'a Fleet,
+    /// Time since the start.
+    pub elapsed: Duration,
+    pub now: Timestamp,
+    /// Lines at the bottom, such as how to reach the server.
+    pub notes: &'a [String],
+    /// Why there are no news of the API server.
+    pub disconnected: Option<&'a str>,
+}
 
 /// The content of one screen.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::set::Set;
 use super::text::{Line, Style};
-use crate::cli::explain::take_back;
+use crate::cli::commands::take_back;
 use crate::cli::status::OFF;
 use crate::decide::rollout::report::{DONE, Failure, Foremost, Member, Outcome, Report};
 use crate::decide::rollout::wait::{OPERATION_START, WaitKind};

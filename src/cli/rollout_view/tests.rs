@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fleet::Fleet;
+use super::screen::Frame;
 use super::screen::Screen;
 use super::transition::Transition;
-use super::ui::Frame;
 use crate::api::ObjectKey;
 use crate::cli::demo::summary::{self, Facts};
 use crate::decide::rollout::report::{Failure, Outcome};

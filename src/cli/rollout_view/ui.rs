@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::fleet::Fleet;
 use super::plain::{Columns, Stamp};
-use super::screen::Screen;
+use super::screen::{Frame, Screen};
 use super::sentence::{describe, waiting};
 use super::terminal::{self, Terminal};
 use super::text::{Line, Style};
@@ -32,19 +32,6 @@ pub(in crate::cli) fn is_closed(written: io::Result<()>) -> Result<bool, Error> 
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(error) => Err(Error::input("cannot write", "standard output", error)),
     }
-}
-
-/// What is shown at one time.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Frame<'a> {
-    pub fleet: &'a Fleet,
-    /// Time since the start.
-    pub elapsed: Duration,
-    pub now: Timestamp,
-    /// Lines at the bottom, such as how to reach the server.
-    pub notes: &'a [String],
-    /// Why there are no news of the API server.
-    pub disconnected: Option<&'a str>,
 }
 
 /// Screen or lines.

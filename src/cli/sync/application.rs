@@ -1,6 +1,5 @@
 //! `wavegate sync APP`: writes the operation of each Application, and follows it.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -9,17 +8,15 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::cluster::{ClusterConnection, block_on};
+use super::super::commands::{in_namespace, word};
 use super::super::error::{CHECK_FAILED, Error, fault, note};
-use super::super::output::Format;
-use super::super::shell::{in_namespace, word};
 use super::follow::{self, End, Options};
 use super::member::Rollouts;
 use super::progress::{Goal, Line, WIDTH};
 use super::result::OperationResult;
-use super::{Args, INTERRUPTED, request_id, username};
+use super::{Args, INTERRUPTED, not_requested, place, unusable};
 use crate::act::operation;
 use crate::api::Raw;
-use crate::api::operation::OperationPhase;
 use crate::api::time::to_rfc3339;
 use crate::clock::Clock;
 use crate::decide::app_state::access::project_of;
@@ -33,11 +30,9 @@ const MAX: usize = 200;
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (code, results) = block_on(sync(&args))?;
-    if args.output.format != Format::Table {
-        match results.as_slice() {
-            [one] if args.names.len() == 1 => args.output.print(one, |_| String::new())?,
-            all => args.output.print(&all, |_| String::new())?,
-        }
+    match results.as_slice() {
+        [one] if args.names.len() == 1 => args.output.print_data(one)?,
+        all => args.output.print_data(&all)?,
     }
     Ok(ExitCode::from(code))
 }
@@ -52,17 +47,7 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
     let mut rollouts = Rollouts::default();
     let mut code = 0;
     for application in applications {
-        let request = SyncRequest {
-            revisions: what.revision.clone(),
-            prune: what.prune,
-            dry_run: what.dry_run,
-            force: what.force,
-            options: what.options.clone(),
-            resources: what.resources.clone(),
-            info: what.info.clone(),
-            username: username(),
-            id: request_id(),
-        };
+        let request = what.request();
         match start(&cluster, &application, &request, &mut rollouts).await {
             Ok(stored) => requested.push((stored, request.id)),
             // The others are independent of it.
@@ -82,9 +67,8 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
             0 => String::new(),
             width => format!("{:<width$}  ", application.name()),
         },
-        quiet: args.output.format != Format::Table,
         until: args.timeout.map(|timeout| since + timeout),
-        since,
+        ..Options::new(&args.output, since)
     };
     for (application, _) in &requested {
         let (namespace, name) = (application.namespace(), application.name());
@@ -97,9 +81,7 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
     }
     let follow = requested.iter().map(|(application, id)| async move {
         let goal = Goal::Request(id.clone());
-        let waves = BTreeMap::new();
-        let options = options(application);
-        let end = follow::operation(client, application, &goal, waves, &options).await;
+        let end = follow::operation(client, application, &goal, &options(application)).await;
         (application, end)
     });
     let ends = tokio::select! {
@@ -113,7 +95,13 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
     };
     let mut results = Vec::new();
     for (application, end) in ends {
-        let (result, failure) = judged(application, end?);
+        let end = match end? {
+            End::TimedOut(waits_for) => {
+                End::TimedOut(format!("{waits_for}; {}", goes_on(application)))
+            }
+            end => end,
+        };
+        let (result, failure) = end.judge("the operation", &place(application));
         results.extend(result);
         if let Some(failure) = failure {
             fault(&failure);
@@ -121,32 +109,6 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
         }
     }
     Ok((code, results))
-}
-
-/// What an end means: the result, and the error of one that is not a success.
-pub(in crate::cli) fn judged(
-    application: &Value,
-    end: End,
-) -> (Option<OperationResult>, Option<Error>) {
-    let place = place(application);
-    match end {
-        End::Over(OperationPhase::Succeeded, result) => (Some(*result), None),
-        End::Over(phase, result) => {
-            let what = format!("the operation ended with phase {phase}");
-            let error = Error::check(what, place, result.cause());
-            (Some(*result), Some(error))
-        }
-        End::Lost(why) => (None, Some(Error::check("the operation is unknown", place, why))),
-        End::TimedOut(waits_for) => {
-            let why = format!("{waits_for}; {}", goes_on(application));
-            (None, Some(Error::check("the operation has not ended in time", place, why)))
-        }
-    }
-}
-
-/// `Application argocd/web`.
-pub(in crate::cli) fn place(application: &Value) -> String {
-    format!("Application {}/{}", application.namespace(), application.name())
 }
 
 fn goes_on(application: &Value) -> String {
@@ -206,8 +168,7 @@ async fn start(
     if let Some(refusal) = manual::refusal(application) {
         return Err(refused(application, refusal));
     }
-    manual::operation(application, request)
-        .map_err(|error| Error::input("cannot use", error.place, error.why))?;
+    manual::operation(application, request).map_err(unusable)?;
     note_window(cluster, application).await;
     if !request.dry_run {
         rollouts.note_step(cluster, application, !request.resources.is_empty()).await;
@@ -215,8 +176,7 @@ async fn start(
     let stored = operation::request(cluster.client(), application, request).await;
     stored.map_err(|error| match error {
         operation::Error::Refused(refusal) => refused(application, refusal),
-        operation::Error::Invalid(error) => Error::input("cannot use", error.place, error.why),
-        error => Error::input("cannot sync", place(application), error),
+        error => not_requested(error, place(application)),
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -14,31 +14,37 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::cluster::ClusterConnection;
-use super::super::error::{CHECK_FAILED, Error, note};
-use super::super::output::Format;
+use super::super::error::{CHECK_FAILED, Error, fault, note};
+use super::super::run::stop_signal;
 use super::super::watch_args::until;
 use super::control_plane::{ControlPlane, LABEL};
-use super::follow::{self, End, Options, Versions};
+use super::follow::{self, Options, Versions};
 use super::manifests::Manifests;
 use super::progress::{Goal, Line, WIDTH};
 use super::result::OperationResult;
-use super::run_lease::{self, HeldLease};
-use super::{Args, INTERRUPTED, What, ownership, request_id, username};
+use super::run_lease::RunLease;
+use super::{Args, INTERRUPTED, What, not_requested, ownership};
 use crate::act::operation;
 use crate::api::Raw;
-use crate::api::operation::OperationPhase;
 use crate::controller;
 use crate::controller::application::OwnCluster;
-use crate::decide::app_state::manual::{self, SyncRequest};
+use crate::decide::app_state::manual;
 use crate::watch::cluster_cache::SurveyMode;
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
+        // The first signal terminates the operation in order, the second one ends the process.
         let (first, second) = (CancellationToken::new(), CancellationToken::new());
-        tokio::spawn(signals(first.clone(), second.clone()));
-        let lease = HeldLease::default();
+        let signals = [first.clone(), second.clone()];
+        tokio::spawn(async move {
+            for signal in signals {
+                stop_signal().await;
+                signal.cancel();
+            }
+        });
+        let lease = OnceLock::new();
         let ended = tokio::select! {
             ended = sync(&args, &first, &lease) => ended,
             () = second.cancelled() => {
@@ -46,60 +52,42 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 Ok((INTERRUPTED, None))
             }
         };
-        lease.release().await;
+        if let Some(lease) = lease.get() {
+            lease.release().await;
+        }
         ended
     });
     // Requests that do not answer must not keep the process.
     runtime.shutdown_background();
     let (code, result) = ended?;
-    if let Some(result) = result.filter(|_| args.output.format != Format::Table) {
-        args.output.print(&result, |_| String::new())?;
+    if let Some(result) = result {
+        args.output.print_data(&result)?;
     }
     Ok(ExitCode::from(code))
 }
 
-/// The first signal terminates the operation in order, the second one ends the process.
-async fn signals(first: CancellationToken, second: CancellationToken) {
-    for token in [first, second] {
-        let mut terminate =
-            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
-        let terminated = async {
-            match &mut terminate {
-                Some(terminate) => drop(terminate.recv().await),
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            () = terminated => {}
-        }
-        token.cancel();
-    }
-}
-
+/// Syncs while the Lease is held, which is stored before it is requested: a response may be
+/// lost, or the run be interrupted.
 async fn sync(
     args: &Args,
     interrupted: &CancellationToken,
-    lease: &HeldLease,
+    lease: &OnceLock<RunLease>,
 ) -> anyhow::Result<(u8, Option<OperationResult>)> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
-    let client = cluster.client().clone();
-    let namespace = match &args.cluster.namespace {
-        Some(namespace) => namespace.clone(),
-        None => client.default_namespace().to_owned(),
-    };
-    let manifests = Manifests::read(args, &namespace, &client).await?;
-    if !args.what.dry_run {
-        tokio::select! {
-            taken = run_lease::take(&client, &manifests, lease) => taken?,
-            () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
-        }
+    let manifests = Manifests::read(args, &cluster.namespace, cluster.client()).await?;
+    let engine = engine(args, &cluster, &manifests, since, interrupted);
+    if args.what.dry_run {
+        return engine.await;
     }
+    let lease = lease.get_or_init(|| RunLease::of(cluster.client(), &manifests));
+    let is_renewed = tokio::select! {
+        taken = lease.take() => taken?,
+        () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
+    };
     tokio::select! {
-        ended = engine(args, &cluster, &manifests, since, interrupted) => ended,
-        // This process must write nothing more.
-        error = lease.lost(&manifests) => Err(error.into()),
+        ended = engine => ended,
+        error = lease.lost(), if is_renewed => Err(error.into()),
     }
 }
 
@@ -141,12 +129,7 @@ async fn engine(
         Arc::new(sources),
         stop.clone(),
     );
-    let options = Options {
-        prefix: String::new(),
-        quiet: args.output.format != Format::Table,
-        until: None,
-        since,
-    };
+    let options = Options::new(&args.output, since);
     let work = work(args, manifests, &control_plane, &options, interrupted);
     tokio::select! {
         ended = work => ended,
@@ -174,25 +157,13 @@ async fn work(
         &[Line::new(manifests.title(), "Compared", summary(&compared, what, manifests))],
         WIDTH,
     )?;
-    let request = SyncRequest {
-        prune: what.prune,
-        dry_run: what.dry_run,
-        force: what.force,
-        options: what.options.clone(),
-        resources: what.resources.clone(),
-        username: username(),
-        id: request_id(),
-        ..SyncRequest::default()
-    };
+    let request = what.request();
     let place = manifests.title();
-    let failed = |error: operation::Error| match error {
-        operation::Error::Invalid(error) => Error::input("cannot use", error.place, error.why),
-        error => Error::input("cannot sync", place.clone(), error),
-    };
-    let requested = operation::request(client, &compared, &request).await.map_err(failed)?;
+    let requested = operation::request(client, &compared, &request).await;
+    let requested = requested.map_err(|error| not_requested(error, place.clone()))?;
     let deadline = args.timeout.map(|timeout| options.since + timeout);
     let goal = Goal::Request(request.id.clone());
-    let follow = follow::operation(client, &requested, &goal, manifests.waves(), options);
+    let follow = follow::operation(client, &requested, &goal, options);
     tokio::pin!(follow);
     let (end, ended_by) = tokio::select! {
         end = &mut follow => (end?, None),
@@ -207,35 +178,26 @@ async fn work(
             (follow.await?, Some(CHECK_FAILED))
         }
     };
-    let (phase, mut result) = match end {
-        End::Over(phase, result) => (phase, *result),
-        End::Lost(why) | End::TimedOut(why) => {
-            return Err(Error::check("the sync has no result", place, why).into());
+    let (result, failure) = end.judge("the sync", &place);
+    let result = result.map(|result| OperationResult {
+        namespace: manifests.namespace.clone(),
+        application: manifests.name.clone(),
+        ..result
+    });
+    let code = match (ended_by, failure) {
+        (Some(code), _) => code,
+        (None, None) => 0,
+        (None, Some(failure)) => {
+            fault(&failure);
+            CHECK_FAILED
         }
     };
-    manifests.namespace.clone_into(&mut result.namespace);
-    manifests.name.clone_into(&mut result.application);
-    match (phase, ended_by) {
-        (_, Some(code)) => Ok((code, Some(result))),
-        (OperationPhase::Succeeded, None) => Ok((0, Some(result))),
-        (phase, None) => {
-            let what = format!("the sync ended with phase {phase}");
-            let error = Error::check(what, place, result.cause());
-            if args.output.format == Format::Table {
-                return Err(error.into());
-            }
-            super::super::error::fault(&error);
-            Ok((CHECK_FAILED, Some(result)))
-        }
-    }
+    Ok((code, result))
 }
 
 /// Asks the operation to end; it does so also when this process ends.
 async fn terminate(client: &kube::Client, requested: &Value) {
-    let (namespace, name) = (requested.namespace(), requested.name());
-    let newest = crate::act::application_status::read(client, namespace, name).await;
-    let newest = newest.ok().flatten().unwrap_or_else(|| requested.clone());
-    match operation::terminate(client, &newest).await {
+    match operation::terminate(client, requested).await {
         Ok(_) | Err(operation::Error::Idle) => {}
         Err(error) => note(&format!("cannot terminate the operation: {error}")),
     }

@@ -1,6 +1,5 @@
 //! Follows one Application: prints the progress of its operation until it has ended.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -10,13 +9,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{Error, note};
-use super::super::output;
+use super::super::output::{self, Format, Output};
 use super::super::watch_args::until;
 use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
-use crate::api::resource_key::ResourceKey;
 use crate::decide::blocking_resource;
 use crate::watch::follow::{Events, follow, words};
 use crate::watch::object::{Object, api, resource};
@@ -103,6 +101,12 @@ pub(in crate::cli) struct Options {
 }
 
 impl Options {
+    /// Without a prefix and a time limit.
+    pub fn new(output: &Output, since: Instant) -> Self {
+        let quiet = output.format != Format::Table;
+        Self { prefix: String::new(), quiet, until: None, since }
+    }
+
     /// Prints lines of progress; `width` is that of the first column. A closed pipe does not
     /// end the operation.
     pub fn print(&self, lines: &[Line], width: usize) -> Result<(), Error> {
@@ -131,16 +135,34 @@ pub(in crate::cli) enum End {
     TimedOut(String),
 }
 
+impl End {
+    /// The result, if it is known, and the error of an end that is not a success: `what` has
+    /// not succeeded.
+    pub fn judge(self, what: &str, place: &str) -> (Option<OperationResult>, Option<Error>) {
+        match self {
+            Self::Over(OperationPhase::Succeeded, result) => (Some(*result), None),
+            Self::Over(phase, result) => {
+                let what = format!("{what} ended with phase {phase}");
+                let error = Error::check(what, place, result.cause());
+                (Some(*result), Some(error))
+            }
+            Self::Lost(why) => (None, Some(Error::check(format!("{what} is unknown"), place, why))),
+            Self::TimedOut(why) => {
+                (None, Some(Error::check(format!("{what} has not ended in time"), place, why)))
+            }
+        }
+    }
+}
+
 /// Follows an operation until it has ended. `application` is its last known version.
 pub(in crate::cli) async fn operation(
     client: &Client,
     application: &Value,
     goal: &Goal,
-    waves: BTreeMap<ResourceKey, i64>,
     options: &Options,
 ) -> Result<End, Error> {
     let mut versions = Versions::of(client, "Application", application);
-    let mut progress = Progress::of(application, waves);
+    let mut progress = Progress::of(application);
     let mut waits_for = "no application controller has started it".to_owned();
     let mut warn_at = Some(Instant::now() + NOT_STARTED);
     loop {

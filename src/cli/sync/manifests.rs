@@ -6,9 +6,9 @@ use std::path::Path;
 
 use futures::future::join_all;
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::gvk::GroupVersionKind as KubeKind;
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use kube::discovery::{Scope, pinned_kind};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -16,10 +16,8 @@ use super::super::error::Error;
 use super::super::input;
 use super::Args;
 use crate::api::Raw;
-use crate::api::annotations::sync_wave;
 use crate::api::kind::GroupVersionKind;
 use crate::api::path_segment;
-use crate::api::resource_key::ResourceKey;
 use crate::source::{ClusterFacts, RenderFor, RenderOptions, render_local};
 use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of, kind_of};
 use crate::watch::failure::{has_code, reason};
@@ -39,6 +37,8 @@ pub(super) struct Manifests {
     /// The namespace of manifests without one.
     pub namespace: String,
     objects: Vec<Value>,
+    /// The API resources of their kinds, and of namespaces; none of a kind that does not exist.
+    kinds: BTreeMap<GroupVersionKind, (ApiResource, Scope)>,
 }
 
 impl Manifests {
@@ -79,7 +79,8 @@ impl Manifests {
             return Err(Error::input("cannot sync", place, "it contains no Kubernetes object"));
         }
         let named = args.name.is_some();
-        Ok(Self { name, named, namespace: namespace.to_owned(), objects })
+        let kinds = discovered(client, &objects).await?;
+        Ok(Self { name, named, namespace: namespace.to_owned(), objects, kinds })
     }
 
     /// The name of the run for messages.
@@ -106,35 +107,19 @@ impl Manifests {
         &self.objects
     }
 
-    /// The waves of the manifests, for the progress.
-    pub fn waves(&self) -> BTreeMap<ResourceKey, i64> {
-        let mut waves = BTreeMap::new();
-        for object in &self.objects {
-            let Some(key) = ResourceKey::from_object(object) else { continue };
-            let wave = i64::from(sync_wave(object));
-            if key.namespace.is_empty() {
-                // Known to be cluster-scoped or not only by the cluster.
-                let namespaced = ResourceKey { namespace: self.namespace.clone(), ..key.clone() };
-                waves.insert(namespaced, wave);
-            }
-            waves.insert(key, wave);
-        }
-        waves
+    /// The API resource of a manifest and its scope; `None` when its kind does not exist.
+    pub fn resource_of(&self, manifest: &Value) -> Option<&(ApiResource, Scope)> {
+        self.kinds.get(&kind_of(manifest))
     }
 
     /// The part of the cluster that is read: all of it, or only the namespaces that the
     /// manifests name, for a user who may not list their kinds in the whole cluster.
     pub async fn reach(&self, client: &Client, survey: SurveyMode) -> Result<Reach, Error> {
-        let mut kinds: BTreeSet<GroupVersionKind> = self.objects.iter().map(kind_of).collect();
-        kinds.insert(GroupVersionKind::new("", "v1", "Namespace"));
-        let listed = join_all(kinds.iter().map(|kind| may_list(client, kind))).await;
+        let kinds = self.kinds.values();
+        let listed = join_all(kinds.map(|(kind, scope)| may_list(client, kind, scope))).await;
         let mut whole = true;
-        for (kind, listed) in kinds.iter().zip(listed) {
-            let failed = |error: kube::Error| {
-                let place = format!("kind {} of group '{}'", kind.kind, kind.group);
-                Error::input("cannot read from the cluster", place, reason(&error))
-            };
-            whole &= listed.map_err(failed)?;
+        for may_list in listed {
+            whole &= may_list?;
         }
         if whole {
             return Ok(Reach { survey, ..Reach::default() });
@@ -147,34 +132,45 @@ impl Manifests {
     }
 }
 
-/// Whether a kind may be listed in the whole cluster. A kind that does not exist may.
-async fn may_list(client: &Client, kind: &GroupVersionKind) -> Result<bool, kube::Error> {
-    let Some((resource, found)) = discovered(client, kind).await? else { return Ok(true) };
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+/// Whether a kind may be listed in the whole cluster.
+async fn may_list(client: &Client, kind: &ApiResource, scope: &Scope) -> Result<bool, Error> {
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), kind);
     match api.list_metadata(&ListParams::default().limit(1)).await {
         Ok(_) => Ok(true),
         // The error of the list that is needed names the kind.
         Err(error) if has_code(&error, 403) => {
-            Ok(found.scope == Scope::Cluster && kind.kind != "Namespace")
+            Ok(*scope == Scope::Cluster && kind.kind != "Namespace")
         }
         // Not listable, or not any more.
         Err(error) if has_code(&error, 404) || has_code(&error, 405) => Ok(true),
-        Err(error) => Err(error),
+        Err(error) => Err(unread(&kind.kind, &kind.group, &error)),
     }
 }
 
-/// The API resource of a kind; `None` when it does not exist.
-pub(super) async fn discovered(
+/// The API resources of the kinds of objects, and of namespaces.
+async fn discovered(
     client: &Client,
-    kind: &GroupVersionKind,
-) -> Result<Option<(kube::api::ApiResource, ApiCapabilities)>, kube::Error> {
-    let GroupVersionKind { group, version, kind } = kind;
-    match pinned_kind(client, &KubeKind::gvk(group, version, kind)).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if has_code(&error, 404) => Ok(None),
-        Err(kube::Error::Discovery(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
+    objects: &[Value],
+) -> Result<BTreeMap<GroupVersionKind, (ApiResource, Scope)>, Error> {
+    let mut kinds: BTreeSet<GroupVersionKind> = objects.iter().map(kind_of).collect();
+    kinds.insert(GroupVersionKind::new("", "v1", "Namespace"));
+    let find = async |kind: GroupVersionKind| {
+        let GroupVersionKind { group, version, kind: name } = &kind;
+        match pinned_kind(client, &KubeKind::gvk(group, version, name)).await {
+            Ok((resource, capabilities)) => Ok(Some((kind, (resource, capabilities.scope)))),
+            Err(error) if has_code(&error, 404) => Ok(None),
+            Err(kube::Error::Discovery(_)) => Ok(None),
+            Err(error) => Err(unread(name, group, &error)),
+        }
+    };
+    let found: Result<Vec<_>, Error> =
+        join_all(kinds.into_iter().map(find)).await.into_iter().collect();
+    Ok(found?.into_iter().flatten().collect())
+}
+
+fn unread(kind: &str, group: &str, error: &kube::Error) -> Error {
+    let place = format!("kind {kind} of group '{group}'");
+    Error::input("cannot read from the cluster", place, reason(error))
 }
 
 /// The manifests of a kustomization or a chart; a chart is rendered for the cluster.
@@ -267,17 +263,21 @@ fn checked_name(name: &str) -> Result<String, Error> {
 mod tests {
     use super::*;
 
-    fn manifests(namespace: &str, name: &str) -> Manifests {
-        let [namespace, name] = [namespace, name].map(str::to_owned);
-        Manifests { name, named: true, namespace, objects: Vec::new() }
+    impl Manifests {
+        /// A run without manifests.
+        pub(in crate::cli::sync) fn none(namespace: &str, name: &str) -> Self {
+            let [namespace, name] = [namespace, name].map(str::to_owned);
+            let kinds = BTreeMap::new();
+            Self { name, named: true, namespace, objects: Vec::new(), kinds }
+        }
     }
 
     #[test]
     fn a_run_has_a_label_of_its_own() {
-        assert_eq!(manifests("shop", "web").instance(), "shop.web");
+        assert_eq!(Manifests::none("shop", "web").instance(), "shop.web");
         let long = "n".repeat(63);
-        let one = manifests(&long, "a").instance();
-        let other = manifests(&long, "b").instance();
+        let one = Manifests::none(&long, "a").instance();
+        let other = Manifests::none(&long, "b").instance();
         assert_eq!((one.len(), other.len()), (63, 63));
         assert_ne!(one, other);
         assert!(one.ends_with(|c: char| c.is_ascii_alphanumeric()));

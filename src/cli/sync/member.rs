@@ -1,4 +1,4 @@
-//! What a sync by hand means for the rollout that an Application is part of.
+//! What a manual sync means for the rollout that an Application is part of.
 
 use std::collections::BTreeMap;
 

@@ -16,11 +16,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub(super) use self::application::place;
+use serde_json::Value;
+
 use super::cluster::ClusterArgs;
 use super::error::Error;
 use super::output::Output;
 use super::watch_args::timeout;
+use crate::act::operation;
+use crate::api::Raw;
+use crate::decide::app_state::manual::{self, SyncRequest};
 
 /// Exit code after Ctrl-C, as of a shell.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -108,16 +112,46 @@ impl Args {
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for option in &args.what.options {
-        crate::decide::app_state::manual::check_option(option)
-            .map_err(|error| Error::input("cannot use", error.place, error.why))?;
+        manual::check_option(option).map_err(unusable)?;
     }
     if args.is_local() { directory::run(args) } else { application::run(args) }
 }
 
-/// Who requests an operation: the user of this process.
-pub(super) fn username() -> String {
-    let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "wavegate".to_owned())
+impl What {
+    /// The request of one operation, by the user of this process.
+    fn request(&self) -> SyncRequest {
+        let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        let username = name.filter(|name| !name.is_empty());
+        SyncRequest {
+            revisions: self.revision.clone(),
+            prune: self.prune,
+            dry_run: self.dry_run,
+            force: self.force,
+            options: self.options.clone(),
+            resources: self.resources.clone(),
+            info: self.info.clone(),
+            username: username.unwrap_or_else(|| "wavegate".to_owned()),
+            id: request_id(),
+        }
+    }
+}
+
+/// The error of an option that is not valid.
+fn unusable(error: manual::Invalid) -> Error {
+    Error::input("cannot use", error.place, error.why)
+}
+
+/// The error of a request that was not made.
+fn not_requested(error: operation::Error, place: String) -> Error {
+    match error {
+        operation::Error::Invalid(error) => unusable(error),
+        error => Error::input("cannot sync", place, error),
+    }
+}
+
+/// `Application argocd/web`.
+pub(super) fn place(application: &Value) -> String {
+    format!("Application {}/{}", application.namespace(), application.name())
 }
 
 /// A random identifier of a request.

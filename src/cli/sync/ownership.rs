@@ -1,12 +1,12 @@
 //! What exists of the manifests of a run before it, and who has it: an object of an
 //! Application or of another run is not taken over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, ApiResource, DynamicObject};
 use kube::discovery::Scope;
 use serde_json::{Value, json};
 
@@ -15,10 +15,9 @@ use super::super::error::{Error, note};
 use super::super::output::some_of;
 use super::What;
 use super::control_plane::LABEL;
-use super::manifests::{Manifests, discovered};
+use super::manifests::Manifests;
 use crate::api::Raw;
 use crate::api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
-use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
 use crate::decide::app_state::manual;
@@ -36,7 +35,7 @@ const NAMES: usize = 5;
 struct Wanted<'a> {
     manifest: &'a Value,
     key: ResourceKey,
-    resource: kube::api::ApiResource,
+    resource: &'a ApiResource,
 }
 
 /// The label of Argo CD, where it tracks by label.
@@ -52,14 +51,14 @@ pub(super) async fn check(
     what: &What,
 ) -> Result<(), Error> {
     let client = cluster.client();
-    let (wanted, namespaced) = wanted(client, manifests, what).await?;
+    let (wanted, namespaced) = wanted(manifests, what);
     if what.dry_run {
         namespaces_exist(client, manifests, what, &namespaced).await?;
     }
     let by_label = by_label(cluster).await;
     let mut reads =
         futures::stream::iter(wanted.iter().map(|wanted| async move {
-            (wanted, live(client, &wanted.resource, &wanted.key).await)
+            (wanted, live(client, wanted.resource, &wanted.key).await)
         }))
         .buffered(PARALLEL);
     let (mut refused, mut untracked) = (Vec::new(), Vec::new());
@@ -99,25 +98,12 @@ pub(super) async fn check(
 
 /// The manifests that would be applied and have a name, without hooks: those refuse other
 /// objects themselves. And the namespaces that are needed.
-async fn wanted<'a>(
-    client: &Client,
-    manifests: &'a Manifests,
-    what: &What,
-) -> Result<(Vec<Wanted<'a>>, BTreeSet<String>), Error> {
-    let kinds: BTreeSet<GroupVersionKind> = manifests.objects().iter().map(kind_of).collect();
-    let mut found = BTreeMap::new();
-    for kind in kinds {
-        let one = discovered(client, &kind).await.map_err(|error| {
-            let place = format!("kind {}", kind.kind);
-            Error::input("cannot read from the cluster", place, reason(&error))
-        })?;
-        found.insert(kind, one);
-    }
+fn wanted<'a>(manifests: &'a Manifests, what: &What) -> (Vec<Wanted<'a>>, BTreeSet<String>) {
     let (mut wanted, mut namespaces) = (Vec::new(), BTreeSet::new());
     for manifest in manifests.objects() {
         let Some(mut key) = ResourceKey::from_object(manifest) else { continue };
-        let Some(Some((resource, capabilities))) = found.get(&kind_of(manifest)) else { continue };
-        if capabilities.scope == Scope::Cluster {
+        let Some((resource, scope)) = manifests.resource_of(manifest) else { continue };
+        if *scope == Scope::Cluster {
             key.namespace.clear();
         } else if key.namespace.is_empty() {
             key.namespace.clone_from(&manifests.namespace);
@@ -134,9 +120,9 @@ async fn wanted<'a>(
         if name.is_empty() || definition || !matches!(classify(manifest), Class::Resource) {
             continue;
         }
-        wanted.push(Wanted { manifest, key, resource: resource.clone() });
+        wanted.push(Wanted { manifest, key, resource });
     }
-    Ok((wanted, namespaces))
+    (wanted, namespaces)
 }
 
 /// A dry run of the server fails for an object without its namespace, but is not made for
@@ -175,7 +161,7 @@ async fn namespaces_exist(
 
 async fn live(
     client: &Client,
-    resource: &kube::api::ApiResource,
+    resource: &ApiResource,
     key: &ResourceKey,
 ) -> Result<Option<Value>, Error> {
     let api: Api<DynamicObject> = match key.namespace.as_str() {

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::super::error::{Error, note};
@@ -21,89 +20,114 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Longest time of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The result of [`RunLease::take`].
-#[derive(Debug)]
-enum Taken {
-    /// This run may go on.
-    Held,
-    /// Another run is in progress.
-    By(Holder),
-    /// There can be no Lease, with the reason of the server: it is forbidden.
-    Forbidden(String),
-    /// The namespace does not exist yet.
-    NoNamespace,
-}
-
 /// The Lease of one run.
-#[derive(Clone, Debug)]
-struct RunLease {
+#[derive(Debug)]
+pub(super) struct RunLease {
     lease: Lease,
     host: String,
     clock: Clock,
+    /// The run and the Lease, for messages.
+    run: String,
+    place: String,
 }
 
 impl RunLease {
-    /// The Lease `name` in a namespace, for the run `id` on this host.
-    fn new(
-        client: kube::Client,
-        namespace: &str,
-        name: String,
-        (host, id): (&str, &str),
-        clock: Clock,
-    ) -> Self {
+    /// The Lease of a run on a host, which is not taken yet. `id` is unique among the runs.
+    pub fn new(client: kube::Client, manifests: &Manifests, (host, id): (&str, &str)) -> Self {
+        let (namespace, name) = (&manifests.namespace, format!("wavegate-sync-{}", manifests.name));
         let host: String = host.chars().filter(|c| *c != '_' && !c.is_control()).collect();
-        let identity = format!("{host}_{id}");
-        let lease = Lease::new(client, namespace, name, identity, clock.clone());
-        Self { lease, host, clock }
+        let place = format!("Lease {namespace}/{name}");
+        let clock = Clock::system();
+        let lease = Lease::new(client, namespace, name, format!("{host}_{id}"), clock.clone());
+        Self { lease, host, clock, run: manifests.title(), place }
     }
 
-    /// Takes the Lease. While another run may be in progress, waits until it is clear: its
-    /// Lease is renewed, or has expired. `waits` is called once before that.
-    async fn take(&self, waits: impl FnOnce(&Holder)) -> Result<Taken, String> {
-        let (mut waits, mut seen) = (Some(waits), Observed::default());
+    /// The Lease of a run of this process.
+    pub fn of(client: &kube::Client, manifests: &Manifests) -> Self {
+        Self::new(client.clone(), manifests, (&host(), &request_id()))
+    }
+
+    /// Takes the Lease, before the first decision of the run. While another run may be in
+    /// progress, waits until it is clear: its Lease is renewed, or has expired. Returns whether
+    /// the Lease is to be renewed; without the permission for it, the run goes on alone.
+    ///
+    /// # Errors
+    ///
+    /// Another run is in progress, or the Lease cannot be read or written.
+    pub async fn take(&self) -> Result<bool, Error> {
+        let failed = |why: String| Error::input("cannot take", &self.place, why);
+        let (mut is_noted, mut seen) = (false, Observed::default());
         loop {
             let attempt = self.lease.attempt(|by| seen.has_expired(by) || self.is_stale(by));
             let attempt = timeout(TIMEOUT * 4, attempt).await;
-            match attempt.map_err(|_| "no response".to_owned())? {
-                Ok(Attempt::Held) => return Ok(Taken::Held),
+            match attempt.map_err(|_| failed("no response".to_owned()))? {
+                Ok(Attempt::Held) => return Ok(true),
                 Ok(Attempt::Conflict) => {}
-                Ok(Attempt::By(holder)) if seen.record(&holder) => return Ok(Taken::By(holder)),
-                Ok(Attempt::By(holder)) => {
-                    if let Some(waits) = waits.take() {
-                        waits(&holder);
-                    }
+                Ok(Attempt::By(holder)) if seen.record(&holder) => {
+                    let why = format!("it is in progress {}; wait for its end", by(&holder));
+                    return Err(Error::check("cannot sync", &self.run, why));
                 }
-                Err(error) if has_code(&error, 403) => return Ok(Taken::Forbidden(reason(&error))),
-                Err(error) if has_code(&error, 404) => return Ok(Taken::NoNamespace),
-                Err(error) => return Err(reason(&error)),
+                Ok(Attempt::By(holder)) if !is_noted => {
+                    is_noted = true;
+                    note(&format!(
+                        "{}: it is in progress {}, or was killed: waits up to {} s until its \
+                         Lease {} is renewed or expires",
+                        self.run,
+                        by(&holder),
+                        DURATION.as_secs(),
+                        self.lease.name()
+                    ));
+                }
+                Ok(Attempt::By(_)) => {}
+                Err(error) if has_code(&error, 403) => {
+                    note(&format!(
+                        "{}: no Lease can be taken, so do not run the same sync twice at the \
+                         same time: {}",
+                        self.run,
+                        reason(&error)
+                    ));
+                    return Ok(false);
+                }
+                // Without the namespace, it is taken once the run has created it.
+                Err(error) if has_code(&error, 404) => return Ok(true),
+                Err(error) => return Err(failed(reason(&error))),
             }
             tokio::time::sleep(RETRY).await;
         }
     }
 
-    /// Renews the Lease, or takes it once its namespace exists. Returns the holder when another
-    /// run has it: this one must write nothing more.
-    async fn keep(&self) -> Holder {
+    /// Renews the Lease, or takes it once its namespace exists; ends only when another run has
+    /// taken it: this one must write nothing more.
+    pub async fn lost(&self) -> Error {
         let lease = self.lease.name();
-        loop {
+        let holder = loop {
             tokio::time::sleep(RENEW).await;
             match timeout(TIMEOUT, self.lease.attempt(|by| self.is_stale(by))).await {
                 Ok(Ok(Attempt::Held | Attempt::Conflict)) => {}
-                Ok(Ok(Attempt::By(holder))) => return holder,
+                Ok(Ok(Attempt::By(holder))) => break holder,
                 Ok(Err(error)) => {
                     tracing::debug!(error = reason(&error), lease, "cannot renew the lease");
                 }
                 Err(_) => tracing::debug!(lease, "renewing the lease takes too long"),
             }
-        }
+        };
+        let by = by(&holder);
+        let why =
+            format!("it is in progress {by}, which has taken it over; this run ends as it is");
+        Error::check("the sync was ended", &self.run, why)
     }
 
     /// Deletes the Lease, if this run holds it, so that the next run starts at once.
-    async fn release(&self) -> Result<(), String> {
-        match timeout(TIMEOUT, self.lease.delete()).await {
-            Ok(released) => released.map_err(|error| reason(&error)),
-            Err(_) => Err("no response".to_owned()),
-        }
+    pub async fn release(&self) {
+        let why = match timeout(TIMEOUT, self.lease.delete()).await {
+            Ok(Ok(())) => return,
+            // It was not taken, and that was noted.
+            Ok(Err(error)) if has_code(&error, 403) => return,
+            Ok(Err(error)) => reason(&error),
+            Err(_) => "no response".to_owned(),
+        };
+        let seconds = DURATION.as_secs();
+        note(&format!("the Lease of the run cannot be released: {why}; it expires in {seconds} s"));
     }
 
     /// Whether a run of this machine has not renewed its Lease in time. The time of another
@@ -113,77 +137,6 @@ impl RunLease {
         let age = Duration::try_from(self.clock.now().duration_since(renewed));
         host_of(holder) == self.host && age.is_ok_and(|age| age >= DURATION)
     }
-}
-
-/// The Lease that this process holds, if any.
-#[derive(Debug, Default)]
-pub(super) struct HeldLease {
-    lease: Mutex<Option<RunLease>>,
-}
-
-impl HeldLease {
-    /// Renews the Lease; ends only when another run has taken it.
-    pub async fn lost(&self, manifests: &Manifests) -> Error {
-        let lease = self.lease.lock().clone();
-        let Some(lease) = lease else { return std::future::pending().await };
-        let by = by(&lease.keep().await);
-        let why =
-            format!("it is in progress {by}, which has taken it over; this run ends as it is");
-        Error::check("the sync was ended", manifests.title(), why)
-    }
-
-    /// Releases it, so that the next run starts at once.
-    pub async fn release(&self) {
-        let lease = self.lease.lock().take();
-        let Some(lease) = lease else { return };
-        if let Err(why) = lease.release().await {
-            let seconds = DURATION.as_secs();
-            note(&format!(
-                "the Lease of the run cannot be released: {why}; it expires in {seconds} s"
-            ));
-        }
-    }
-}
-
-/// Takes the Lease of a run, before its first decision.
-pub(super) async fn take(
-    client: &kube::Client,
-    manifests: &Manifests,
-    held: &HeldLease,
-) -> Result<(), Error> {
-    let name = format!("wavegate-sync-{}", manifests.name);
-    let (place, seconds) = (manifests.title(), DURATION.as_secs());
-    let (host, id) = (host(), request_id());
-    let namespace = &manifests.namespace;
-    let lease =
-        RunLease::new(client.clone(), namespace, name.clone(), (&host, &id), Clock::system());
-    // Before the request: a response may be lost, or the run be interrupted.
-    *held.lease.lock() = Some(lease.clone());
-    let taken = lease.take(|holder| {
-        note(&format!(
-            "{place}: it is in progress {}, or was killed: waits up to {seconds} s until its \
-             Lease {name} is renewed or expires",
-            by(holder)
-        ));
-    });
-    let refused = match taken.await {
-        // Without the namespace, it is taken once the run has created it.
-        Ok(Taken::Held | Taken::NoNamespace) => return Ok(()),
-        Ok(Taken::Forbidden(why)) => {
-            note(&format!(
-                "{place}: no Lease can be taken, so do not run the same sync twice at the same \
-                 time: {why}"
-            ));
-            None
-        }
-        Ok(Taken::By(holder)) => {
-            let why = format!("it is in progress {}; wait for its end", by(&holder));
-            Some(Error::check("cannot sync", &place, why))
-        }
-        Err(why) => Some(Error::input("cannot take", format!("Lease {namespace}/{name}"), why)),
-    };
-    *held.lease.lock() = None;
-    refused.map_or(Ok(()), Err)
 }
 
 fn by(holder: &Holder) -> String {
@@ -214,6 +167,8 @@ fn host() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::api::coordination::v1::Lease as Object;
     use kube_sim::Server;
     use tokio::time::Instant;
@@ -221,8 +176,7 @@ mod tests {
     use super::*;
 
     fn lease(server: &Server, host: &str, id: &str) -> RunLease {
-        let client = server.client_as("a");
-        RunLease::new(client, "default", "wavegate-sync-a".into(), (host, id), Clock::system())
+        RunLease::new(server.client_as("a"), &Manifests::none("default", "a"), (host, id))
     }
 
     #[tokio::test(start_paused = true)]
@@ -230,22 +184,22 @@ mod tests {
         let server = Server::new();
         let leases: kube::Api<Object> = kube::Api::namespaced(server.client_as("a"), "default");
         let exists = async || leases.get_opt("wavegate-sync-a").await.unwrap().is_some();
-        let (first, other) = (lease(&server, "one", "1"), lease(&server, "two", "2"));
-        let taken = first.take(|_| panic!("no run holds it")).await.unwrap();
-        assert!(matches!(taken, Taken::Held));
-        let keeper = first.clone();
-        let kept = tokio::spawn(async move { keeper.keep().await });
-        let Taken::By(holder) = other.take(|_| {}).await.unwrap() else { panic!("it is renewed") };
-        assert_eq!(host_of(&holder), "one");
+        let (first, other) = (Arc::new(lease(&server, "one", "1")), lease(&server, "two", "2"));
+        assert!(first.take().await.unwrap(), "no run holds it");
+        let keeper = Arc::clone(&first);
+        let kept = tokio::spawn(async move { keeper.lost().await });
+        let refused = other.take().await.unwrap_err().to_string();
+        assert!(refused.contains("in progress by one, since "), "it is renewed: {refused}");
         // Killed: no renewal and no release.
         kept.abort();
         let since = Instant::now();
-        assert!(matches!(other.take(|_| {}).await.unwrap(), Taken::Held));
+        assert!(other.take().await.unwrap());
         assert!(since.elapsed() >= DURATION);
-        assert_eq!(host_of(&first.keep().await), "two");
-        first.release().await.unwrap();
+        let lost = first.lost().await.to_string();
+        assert!(lost.contains("in progress by two, since "), "{lost}");
+        first.release().await;
         assert!(exists().await, "it is of the other run");
-        other.release().await.unwrap();
+        other.release().await;
         assert!(!exists().await);
     }
 }

@@ -19,7 +19,7 @@ fn row<'a>(screen: &'a str, name: &str) -> &'a str {
     screen.lines().find(is_it).unwrap_or_else(|| panic!("no row of {name}: {screen}"))
 }
 
-/// The failure was that of an earlier revision, or of a sync by hand.
+/// The failure was that of an earlier revision, or of a manual sync.
 #[test]
 fn an_application_of_a_closed_step_is_not_what_the_rollout_waits_for() {
     let watch = waits_for_dev().observe(&broken("prod-eu"));
