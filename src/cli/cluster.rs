@@ -47,11 +47,6 @@ pub(super) struct ClusterArgs {
     pub context: Option<String>,
 }
 
-/// Arguments that select a context, and no namespace.
-pub(super) fn contexts(context: Option<String>) -> ClusterArgs {
-    ClusterArgs { namespace: None, context }
-}
-
 /// A client for a context of the kubeconfig; without a context, for the current one, or
 /// for the cluster that this process runs in.
 ///

@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterConnection, block_on, contexts};
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::output;
 use super::watch_args::timeout;
@@ -69,7 +69,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Waits until the cluster serves these kinds. `kubectl wait` fails at a definition without
 /// conditions, as each one is in its first moments.
 async fn wait(args: &Args, kinds: &[&str]) -> Result<(), Error> {
-    let cluster = ClusterConnection::connect(&contexts(args.context.clone())).await?;
+    let cluster = ClusterArgs { namespace: None, context: args.context.clone() };
+    let cluster = ClusterConnection::connect(&cluster).await?;
     let client = cluster.client();
     let deadline = Instant::now() + args.timeout;
     for definition in all().into_iter().filter(|one| kinds.contains(&one.spec.names.kind.as_str()))

@@ -129,14 +129,7 @@ pub(super) struct Condition {
 impl Args {
     /// What to follow, with --watch.
     pub fn watched(&self) -> Option<Request<'_>> {
-        self.watch.watch.then(|| Request {
-            cluster: &self.cluster,
-            name: Some(&self.name),
-            all_namespaces: false,
-            timeout: self.watch.timeout,
-            no_refresh: self.watch.no_refresh,
-            view: View::Reason,
-        })
+        self.watch.request(&self.cluster, Some(&self.name), View::Reason)
     }
 }
 

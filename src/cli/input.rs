@@ -67,12 +67,9 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     }
     let mut objects = Vec::new();
     for path in paths {
-        if !is_standard_input(path) && path.is_dir() {
-            for file in files_of(path)? {
-                objects.extend(split(&read(&file)?)?);
-            }
-        } else {
-            objects.extend(split(&read(path)?)?);
+        let is_directory = !is_standard_input(path) && path.is_dir();
+        for file in if is_directory { files_of(path)? } else { vec![path.clone()] } {
+            objects.extend(split(&read(&file)?)?);
         }
     }
     Ok(objects)
@@ -84,11 +81,7 @@ pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
         let why = "is a directory; specify a file";
         return Err(Error::input("cannot read", path.display().to_string(), why));
     }
-    let mut objects = Vec::new();
-    for document in split(&read(path)?)? {
-        expand(document, &mut objects)?;
-    }
-    Ok(objects)
+    objects(&[path.to_owned()])
 }
 
 /// Like [`documents`], for Kubernetes objects only, with lists expanded.

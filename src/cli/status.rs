@@ -236,14 +236,9 @@ fn deletion_message(report: &Report) -> String {
 impl Args {
     /// What to follow, with --watch.
     pub fn watched(&self) -> Option<Request<'_>> {
-        self.watch.watch.then(|| Request {
-            cluster: &self.cluster,
-            name: self.name.as_deref(),
-            all_namespaces: self.all_namespaces,
-            timeout: self.watch.timeout,
-            no_refresh: self.watch.no_refresh,
-            view: if self.plain { View::Plain } else { View::Screen },
-        })
+        let view = if self.plain { View::Plain } else { View::Screen };
+        let request = self.watch.request(&self.cluster, self.name.as_deref(), view)?;
+        Some(Request { all_namespaces: self.all_namespaces, ..request })
     }
 }
 

@@ -24,6 +24,19 @@ pub(super) struct WatchArgs {
     pub no_refresh: bool,
 }
 
+impl WatchArgs {
+    /// What to follow, with --watch: one set, or those of a namespace.
+    pub fn request<'a>(
+        &self,
+        cluster: &'a ClusterArgs,
+        name: Option<&'a str>,
+        view: View,
+    ) -> Option<Request<'a>> {
+        let Self { watch, timeout, no_refresh } = *self;
+        watch.then_some(Request { cluster, name, all_namespaces: false, timeout, no_refresh, view })
+    }
+}
+
 /// Reads a duration in Go's notation that is longer than 0.
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let wanted = "write it with a unit, such as 90s, 10m or 1h30m";

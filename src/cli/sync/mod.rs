@@ -156,11 +156,9 @@ pub(super) fn place(application: &Value) -> String {
 
 /// A random identifier of a request.
 pub(super) fn request_id() -> String {
-    let mut bytes = [0; 8];
-    // Without random numbers, the time is used.
-    if getrandom::fill(&mut bytes).is_err() {
-        let now = crate::clock::Clock::system().now().as_nanosecond();
-        return format!("{now:x}");
+    match getrandom::u64() {
+        Ok(id) => format!("{id:016x}"),
+        // Without random numbers, the time is used.
+        Err(_) => format!("{:x}", crate::clock::Clock::system().now().as_nanosecond()),
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
