@@ -117,6 +117,15 @@ impl World {
         world
     }
 
+    /// With an Application `app` of one ConfigMap, which is not synced; and its revision.
+    async fn with_app() -> (Self, String) {
+        let world = Self::start().await;
+        world.write("app/one.json", &config_map("one", "1", &[]));
+        let revision = world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        (world, revision)
+    }
+
     /// Starts the controller.
     fn run(&mut self) {
         let stop = CancellationToken::new();
@@ -201,6 +210,11 @@ impl World {
                 panic!("{name} is not {what}: {}", serde_json::to_string_pretty(&app).unwrap());
             }
         }
+    }
+
+    /// Waits until a sync has ended, and everything is as it should be.
+    async fn until_good(&self, name: &str) -> Value {
+        self.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -416,8 +430,7 @@ async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
 
     world.server.forget_requests();
     world.sync("staged", json!({"revision": revision})).await;
-    let app =
-        world.until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("staged").await;
     assert_eq!(phase(&app), "Succeeded", "{app}");
     assert_eq!(world.made(), ["jobs", "configmaps", "deployments", "deployments", "jobs"]);
     let history = app["status"]["history"].as_array().unwrap();
@@ -450,7 +463,7 @@ async fn idle_applications_cause_no_requests() {
         world.sync(name, json!({"revision": revision})).await;
     }
     for name in ["a", "b"] {
-        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(name).await;
     }
     world.rest().await;
     world.server.forget_requests();
@@ -472,7 +485,7 @@ async fn drift_shows_at_once_and_pruning_needs_permission() {
     let revision = world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 
     let maps = world.api("v1", "ConfigMap", "web");
     let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
@@ -512,7 +525,7 @@ async fn drift_shows_at_once_and_pruning_needs_permission() {
         .await;
     assert!(maps.get_opt("two").await.unwrap().is_some(), "nothing is pruned unasked");
     world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until("app", "pruned", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert!(maps.get_opt("two").await.unwrap().is_none());
 }
 
@@ -531,12 +544,9 @@ async fn a_failing_workload_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_comparison_is_a_condition_and_prunes_nothing() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let cases = [
         ("a missing path", json!({"path": "nowhere"}), "ComparisonError", "nowhere"),
         (
@@ -605,9 +615,7 @@ async fn a_crashed_controller_neither_repeats_nor_skips_hooks() {
             world.crash().await;
             world.run();
         }
-        let app = world
-            .until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy"))
-            .await;
+        let app = world.until_good("staged").await;
         assert_eq!(phase(&app), "Succeeded", "round {round}: {app}");
         assert_eq!(
             world.made(),
@@ -626,7 +634,7 @@ async fn automated_sync_applies_a_commit_and_reverts_drift() {
     app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "selfHeal": true}, "syncOptions": ["CreateNamespace=true"]});
     app["spec"]["destination"]["namespace"] = "fresh".into();
     world.create_app(&app).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert!(!world.get("v1", "Namespace", "", "fresh").await.is_null());
 
     let maps = world.api("v1", "ConfigMap", "fresh");
@@ -691,8 +699,7 @@ async fn deletion_removes_the_resources_and_runs_post_delete_hooks() {
     app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     world.create_app(&app).await;
     world.sync("app", json!({"revision": revision})).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     let finalizers = app["metadata"]["finalizers"].as_array().unwrap();
     assert!(finalizers.contains(&"post-delete-finalizer.argocd.argoproj.io".into()), "{app}");
     world.server.forget_requests();
@@ -745,7 +752,7 @@ async fn a_kind_without_list_permission_is_named_and_not_pruned() {
     let revision = world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.crash().await;
     let forbidden = |record: &RequestRecord| {
         record.client == CONTROLLER
@@ -778,12 +785,9 @@ async fn a_kind_without_list_permission_is_named_and_not_pruned() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outdated_list_is_not_used() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let forbidden = |record: &RequestRecord| {
         record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "list"
     };
@@ -816,8 +820,7 @@ async fn a_lost_response_creates_no_second_hook() {
     world.server.inject(Fault::new(Effect::DropAfterApplying, creates).times(3));
     world.server.forget_requests();
     world.sync("staged", json!({"revision": revision})).await;
-    let app =
-        world.until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("staged").await;
     assert_eq!(phase(&app), "Succeeded");
     let jobs = world.api("batch/v1", "Job", "web").list(&Default::default()).await.unwrap();
     assert_eq!(jobs.items.len(), 2);
@@ -847,25 +850,30 @@ async fn an_operation_is_terminated_on_request() {
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_and_its_objects_are_applied_in_one_sync() {
-    let world = World::start().await;
-    let definition = json!({
+/// The definition of a kind `Widget` with these fields.
+fn widgets(properties: Value) -> Value {
+    json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.com"},
         "spec": {
             "group": "example.com", "scope": "Namespaced",
             "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                "openAPIV3Schema": {"type": "object", "properties": {"spec": {
-                    "type": "object", "properties": {
-                        "size": {"type": "integer"},
-                        "color": {"type": "string", "default": "blue"},
-                    },
-                }}},
+                "openAPIV3Schema": {"type": "object", "properties": properties},
             }}],
         },
-    });
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_and_its_objects_are_applied_in_one_sync() {
+    let world = World::start().await;
+    let definition = widgets(json!({"spec": {
+        "type": "object", "properties": {
+            "size": {"type": "integer"},
+            "color": {"type": "string", "default": "blue"},
+        },
+    }}));
     let widget = json!({
         "apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "one"}, "spec": {"size": 1},
@@ -876,8 +884,7 @@ async fn a_definition_and_its_objects_are_applied_in_one_sync() {
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     world.sync("app", json!({"revision": revision})).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     assert_eq!(phase(&app), "Succeeded");
     assert_eq!(app["status"]["resources"].as_array().unwrap().len(), 2);
     let definition = world
@@ -906,7 +913,7 @@ async fn every_apply_method_updates_and_removes_fields() {
         world.create_app(&world.application(&name, &path)).await;
         let sync = |revision: &str| json!({"revision": revision, "syncOptions": [way]});
         world.sync(&name, sync(&first)).await;
-        world.until(&name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(&name).await;
         world.write(&file, &map(json!({"kept": "2"})));
         let second = world.commit();
         world.sync(&name, sync(&second)).await;
@@ -952,15 +959,12 @@ async fn a_skipped_application_is_not_reconciled() {
     assert!(world.app("app").await["status"].is_null());
     let annotations = json!({"argocd.argoproj.io/skip-reconcile": null});
     world.patch("app", json!({"metadata": {"annotations": annotations}})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_window_blocks_a_sync_until_the_project_changes() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let mut elsewhere = world.application("elsewhere", "app");
     elsewhere["spec"]["destination"]["namespace"] = "elsewhere".into();
@@ -985,7 +989,7 @@ async fn a_sync_window_blocks_a_sync_until_the_project_changes() {
         .await;
     assert_eq!(phase(&app), "Running", "SE-410");
     projects.patch("default", &PatchParams::default(), &windows(Value::Null)).await.unwrap();
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -1007,7 +1011,7 @@ async fn an_unavailable_api_group_affects_only_its_users() {
     world.create_app(&world.application("app", "app")).await;
     world.create_app(&world.application("storage", "storage")).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let text = "cannot look up StorageClass";
     world.until("storage", "found", |app| condition(app, "ComparisonError", text)).await;
 }

@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -565,5 +566,17 @@ fn without_a_kubeconfig_the_error_suggests_a_remedy() {
             &["error: cannot reach the cluster: ", "set KUBECONFIG or write ~/.kube/config"],
         );
         assert_eq!(run.out, "");
+    }
+}
+
+/// The API resource of a kind of version v1.
+fn kind_of(group: &str, kind: &str) -> ApiResource {
+    let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
+    ApiResource {
+        group: group.to_owned(),
+        version: "v1".to_owned(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: format!("{}s", kind.to_lowercase()),
     }
 }

@@ -4,9 +4,9 @@
 
 mod listening;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time limit of the demo, also on a busy machine.
@@ -213,6 +213,19 @@ impl Drop for Running {
     }
 }
 
+/// A demo that serves its API, and the lines that it prints.
+fn serving(temporary: &Path) -> (Running, Lines<BufReader<ChildStdout>>) {
+    let child = demo()
+        .args(["--plain", "--listen", "127.0.0.1:0"])
+        .env("TMPDIR", temporary)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    (running, lines)
+}
+
 #[test]
 fn kubectl_can_access_the_served_demo() {
     if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
@@ -220,14 +233,7 @@ fn kubectl_can_access_the_served_demo() {
         return;
     }
     let temporary = tempfile::tempdir().unwrap();
-    let child = demo()
-        .args(["--plain", "--listen", "127.0.0.1:0"])
-        .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let (mut running, mut lines) = serving(temporary.path());
     let mut next = || lines.next().expect("the demo prints a line").unwrap();
     let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let kubectl = |arguments: &[&str]| {

@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
+/// How the Events begin that tests wait for; whole sentences are pinned by
+/// `events_have_the_words_of_argo_cd_se_541`.
+const SYNC_STATUS: &str = "Normal ResourceUpdated Updated sync status: ";
+const HEALTH_STATUS: &str = "Normal ResourceUpdated Updated health status: ";
+const COMPLETED: &str = "Normal OperationCompleted ";
+
+/// Whether the end of an operation is reported that has deployed a revision.
+fn reports_end(all: &[String], revision: &str) -> bool {
+    all.iter().any(|event| event.starts_with(COMPLETED) && event.contains(revision))
+}
+
 /// A client read the Events right after the sync had ended, and they were not there yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_of_an_operation_come_before_the_status_that_announces_its_end_se_541() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     world.sync("app", json!({"revision": revision})).await;
     world.until("app", "over", |app| phase(app) == "Succeeded").await;
-    let events = world.api("events.k8s.io/v1", "Event", NAMESPACE);
-    let events = events.list(&Default::default()).await.unwrap().items;
-    let has = |reason: &str, text: &str| {
-        events.iter().any(|event| {
-            let note = event.data["note"].as_str().unwrap_or_default();
-            event.data["reason"] == reason && note.contains(text)
-        })
-    };
-    let notes: Vec<&Value> = events.iter().map(|event| &event.data["note"]).collect();
-    assert!(has("OperationCompleted", "Sync operation to"), "{notes:?}");
-    assert!(has("ResourceUpdated", "sync"), "{notes:?}");
+    let all = events(&world, "app").await;
+    assert!(reports_end(&all, &revision), "{all:#?}");
+    assert!(all.iter().any(|event| event.starts_with(SYNC_STATUS)), "{all:#?}");
 }
 
 /// So it was when the comparison after the end came with a later write, or the health with one
@@ -39,15 +39,13 @@ async fn events_come_before_the_state_that_clients_wait_for_k_07() {
     // One resource is synced while its Deployment is not ready: the good state comes later.
     let one = json!([{"group": "apps", "kind": "Deployment", "name": "one"}]);
     world.sync("app", json!({"revision": first, "resources": one})).await;
-    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let all = events(&world, "app").await;
-    let reported = |all: &[String], start: &str, end: &str| {
-        let mut notes =
-            all.iter().filter_map(|event| event.strip_prefix("Normal ResourceUpdated "));
-        notes.any(|note| note.starts_with(start) && note.ends_with(end))
+    let reported = |all: &[String], start: &str, state: &str| {
+        all.iter().any(|event| event.starts_with(start) && event.ends_with(state))
     };
-    assert!(reported(&all, "Updated sync status: ", "-> Synced"), "{all:#?}");
-    assert!(reported(&all, "Updated health status: ", "-> Healthy"), "{all:#?}");
+    assert!(reported(&all, SYNC_STATUS, " Synced"), "{all:#?}");
+    assert!(reported(&all, HEALTH_STATUS, " Healthy"), "{all:#?}");
 
     // Again, with the same texts: each good state has its own Event.
     for round in 0..2 {
@@ -70,9 +68,8 @@ async fn events_come_before_the_state_that_clients_wait_for_k_07() {
         };
         world.until("app", "good again", is_new).await;
         let all = events(&world, "app").await;
-        assert!(reported(&all, "Updated sync status: ", "-> Synced"), "{round}: {all:#?}");
-        let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
-        assert!(all.len() > count && all.contains(&ended), "{round}: {all:#?}");
+        assert!(reported(&all, SYNC_STATUS, " Synced"), "{round}: {all:#?}");
+        assert!(all.len() > count && reports_end(&all, &revision), "{round}: {all:#?}");
     }
 }
 
@@ -103,12 +100,11 @@ fn hold_writes_after_events(world: &World) {
 
 /// Starts a sync, and waits until its end is announced and not stored.
 async fn announced_and_not_stored(world: &World, revision: &str) {
-    let start = "Normal ResourceUpdated Updated health status: ";
-    until_reported(world, "app", start).await;
+    until_reported(world, "app", HEALTH_STATUS).await;
     hold_writes_after_events(world);
     world.sync("app", json!({"revision": revision})).await;
-    until_reported(world, "app", "Normal OperationCompleted ").await;
-    until_reported(world, "app", "Normal ResourceUpdated Updated health status: Missing").await;
+    until_reported(world, "app", COMPLETED).await;
+    until_reported(world, "app", &format!("{HEALTH_STATUS}Missing")).await;
     assert_eq!(phase(&world.app("app").await), "Running", "the end is stored");
 }
 
@@ -120,21 +116,17 @@ fn assert_once(all: &[String]) {
 
 /// Waits until the announced end is stored: its Events are there, and none twice.
 async fn ends_with_each_event_once(world: &World, revision: &str) {
-    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.rest().await;
     let all = events(world, "app").await;
     assert_once(&all);
-    let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
-    assert!(all.contains(&ended), "{all:#?}");
+    assert!(reports_end(&all, revision), "{all:#?}");
 }
 
 /// The Events came before the status, the process was killed, and its successor wrote them again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
-    let mut world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (mut world, revision) = World::with_app().await;
     announced_and_not_stored(&world, &revision).await;
     world.crash().await;
     world.run();
@@ -145,10 +137,7 @@ async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
 /// again since a part of it was different then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_not_repeated_after_a_conflict() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     announced_and_not_stored(&world, &revision).await;
     world.patch("app", json!({"status": {"health": {"status": "Unknown"}}})).await;
     ends_with_each_event_once(&world, &revision).await;
@@ -158,10 +147,7 @@ async fn events_are_not_repeated_after_a_conflict() {
 /// second drift had the name of the first one's Event, and was not reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
-    let mut world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (mut world, revision) = World::with_app().await;
     world.sync("app", json!({"revision": revision})).await;
     let good = |app: &Value| settled(app) && is(app, "Synced", "Healthy");
     world.until("app", "good", good).await;
@@ -169,10 +155,10 @@ async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
     let maps = world.api("v1", "ConfigMap", "web");
     let value = |value: &str| Patch::Merge(json!({"data": {"value": value}}));
     let params = PatchParams::default();
-    let start = "Normal ResourceUpdated Updated sync status: Synced -> OutOfSync";
+    let start = format!("{SYNC_STATUS}Synced ");
     maps.patch("one", &params, &value("drifted")).await.unwrap();
     let first = world.until("app", "drifted", |app| is(app, "OutOfSync", "Healthy")).await;
-    until_reported_times(&world, "app", start, 1).await;
+    until_reported_times(&world, "app", &start, 1).await;
     make_events_old(&world).await;
     maps.patch("one", &params, &value("1")).await.unwrap();
     world.until("app", "good again", good).await;
@@ -185,7 +171,7 @@ async fn a_change_after_a_restart_is_not_taken_for_an_old_one_se_541() {
     let again = world.until("app", "drifted again", |app| is(app, "OutOfSync", "Healthy")).await;
     let times = [&first, &again].map(|app| &app["status"]["reconciledAt"]);
     assert_eq!(times[0], times[1], "otherwise nothing is proven");
-    until_reported_times(&world, "app", start, 2).await;
+    until_reported_times(&world, "app", &start, 2).await;
 }
 
 /// Moves all Events into the past.
@@ -230,7 +216,7 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     for reported in [
         format!("Normal OperationStarted Initiated automated sync to '{revision}'"),
         format!("Normal OperationCompleted Sync operation to {revision} succeeded"),
@@ -253,7 +239,7 @@ async fn events_have_the_words_of_argo_cd_se_541() {
     let one = json!([{"group": "apps", "kind": "Deployment", "name": "bad"}]);
     world.sync("bad", json!({"revision": revision, "resources": one})).await;
     world.until("bad", "degraded", |app| is(app, "Synced", "Degraded")).await;
-    let all = until_reported(&world, "bad", "Normal ResourceUpdated Updated health status: ").await;
+    let all = until_reported(&world, "bad", HEALTH_STATUS).await;
     assert!(!all.iter().any(|event| event.starts_with("Warning ResourceUpdated")), "{all:#?}");
     let all =
         until_reported(&world, "bad", "Normal OperationCompleted Partial sync operation").await;

@@ -46,16 +46,7 @@ async fn the_finalizers_of_deletion_hooks_follow_the_source_se_511() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cascade_deletes_as_its_finalizer_says_and_no_definition_se_515_se_516() {
     let world = World::start().await;
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}}}],
-        },
-    });
+    let definition = widgets(json!({}));
     let held = |name: &str| {
         let mut object: Value = serde_json::from_str(&config_map(name, "1", &[])).unwrap();
         // Shows how it is deleted.
@@ -74,7 +65,7 @@ async fn a_cascade_deletes_as_its_finalizer_says_and_no_definition_se_515_se_516
         app["metadata"]["finalizers"] = json!([finalizer]);
         world.create_app(&app).await;
         world.sync(name, json!({"revision": revision})).await;
-        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(name).await;
         let live = maps.get(name).await.unwrap().metadata.resource_version.unwrap();
         let mut changes = maps.watch(&Default::default(), &live).await.unwrap().boxed();
         delete(&world, name).await;

@@ -26,8 +26,7 @@ async fn a_resource_that_is_not_in_the_cluster_is_missing_se_058() {
     let skipped = row(&app, "skip");
     assert!(skipped.is_none_or(|row| row["health"].is_null()), "SE-141");
     world.sync("app", json!({"revision": revision})).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     assert!(row(&app, "one").unwrap()["health"].is_null(), "a ConfigMap has no health");
 }
 
@@ -74,7 +73,7 @@ async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
 
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.patch("app", json!({"spec": {"source": {"path": "nowhere"}}})).await;
     world.until("app", "compared", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
 }
@@ -82,12 +81,9 @@ async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
 /// Argo CD's clients name the commit that the target revision means in each request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_retry_with_refresh_takes_the_commit_that_mends_it_k_04() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let good = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, good) = World::with_app().await;
     world.sync("app", json!({"revision": good})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.write(
         "app/none.json",
         r#"{"apiVersion":"no.kind/v1","kind":"No","metadata":{"name":"n"}}"#,
@@ -130,8 +126,7 @@ async fn a_tracked_namespace_with_managed_metadata_is_synced_se_144() {
     let differs = |app: &Value| row(app).is_some_and(|row| row["status"] == "OutOfSync");
     world.until("app", "without its metadata", differs).await;
     world.sync("app", json!({"revision": revision, "syncOptions": option})).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     let row = row(&app).unwrap();
     assert!(row["requiresPruning"].is_null() && row["status"] == "Synced", "{row}");
 }

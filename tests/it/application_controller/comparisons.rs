@@ -85,7 +85,7 @@ async fn objects_are_adopted_in_any_version_of_their_kind_se_119_se_139() {
     let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
     assert_eq!(row(&app, "one")["status"], "OutOfSync", "it is not tracked yet");
     world.sync("app", json!({"revision": first, "prune": true})).await;
-    world.until("app", "adopted", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.write("app/one.json", &widget("v2", 2).to_string());
     let second = world.commit();
     world.sync("app", json!({"revision": second, "prune": true})).await;
@@ -135,7 +135,7 @@ async fn ignored_fields_are_not_applied_se_177_se_324() {
         json!([{"kind": "ConfigMap", "name": "ignored", "jsonPointers": ["/data/value"]}]);
     world.create_app(&app).await;
     world.sync("app", json!({"revision": first})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let maps = world.api("v1", "ConfigMap", "web");
     let drift = Patch::Merge(json!({"data": {"value": "of a person"}}));
     maps.patch("ignored", &PatchParams::default(), &drift).await.unwrap();
@@ -303,7 +303,7 @@ async fn automated_syncs_begin_when_they_are_switched_on_se_430() {
     maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
     world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     world.patch("app", json!({"spec": {"syncPolicy": {"automated": {"selfHeal": true}}}})).await;
-    world.until("app", "healed", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "2");
 }
 

@@ -21,8 +21,7 @@ async fn ignored_settings_are_conditions() {
         let of_syncs = all.into_iter().filter(|condition| condition["type"] == "SyncWarning");
         of_syncs.map(|condition| condition["message"].as_str().unwrap().to_owned()).collect()
     };
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     let reported = warnings(&app);
     // SE-183, SE-596: the object is ignored; tests of a chart are not reported.
     let typo = reported.iter().find(|warning| warning.contains("batch/Job web/typo is ignored"));

@@ -30,7 +30,7 @@ async fn a_tracked_object_of_any_kind_is_found_after_a_start() {
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "reported of what is left", |app| lists(app, "left")).await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert_eq!(world.get("v1", "ServiceAccount", "web", "left").await, Value::Null);
 
     // Deleting an Application deletes tracked objects that were never in its source, too.
@@ -63,7 +63,7 @@ async fn an_object_without_the_installation_id_is_not_tracked() {
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "reported of its own", |app| lists(app, "ours")).await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let left = world.api("v1", "ServiceAccount", "web").list(&Default::default()).await.unwrap();
     let left: Vec<String> = left.items.into_iter().filter_map(|o| o.metadata.name).collect();
     assert!(

@@ -46,7 +46,7 @@ async fn a_hook_never_changes_objects_of_others() {
     for name in ["other", "base"] {
         world.create_app(&world.application(name, name)).await;
         world.sync(name, json!({"revision": "main"})).await;
-        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(name).await;
     }
     let uid = |object: &Value| object["metadata"]["uid"].clone();
     let before = [

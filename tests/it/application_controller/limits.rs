@@ -133,7 +133,7 @@ async fn a_cluster_limited_to_namespaces_is_read_and_written_only_there_as_se_43
     world.deploy("in", "in", "far").await;
     world.deploy("out", "out", "far").await;
     world.deploy("top", "top", "far").await;
-    world.until("in", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("in").await;
     let text = "namespace \"other\" for ConfigMap \"two\" is not managed";
     world.refused("out", "ComparisonError", &format!("Failed to load live state: {text}")).await;
     world.sync_fails("out", text).await;
@@ -164,7 +164,7 @@ async fn cluster_resources_are_managed_only_where_the_secret_permits_as_se_433()
     world.write("app/top.json", &namespace("top"));
     world.commit();
     world.deploy("app", "app", "far").await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert!(far.has("Namespace", "", "top").await);
 
     let secrets = world.api("v1", "Secret", NAMESPACE);
@@ -234,7 +234,7 @@ async fn excluded_kinds_are_reported_and_never_touched_as_se_120() {
     world.write("app/three.json", &deployment("three", &[]));
     world.commit();
     world.deploy("app", "app", "in-cluster").await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 
     world.crash().await;
     let exclusions = "[{apiGroups: [app*], kinds: [Deployment], clusters: [\"*\"]}]";
@@ -274,8 +274,7 @@ async fn only_included_kinds_are_deployed_as_se_120() {
     world.write("app/two.json", &deployment("two", &[]));
     world.commit();
     world.deploy("app", "app", "in-cluster").await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     let text = "Resource apps/Deployment two is excluded in the settings";
     assert!(condition(&app, "ExcludedResourceWarning", text), "{app}");
     assert!(world.get("apps/v1", "Deployment", "web", "two").await.is_null());

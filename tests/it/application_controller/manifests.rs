@@ -14,7 +14,7 @@ impl World {
         let mut app = self.application(name, "app");
         app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "allowEmpty": true}});
         self.create_app(&app).await;
-        self.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        self.until_good(name).await;
     }
 }
 
@@ -98,8 +98,7 @@ async fn a_duplicate_key_uses_the_last_value_and_adds_a_condition() {
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     for text in ["app/one.yaml: line 6: key \"data.a\"", "app/two.json: line 4: key \"data.a\""] {
         assert!(
             condition(&app, "RepeatedKeyWarning", text),
@@ -207,6 +206,6 @@ async fn manifests_that_take_too_much_memory_are_refused_and_others_work_se_098(
         world.create_app(&app).await;
     }
     for name in ["a", "b", "c"] {
-        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(name).await;
     }
 }

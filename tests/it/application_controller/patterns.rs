@@ -66,7 +66,7 @@ async fn a_denial_with_alternatives_denies_each_of_them_se_070_se_071() {
     assert!(world.get("v1", "ConfigMap", "victim", "one").await.is_null());
     // The same projects allow the others.
     world.automated("fine", "braces", "web").await;
-    world.until("fine", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("fine").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,7 +38,7 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     old["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     old["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&old).await;
-    world.until("old", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("old").await;
 
     world.patch_project(json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]})).await;
     let mut new = world.application("new", "new");
@@ -70,7 +70,7 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
 
     world.patch_project(json!({"sourceIntegrity": null})).await;
     world.sync("new", json!({})).await;
-    world.until("new", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("new").await;
     assert!(world.has_map("new").await);
 }
 
@@ -100,7 +100,7 @@ async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
     world.settings.impersonation = settings(&[(key, "false")]).impersonation;
     world.run();
     world.sync("app", json!({})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 }
 
 /// What has no effect is reported on the Applications that it concerns, once, and they are
@@ -190,8 +190,7 @@ async fn source_types_that_are_switched_off_are_directories_as_se_091() {
     for name in ["chart", "custom"] {
         world.create_app(&world.application(name, name)).await;
         world.sync(name, json!({})).await;
-        let app =
-            world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        let app = world.until_good(name).await;
         assert_eq!(app["status"]["sourceType"], "Directory", "{app}");
     }
 }
@@ -264,6 +263,6 @@ async fn a_guard_that_the_definition_drops_is_refused_as_se_072() {
     apply(&json!({"namespaceResourceBlacklist": [entry]})).await;
     world.until("app", "permitted", |app| !says(app, "ComparisonError", "AppProject")).await;
     world.sync("app", json!({})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert!(world.has_map("one").await);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{LIMIT, World, condition, config_map, is, settled};
+use super::{LIMIT, World, condition, config_map};
 
 /// A server that accepts connections and never responds; its address.
 async fn silent(taken: &Arc<AtomicUsize>) -> String {
@@ -50,7 +50,7 @@ async fn forty_unavailable_repositories_delay_no_other_application() {
     let mut app = world.application("healthy", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
-    world.until("healthy", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("healthy").await;
     let took = began.elapsed();
     assert!(took < Duration::from_secs(15), "behind those that do not answer: {took:?}");
 
@@ -135,7 +135,7 @@ async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
     world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 
     let metadata = |name: &str| json!({"name": name, "namespace": "web", "labels": labels});
     let claim = json!({
@@ -162,7 +162,7 @@ async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
         };
         let gone = tokio::time::timeout(LIMIT, wait).await;
         gone.unwrap_or_else(|_| panic!("{when}: {kind} {name} is not pruned"));
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good("app").await;
         for (api, kind, name) in [
             ("v1", "PersistentVolumeClaim", "data-db-0"),
             ("discovery.k8s.io/v1", "EndpointSlice", "db-x"),

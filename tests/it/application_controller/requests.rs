@@ -52,7 +52,7 @@ async fn first_sync(automated: bool) -> (World, Vec<String>) {
             world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
             world.sync(name, json!({"revision": revision})).await;
         }
-        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good(name).await;
     }
     world.rest().await;
     let asked = asked(&world);

@@ -31,7 +31,7 @@ async fn more_jq_expressions_are_supported_se_173() {
     let rule = r#"if .metadata.name | IN("one", "two") then .data.nope // .data | (.[keys[] | select(ascii_downcase | startswith("val"))]) else empty end"#;
     world.create_app(&with_rule(world.application("app", "app"), rule)).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     drift(&world, "one").await;
     world.refresh("app").await;
     let app = world.app("app").await;
@@ -51,7 +51,7 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     automated["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
     world.create_app(&automated).await;
     world.create_app(&world.application("other", "other")).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 
     let eight = ["(.,.,.,.,.,.,.,.)"; 8].join("|");
     let hostile = format!(r#"select({eight} | .data.value == "nothing")"#);
@@ -65,9 +65,7 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     };
     world.until("app", "reported the rule and the limit", reported).await;
     world.sync("other", json!({"revision": revision})).await;
-    world
-        .until("other", "served all the same", |app| settled(app) && is(app, "Synced", "Healthy"))
-        .await;
+    world.until_good("other").await;
     let map = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(map["data"]["value"], "changed", "the rule may have been about this very field");
 
@@ -77,5 +75,5 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     assert!(message.contains("limit exceeded"), "{message}");
     world.patch("app", json!({"spec": {"ignoreDifferences": null}})).await;
     world.sync("app", json!({"revision": revision})).await;
-    world.until("app", "synced again", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
 }

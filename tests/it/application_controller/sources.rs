@@ -55,7 +55,7 @@ async fn a_chart_is_rendered_for_its_destination() {
     world.create_app(&app).await;
     world.until("web", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     world.sync("web", json!({})).await;
-    world.until("web", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("web").await;
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;
     let args: Vec<&str> = rendered["data"]["args"].as_str().unwrap().lines().collect();
     let short = format!("--set-string=text={}", &revision[..7]);
@@ -88,7 +88,7 @@ async fn a_chart_is_rendered_for_its_destination() {
     world.patch("web", refresh).await;
     world.until("web", "rendered for the new kind", |app| is(app, "OutOfSync", "Healthy")).await;
     world.sync("web", json!({})).await;
-    world.until("web", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("web").await;
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;
     let args = rendered["data"]["args"].as_str().unwrap();
     assert!(args.contains("--api-versions=gadgets.example.com/v1/Gadget"), "{args}");
@@ -269,7 +269,7 @@ async fn a_program_is_confined_to_its_source() {
         world.create_app(&app).await;
         world.until("web", "compared", |app| is(app, "OutOfSync", "Missing")).await;
         world.sync("web", json!({})).await;
-        world.until("web", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.until_good("web").await;
         let data = world.get("v1", "ConfigMap", "web", "rendered").await["data"].clone();
         for name in ["chart", "scratch"] {
             assert_eq!(data[name], "yes", "{name}: {data}");
@@ -360,8 +360,7 @@ async fn values_files_come_from_the_referenced_source() {
     world.create_app(&app).await;
     world.until("many", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     world.sync("many", json!({})).await;
-    let app =
-        world.until("many", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("many").await;
     assert_eq!(app["status"]["sync"]["revisions"], json!([revision, revision, revision]));
     assert_eq!(app["status"]["sourceTypes"], json!(["Helm", "", "Directory"]));
     let rendered = world.get("v1", "ConfigMap", "web", "rendered").await;

@@ -134,8 +134,7 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
     app["spec"]["syncPolicy"] = json!({"syncOptions": ["Delete=confirm"]});
     world.create_app(&app).await;
     world.sync("app", json!({"revision": revision})).await;
-    let app =
-        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let app = world.until_good("app").await;
     assert_eq!(row(&app, "own")["requiresDeletionConfirmation"], Value::Null, "{app}");
     assert_eq!(row(&app, "asks")["requiresDeletionConfirmation"], true, "{app}");
 
@@ -179,8 +178,7 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
         let revision = world.commit();
         world.create_app(&world.application("app", "app")).await;
         world.sync("app", json!({"revision": revision})).await;
-        let app =
-            world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        let app = world.until_good("app").await;
         assert_eq!(row(&app, "one")["syncWave"], -3, "{app}");
         assert_eq!(row(&app, "two")["syncWave"], Value::Null, "{app}");
         let (health, place) = match persists {

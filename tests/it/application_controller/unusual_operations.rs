@@ -68,16 +68,7 @@ async fn a_discovery_that_is_not_authenticated_is_repeated_se_205() {
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     // A kind that was not there before makes the controller ask again.
-    let definition = json!({
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget"},
-            "versions": [{"name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true}}}],
-        },
-    });
+    let definition = widgets(json!({}));
     let is_discovery = |record: &RequestRecord| {
         record.client == CONTROLLER && record.verb == "get" && record.resource.starts_with("/api")
     };
@@ -139,17 +130,8 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
         annotated(object, &[option])
     };
     let definition = |value: &str| {
-        let object = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": "widgets.example.com", "labels": {"value": value}},
-            "spec": {
-                "group": "example.com", "scope": "Namespaced",
-                "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true}}}],
-            },
-        });
+        let mut object = widgets(json!({}));
+        object["metadata"]["labels"] = json!({"value": value});
         annotated(object, &[option])
     };
     let write = |value: &str| {
@@ -161,7 +143,7 @@ async fn definitions_and_namespaces_are_replaced_by_an_update_se_350() {
     let first = write("1");
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": first})).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     let inside: Value = serde_json::from_str(&config_map("inside", "1", &[])).unwrap();
     let mut inside = inside;
     inside["metadata"]["namespace"] = "team".into();
@@ -348,7 +330,7 @@ async fn a_skipped_object_does_not_permit_to_prune_all_others_se_607() {
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {"prune": true}});
     world.create_app(&app).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     world.remove("app/one.json");
     let revision = world.commit();
     world.refresh("app").await;

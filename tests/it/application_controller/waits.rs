@@ -33,7 +33,7 @@ async fn self_heal_continues_after_its_back_off_without_an_event_se_426() {
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
     world.create_app(&app).await;
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     drift(&world, "first").await;
     let healed = |attempt| {
         move |app: &Value| attempts(app) == attempt && settled(app) && is(app, "Synced", "Healthy")
@@ -71,7 +71,7 @@ async fn an_automated_sync_starts_when_its_window_opens_se_420() {
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
     let started = std::time::Instant::now();
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
 }
 

@@ -10,10 +10,7 @@ fn writes_application(record: &RequestRecord) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_recorded_is_not_done_as_se_062() {
-    let world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
+    let (world, revision) = World::with_app().await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     world.rest().await;
     // Each first write is too large; the second one is the condition that says so.
@@ -31,7 +28,7 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
     assert!(app["operation"].is_object(), "the operation waits: {}", app["operation"]);
     assert_eq!(world.made(), Vec::<String>::new());
     refuses.store(false, Ordering::Relaxed);
-    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.until_good("app").await;
     assert_eq!(world.made(), ["configmaps"]);
 }
 

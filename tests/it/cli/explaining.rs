@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube::core::discovery::ApiResource;
 use kube_sim::{Effect, Fault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
 use wavegate::watch::object::resource;
@@ -26,17 +25,6 @@ struct Shop {
 impl Drop for Shop {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-fn kind_of(group: &str, kind: &str) -> ApiResource {
-    let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-    ApiResource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        api_version,
-        kind: kind.to_owned(),
-        plural: format!("{}s", kind.to_lowercase()),
     }
 }
 

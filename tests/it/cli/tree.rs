@@ -4,7 +4,6 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube::core::discovery::ApiResource;
 use kube_sim::{Effect, Fault, RequestRecord};
 
 use super::embedded::Cluster;
@@ -31,23 +30,12 @@ async fn create(cluster: &Cluster, kind: &ApiResource, mut object: Value, owner:
     json!({"apiVersion": kind.api_version, "kind": kind.kind, "name": name, "uid": created.metadata.uid, "controller": true})
 }
 
-fn kind(group: &str, kind: &str, plural: &str) -> ApiResource {
-    let api_version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-    ApiResource {
-        group: group.to_owned(),
-        version: "v1".to_owned(),
-        api_version,
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    }
-}
-
 fn replica_set() -> ApiResource {
-    kind("apps", "ReplicaSet", "replicasets")
+    kind_of("apps", "ReplicaSet")
 }
 
 fn pod() -> ApiResource {
-    kind("", "Pod", "pods")
+    kind_of("", "Pod")
 }
 
 fn template() -> Value {
@@ -77,7 +65,7 @@ async fn workloads(cluster: &Cluster, healthy: usize) {
     let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-    let deployment = kind("apps", "Deployment", "deployments");
+    let deployment = kind_of("apps", "Deployment");
     let web = create(cluster, &deployment, workload("web", 3), &Value::Null).await;
     create(cluster, &replica_set(), workload("web-old", 0), &web).await;
     let new = create(cluster, &replica_set(), workload("web-new", 3), &web).await;

@@ -24,14 +24,7 @@ fn ask(address: &str, head: &str, body: &str) -> u16 {
 #[test]
 fn only_clients_with_the_kubeconfig_are_served() {
     let temporary = tempfile::tempdir().unwrap();
-    let child = demo()
-        .args(["--plain", "--listen", "127.0.0.1:0"])
-        .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let (running, mut lines) = serving(temporary.path());
     let first = lines.next().expect("the demo prints a line").unwrap();
     let path = first.strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();

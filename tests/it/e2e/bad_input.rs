@@ -22,7 +22,7 @@ pub async fn a_failing_template_is_reported_and_deletes_nothing(mut world: World
     let good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
     world.create(Kind::ApplicationSet, good).await;
     world.start_process(&Setup::default()).await;
-    synced(&world, &["a", "b"]).await;
+    world.until_synced(&["a", "b"]).await;
     let mistakes = [
         ("{{.nope}}", "RenderTemplateParamsError", ["spec.template.metadata.labels.extra", "nope"]),
         (
@@ -65,7 +65,7 @@ pub async fn duplicate_names_are_reported_and_others_continue(mut world: World) 
     let good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
     world.create(Kind::ApplicationSet, good).await;
     world.start_process(&Setup::default()).await;
-    synced(&world, &["a", "b"]).await;
+    world.until_synced(&["a", "b"]).await;
     let twice =
         set(&world, "fleet", &[("a", "dev"), ("b", "dev"), ("b", "dev"), ("c", "dev")], &strategy);
     world
@@ -79,7 +79,7 @@ pub async fn duplicate_names_are_reported_and_others_continue(mut world: World) 
     condition_of_the_set(&world, "ErrorOccurred", "ApplicationValidationError", &words).await;
     event(&world, "fleet", &words).await;
     // The new one is not a duplicate: it is created and rolled out.
-    synced(&world, &["a", "b", "c"]).await;
+    world.until_synced(&["a", "b", "c"]).await;
     stays_calm(&world, "fleet").await;
     nothing_deleted(&world);
     world.finish().await;
@@ -104,7 +104,7 @@ pub async fn an_unknown_operator_and_an_invalid_max_update_are_reported(mut worl
     condition_of_the_set(&world, "InvalidRolloutConfig", reason, &words).await;
     event(&world, "fleet", &words[..2]).await;
     // A step with an invalid maxUpdate uses 1, and continues.
-    synced(&world, &["a", "b"]).await;
+    world.until_synced(&["a", "b"]).await;
     stays_calm(&world, "fleet").await;
     world.recorder.read(|log| {
         let mut latest: BTreeMap<&str, bool> = BTreeMap::new();
@@ -142,7 +142,7 @@ pub async fn unreadable_sources_are_reported_and_others_continue(mut world: Worl
     fleet["spec"]["template"]["spec"]["syncPolicy"] = json!({ "retry": { "limit": 0 } });
     world.create(Kind::ApplicationSet, fleet.clone()).await;
     world.start_process(&Setup::default()).await;
-    synced(&world, &all.map(|(name, _)| name)).await;
+    world.until_synced(&all.map(|(name, _)| name)).await;
 
     // For three Applications, the next commit or the repository cannot be read. Its
     // content looks like a manifest; other content is ignored silently, as in Argo CD.
@@ -197,22 +197,6 @@ pub async fn unreadable_sources_are_reported_and_others_continue(mut world: Worl
     stays_calm(&world, "fleet").await;
     nothing_deleted(&world);
     world.finish().await;
-}
-
-/// Waits until the Applications are Synced and Healthy.
-async fn synced(world: &World, names: &[&str]) {
-    world
-        .until(&format!("{names:?} are synced"), |log| {
-            let is_synced = |name: &&str| {
-                log.get(Kind::Application, name).is_some_and(|application| {
-                    application["status"]["sync"]["status"] == "Synced"
-                        && application["status"]["health"]["status"] == "Healthy"
-                        && !invariants::is_in_flight(application)
-                })
-            };
-            names.iter().all(is_synced).then_some(())
-        })
-        .await;
 }
 
 /// Waits for a condition of the set with this reason, whose message contains all words;

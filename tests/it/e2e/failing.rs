@@ -60,7 +60,7 @@ pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
 }
 
 /// A failed smoke test leaves the Application Synced and Healthy. Only a sync of the whole
-/// Application that succeeds opens the next step: not one by hand that fails again, and
+/// Application that succeeds opens the next step: not a manual one that fails again, and
 /// neither a dry run nor a sync without hooks.
 pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) {
     let files = |version: &str, outcome: &str| {
@@ -82,12 +82,12 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
     };
     world.until("the failed smoke test holds dev", held).await;
     let config = json!([{ "kind": "ConfigMap", "name": "dev-config" }]);
-    let by_hand = [
+    let manual = [
         ("the whole Application", json!({}), "Failed"),
         ("a dry run", json!({ "dryRun": true }), "Succeeded"),
         ("a resource", json!({ "resources": config }), "Succeeded"),
     ];
-    for (name, sync, phase) in by_hand {
+    for (name, sync, phase) in manual {
         let info = json!([{ "name": "Test", "value": name }]);
         let operation = json!({ "sync": sync, "info": info });
         world.patch(Kind::Application, "dev", &json!({ "operation": operation })).await;

@@ -23,7 +23,7 @@ pub async fn invalid_input_deletes_no_application(mut world: World) {
     }
     world.create(Kind::ApplicationSet, good.clone()).await;
     world.start(&Setup::default()).await;
-    synced(&world, &["a", "b"]).await;
+    world.until_synced(&["a", "b"]).await;
 
     let name = |text: &str| json!({ "template": { "metadata": { "name": text } } });
     let patch = |text: &str| json!({ "templatePatch": text });
@@ -104,7 +104,7 @@ pub async fn a_renamed_application_is_kept_until_the_new_one_exists(mut world: W
     let mut good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
     world.create(Kind::ApplicationSet, good.clone()).await;
     world.start(&Setup::default()).await;
-    synced(&world, &["a", "b"]).await;
+    world.until_synced(&["a", "b"]).await;
 
     // An Application that only the API server rejects.
     elements(&mut good)[1] = json!({ "name": world.tagged("c"), "dir": "c", "env": "dev" });
@@ -120,7 +120,7 @@ pub async fn a_renamed_application_is_kept_until_the_new_one_exists(mut world: W
 
     // Once it is accepted, the new one is created, and then the old one deleted.
     world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": { "templatePatch": null } })).await;
-    synced(&world, &["a", "c"]).await;
+    world.until_synced(&["a", "c"]).await;
     world
         .until("Application b goes", |log| log.get(Kind::Application, "b").is_none().then_some(()))
         .await;
@@ -159,21 +159,6 @@ pub async fn a_running_rollout_deletes_nothing_because_of_invalid_input(mut worl
 
 fn elements(set: &mut Value) -> &mut Vec<Value> {
     set["spec"]["generators"][0]["list"]["elements"].as_array_mut().unwrap()
-}
-
-/// Waits until the Applications are Synced and Healthy.
-async fn synced(world: &World, names: &[&str]) {
-    world
-        .until(&format!("{names:?} are synced"), |log| {
-            let is_synced = |name: &&str| {
-                log.get(Kind::Application, name).is_some_and(|application| {
-                    application["status"]["sync"]["status"] == "Synced"
-                        && application["status"]["health"]["status"] == "Healthy"
-                })
-            };
-            names.iter().all(is_synced).then_some(())
-        })
-        .await;
 }
 
 /// Waits until the set reports the error; returns the message.

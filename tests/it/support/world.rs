@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::controller::{Process, Setup, Task};
 use super::held::Watches;
+use super::invariants::is_in_flight;
 use super::recorder::{Kind, Log, Recorder};
 use super::repository::Repository;
 
@@ -299,6 +300,21 @@ impl World {
                 self.last_words()
             ),
         }
+    }
+
+    /// Waits until these Applications are Synced and Healthy, and none has an operation.
+    pub async fn until_synced(&self, names: &[&str]) {
+        let is_synced = |log: &Log, name: &str| {
+            log.get(Kind::Application, name).is_some_and(|application| {
+                application["status"]["sync"]["status"] == "Synced"
+                    && application["status"]["health"]["status"] == "Healthy"
+                    && !is_in_flight(application)
+            })
+        };
+        self.until(&format!("{names:?} are synced"), |log| {
+            names.iter().all(|name| is_synced(log, name)).then_some(())
+        })
+        .await;
     }
 
     /// Waits until nothing was written for some time.

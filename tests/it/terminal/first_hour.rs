@@ -174,7 +174,7 @@ fn everyday_commands(window: &Terminal) {
     window.must(0, &own("argocd"));
 }
 
-/// Installs on a real API server, rolls out there, syncs by hand, rolls out a second commit.
+/// Installs on a real API server, rolls out there, syncs manually, rolls out a second commit.
 fn on_a_cluster(size: (u16, u16), namespace: &str, set: &str, kubeconfig: &Path) {
     let desk = Desk::new(size);
     let controller = desk.window(kubeconfig);
