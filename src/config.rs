@@ -10,6 +10,7 @@ mod accepted;
 mod application;
 mod customizations;
 mod guards;
+mod reader;
 #[cfg(test)]
 mod tests;
 pub mod unused;
@@ -21,7 +22,11 @@ use jiff::SignedDuration;
 
 pub use accepted::{AcceptedFlags, accepted};
 pub use application::ApplicationFlags;
+pub use reader::Error;
 
+use reader::{Reader, switch};
+
+use crate::decide::application_set;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
@@ -32,10 +37,6 @@ use crate::settings::{
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
 pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
-/// Before most names in the environment.
-const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
-/// Before most keys of the ConfigMap.
-const KEY_PREFIX: &str = "applicationsetcontroller.";
 /// The intervals at which repositories may be read again (AS-503).
 const REQUEUE_RANGE: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(8760 * 3600);
@@ -209,99 +210,6 @@ pub struct Config {
     pub without_effect: Vec<String>,
 }
 
-/// Why no configuration could be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// A policy that does not exist (AS-150).
-    #[error("policy: {0} is invalid; use sync, create-update, create-delete or create-only")]
-    Policy(String),
-    /// A namespace pattern that is no expression.
-    #[error("applicationset-namespaces: {0}")]
-    Namespaces(String),
-    /// The same for the namespaces of Applications.
-    #[error("application-namespaces: {0}")]
-    ApplicationNamespaces(String),
-}
-
-/// Reads one setting from wherever it is set.
-struct Reader<'a> {
-    environment: &'a dyn Fn(&str) -> Option<String>,
-    config_map: &'a BTreeMap<String, String>,
-    warnings: Vec<String>,
-}
-
-impl Reader<'_> {
-    /// The flag, else what `parse` makes of the environment, else of the
-    /// ConfigMap, else the default. What the names begin with is put before
-    /// them.
-    fn pick<T>(
-        &mut self,
-        flag: Option<T>,
-        (variable, key): (&str, &str),
-        parse: impl Fn(&str) -> Option<T>,
-        default: T,
-    ) -> T {
-        let (variable, key) = (format!("{PREFIX}{variable}"), format!("{KEY_PREFIX}{key}"));
-        self.pick_in_full(flag, (&variable, &key), parse, default)
-    }
-
-    /// The same for names in full; an empty one is not looked up.
-    fn pick_in_full<T>(
-        &mut self,
-        flag: Option<T>,
-        (variable, key): (&str, &str),
-        parse: impl Fn(&str) -> Option<T>,
-        default: T,
-    ) -> T {
-        if let Some(flag) = flag {
-            return flag;
-        }
-        let set = Some(variable).filter(|name| !name.is_empty()).and_then(self.environment);
-        let found = match set {
-            Some(text) => Some((variable, text)),
-            None => self.config_map.get(key).map(|text| (key, text.clone())),
-        };
-        let Some((place, text)) = found.filter(|(_, text)| !text.is_empty()) else {
-            return default;
-        };
-        parse(text.trim()).unwrap_or_else(|| {
-            self.warnings
-                .push(format!("{place}: \"{text}\" is not understood, the default is used"));
-            default
-        })
-    }
-
-    fn flag(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
-        self.pick(flag, names, yes_or_no, default)
-    }
-
-    fn flag_in_full(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
-        self.pick_in_full(flag, names, yes_or_no, default)
-    }
-
-    fn text(&mut self, flag: Option<String>, names: (&str, &str), default: &str) -> String {
-        self.pick(flag, names, |text| Some(text.to_owned()), default.to_owned())
-    }
-
-    /// An address; `None` when it is empty or `0`.
-    fn address(
-        &mut self,
-        flag: Option<String>,
-        names: (&str, &str),
-        default: &str,
-    ) -> Option<String> {
-        Some(self.text(flag, names, default)).filter(|addr| !addr.is_empty() && addr != "0")
-    }
-
-    fn list(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
-        items(&self.pick(flag, names, split, Vec::new()))
-    }
-
-    fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
-        items(&self.pick_in_full(flag, names, split, Vec::new()))
-    }
-}
-
 /// A level of Argo CD's logging by its name here.
 fn level_of_argo_cd(level: &str) -> String {
     match level.to_ascii_lowercase().as_str() {
@@ -309,31 +217,6 @@ fn level_of_argo_cd(level: &str) -> String {
         "fatal" | "panic" => "error".to_owned(),
         _ => level.to_owned(),
     }
-}
-
-/// A switch of the command line, as Go reads it.
-fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("write true or false".to_owned()),
-    }
-}
-
-fn yes_or_no(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    }
-}
-
-fn split(text: &str) -> Option<Vec<String>> {
-    Some(text.split(',').map(str::to_owned).collect())
-}
-
-fn items(list: &[String]) -> Vec<String> {
-    list.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
 impl Config {
@@ -442,9 +325,7 @@ fn application_sets(
     flags: &Flags,
     sync_engine: SyncEngine,
 ) -> Result<ApplicationSetSettings, Error> {
-    let policy_name = read.text(flags.policy.clone(), ("POLICY", "policy"), "");
-    let policy =
-        Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
+    let decisions = decisions(read, flags, sync_engine)?;
     let namespaces =
         read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
     let default = ApplicationSetSettings::default();
@@ -454,19 +335,20 @@ fn application_sets(
             read.environment,
         ),
         namespaces: Namespaces::parse(&namespaces).map_err(Error::Namespaces)?,
-        progressive_syncs: read.flag(
-            flags.enable_progressive_syncs,
-            ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
-            default.progressive_syncs,
-        ),
-        rollout: rollout(read, flags, default.rollout),
-        policy,
-        policy_override: read.flag(
-            flags.enable_policy_override,
-            ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
-            policy_name.is_empty(),
-        ),
+        decisions,
         dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), default.dry_run),
+        concurrent_reconciliations: read.pick(
+            flags.concurrent_reconciliations,
+            ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
+            |text| text.parse().ok().filter(|count| *count > 0),
+            default.concurrent_reconciliations,
+        ),
+        concurrent_application_updates: read.pick(
+            flags.concurrent_application_updates.map(usize::from),
+            ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
+            |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
+            default.concurrent_application_updates,
+        ),
         git_file_globbing: match read.flag(
             flags.enable_new_git_file_globbing,
             ("ENABLE_NEW_GIT_FILE_GLOBBING", "enable.new.git.file.globbing"),
@@ -481,17 +363,38 @@ fn application_sets(
             |text| application::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
             default.requeue_after,
         ),
-        concurrent_reconciliations: read.pick(
-            flags.concurrent_reconciliations,
-            ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
-            |text| text.parse().ok().filter(|count| *count > 0),
-            default.concurrent_reconciliations,
+        metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
+        webhook_parallelism: read.pick(
+            flags.webhook_parallelism_limit.map(usize::from),
+            ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
+            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
+            default.webhook_parallelism,
         ),
-        concurrent_application_updates: read.pick(
-            flags.concurrent_application_updates.map(usize::from),
-            ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
-            |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
-            default.concurrent_application_updates,
+    })
+}
+
+/// What its decisions depend on.
+fn decisions(
+    read: &mut Reader<'_>,
+    flags: &Flags,
+    sync_engine: SyncEngine,
+) -> Result<application_set::Settings, Error> {
+    let policy_name = read.text(flags.policy.clone(), ("POLICY", "policy"), "");
+    let policy =
+        Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
+    let default = application_set::Settings::default();
+    Ok(application_set::Settings {
+        progressive_syncs: read.flag(
+            flags.enable_progressive_syncs,
+            ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
+            default.progressive_syncs,
+        ),
+        rollout: rollout(read, flags, default.rollout),
+        policy,
+        policy_override: read.flag(
+            flags.enable_policy_override,
+            ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
+            policy_name.is_empty(),
         ),
         preserved_annotations: read.list(
             flags.preserved_annotations.clone(),
@@ -507,20 +410,13 @@ fn application_sets(
             |text| text.parse::<u32>().ok().map(|count| count as usize),
             default.max_resources,
         ),
+        manual_windows: sync_engine == SyncEngine::Embedded,
+        size_limits: default.size_limits,
         hold_deletions: read.flag(
             flags.hold_deletions,
             ("HOLD_DELETIONS", "hold.deletions"),
             default.hold_deletions,
         ),
-        metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
-        webhook_parallelism: read.pick(
-            flags.webhook_parallelism_limit.map(usize::from),
-            ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
-            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
-            default.webhook_parallelism,
-        ),
-        manual_windows: sync_engine == SyncEngine::Embedded,
-        size_limits: default.size_limits,
     })
 }
 

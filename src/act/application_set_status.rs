@@ -119,7 +119,7 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         return if is_empty { Vec::new() } else { vec![add("/status", new.to_json())] };
     }
     let mut operations = Vec::new();
-    let kept = new.rollout_condition();
+    let kept = new.storage.condition_of(&new.rollout);
     if old.conditions != new.conditions || old.storage.condition() != kept.as_ref() {
         operations.push(add("/status/conditions", new.stored_conditions().into()));
     }
@@ -149,10 +149,11 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         json: Resource::to_json,
     };
     operations.extend(resources.operations(&old.resources, &new.resources));
-    if !new.only_offers_rollout() {
-        operations.extend(rollout(old.stored_rollout(), new.stored_rollout()));
+    let stored = old.storage.field(&old.rollout);
+    if !new.storage.only_offers() {
+        operations.extend(rollout(stored, new.storage.field(&new.rollout)));
     } else if !operations.is_empty() {
-        operations.extend(field_operation("/status/rollout", old.stored_rollout(), &new.rollout));
+        operations.extend(field_operation("/status/rollout", stored, &new.rollout));
     }
     operations
 }

@@ -1,6 +1,7 @@
 //! Timestamps as Kubernetes stores them: whole seconds, UTC.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -18,4 +19,9 @@ pub fn to_rfc3339(at: Timestamp) -> String {
 /// Parses RFC 3339 with or without fractions; `None` for anything else.
 pub fn from_rfc3339(text: &str) -> Option<Timestamp> {
     text.trim().parse().ok()
+}
+
+/// The time in a field of a raw object; `None` for anything else.
+pub fn of_field(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
 }

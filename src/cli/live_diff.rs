@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -12,14 +13,13 @@ use super::generate;
 use super::other_sets::OtherSets;
 use super::output::some_of;
 use crate::api::{Cluster, Raw};
-use crate::decide::application_set::emptied::{self, Doubts};
+use crate::decide::application_set::decision::Snapshot;
 use crate::decide::application_set::generated::Generated;
-use crate::decide::application_set::observe::{Existing, Rules};
+use crate::decide::application_set::observe::Existing;
 use crate::decide::application_set::others::{self, Other};
+use crate::decide::application_set::reconcile::{self, SpecWrites};
 use crate::decide::application_set::stored::Set;
-use crate::decide::application_set::{
-    self, Gate, Identity, Owner, PlanInput, WritePlan, patch, shown,
-};
+use crate::decide::application_set::{self, Gate, Owner, WritePlan, patch, shown, windows};
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::Member;
 use crate::desired::{Generation, name_of};
@@ -153,49 +153,34 @@ pub(super) async fn of_controller(
     (invalid, live)
 }
 
-/// Compares generated Applications with those in the namespace of their set, as the
-/// controller does.
+/// Compares generated Applications with those in the namespace of their set, by the decision of
+/// the controller.
 pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     let set = with_identity(seen.set, seen.stored);
-    let rules = seen.settings.rules();
-    let generated = generate::generated(&set, seen.generation, &rules);
-    let refused = generated.unwritable(seen.invalid);
-    let id = Identity::of(&set);
-    let compared_by = Rules::of(&id, &generated);
-    let read = |(name, live): (&String, &Arc<Value>)| {
-        let wanted = generated.get(name).map(|wanted| wanted.written(generated.has_steps));
-        Existing::read(live, wanted.as_ref(), &compared_by)
-    };
-    let observed: Vec<Existing> = seen.existing.iter().map(read).collect();
-    let mut plan = application_set::plan(&PlanInput {
-        set: &id,
-        generated: &generated.applications,
-        invalid: &refused,
-        existing: &observed,
-        clusters: seen.clusters,
-        in_rollout: generated.has_steps,
-        policy: generated.policy,
-        operations: &BTreeMap::new(),
-        records: &BTreeMap::new(),
-        refreshes: &[],
+    let settings = &seen.settings.decisions;
+    let generated = generate::generated(&set, seen.generation, settings);
+    let stored = Set::read(seen.stored.unwrap_or(&set));
+    let live = seen.existing.values();
+    let existing: Vec<Existing> =
+        live.filter_map(|live| Existing::related(live, &stored.id, &generated)).collect();
+    let projects = BTreeMap::new();
+    let windows = windows::Facts { projects: &projects, clusters: seen.clusters };
+    let SpecWrites { writes, gate, unwritable, emptied } = reconcile::spec_writes(&Snapshot {
+        existing: &existing,
+        invalid: seen.invalid,
         others: seen.others,
+        ..Snapshot::first(&stored, &generated, settings, windows, Timestamp::now())
     });
-    let gate = generated.gate(&rules);
     let names: Vec<String> =
         generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
-    let has_left = others::left(&observed, &generated.applications).next().is_some();
-    let held = seen.stored.filter(|_| matches!(gate, Gate::Open)).and_then(|stored| {
-        let doubts = Doubts { has_left, failed: &[], is_waiting: false };
-        emptied::hold(&Set::read(stored), &generated, &rules, doubts, &mut plan).held
-    });
-    let after = after(&plan, seen.existing);
-    let waiting = plan.held.clone().map(|waiting| waiting.applications).unwrap_or_default();
-    let mut changes = changes(plan, gate, names, &refused);
-    if let Some(held) = held {
+    let after = after(&writes, seen.existing);
+    let waiting = writes.held.clone().map(|waiting| waiting.applications).unwrap_or_default();
+    let mut changes = changes(writes, gate, names, &unwritable);
+    if let Some(held) = emptied {
         let wait = |name| (name, (Change::Wait, held.message.clone(), Vec::new()));
         changes.extend(waiting.into_iter().map(wait));
     }
-    let taken = owners(&mut changes, &observed, &generated, seen.others);
+    let taken = owners(&mut changes, &existing, &generated, seen.others);
     describe(changes, &taken, &set, seen.existing, after)
 }
 

@@ -84,8 +84,8 @@ impl<'a> OtherSets<'a> {
         }
         let found = match generate::generate_known(set, facts).await {
             Ok(generation) => {
-                let rules = self.controller.settings.rules();
-                Some(Arc::new(generated(&set.value, &generation, &rules)))
+                let settings = &self.controller.settings.decisions;
+                Some(Arc::new(generated(&set.value, &generation, settings)))
             }
             Err(error) => {
                 note(&format!("{error}; whether it takes Applications over is not known"));

@@ -88,7 +88,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespace,
-        progressive_syncs = config.application_sets.progressive_syncs,
+        progressive_syncs = config.application_sets.decisions.progressive_syncs,
         sync_engine = ?config.sync_engine,
         "starting"
     );

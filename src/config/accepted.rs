@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::Reader;
+use super::reader::Reader;
 
 /// The values that the command line gives to these settings, by flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{Error, Reader};
+use super::guards;
+use super::reader::{Error, Reader, switch};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::settings::{ApplicationSettings, Namespaces};
@@ -70,17 +71,17 @@ pub struct ApplicationFlags {
     pub kept_manifest_memory: Option<u64>,
     /// Let a kustomization name what is not in its repository; it is fetched by
     /// https or ssh [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sources", hide_short_help = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
     pub kustomize_remote: Option<bool>,
     /// Confine helm, kustomize and git to their files: off, auto (what the kernel can), or
     /// required (nothing is rendered when it cannot) [default: auto]
     #[arg(long, value_name = "MODE", value_parser = confinement, help_heading = "Sources", hide_short_help = true)]
     pub confinement: Option<Confinement>,
     /// Keep the health of each resource in the status [default: true]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sync engine", hide_short_help = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
     pub persist_resource_health: Option<bool>,
     /// Operations without sync options take those of the Application's spec [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Compatibility", hide_short_help = true)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
 }
 
@@ -155,7 +156,7 @@ pub(super) fn read(
     limits(read, &flags, &mut settings);
     tracking(read, &mut settings);
     switches(read, &flags, &mut settings);
-    super::guards::read(read, &mut settings);
+    guards::read(read, &mut settings);
     Ok(settings)
 }
 

@@ -3,7 +3,8 @@
 //! One that is not understood is never replaced by its default: no Application is compared,
 //! synced or deleted then, and a condition names the key.
 
-use super::{Reader, customizations, yes_or_no};
+use super::customizations;
+use super::reader::{Reader, yes_or_no};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
 use crate::decide::app_state::unsupported::IMPERSONATION;
 use crate::settings::ApplicationSettings;

@@ -37,7 +37,7 @@ fn a_flag_wins_over_the_environment_over_the_config_map_as_500() {
         let map: Vec<_> = map.map(|text| (key, text)).into_iter().collect();
         let got = resolve(flags, &env, &map).unwrap();
         assert_eq!(
-            (got.application_sets.progressive_syncs, got.warnings.len()),
+            (got.application_sets.decisions.progressive_syncs, got.warnings.len()),
             (want, warnings),
             "{name}"
         );
@@ -49,7 +49,13 @@ fn the_progressing_timeout_has_the_key_of_the_seed_as_356() {
     let key = "applicationsetcontroller.default.application.progressing.timeout";
     let timeout = |map: &[(&str, &str)]| {
         let config = resolve(Flags::default(), &[], map).unwrap();
-        config.application_sets.rollout.rules.progressing_timeout.map(|limit| limit.as_secs())
+        config
+            .application_sets
+            .decisions
+            .rollout
+            .rules
+            .progressing_timeout
+            .map(|limit| limit.as_secs())
     };
     assert_eq!(timeout(&[]), Some(300));
     assert_eq!(timeout(&[(key, "60")]), Some(60));
@@ -70,7 +76,7 @@ fn the_wave_delay_is_read_from_the_seeds_variable() {
 fn a_policy_switches_overrides_off_wherever_it_is_set_as_502() {
     let with = |flag: Option<&str>, env: &[(&str, &str)]| {
         let flags = Flags { policy: flag.map(str::to_owned), ..Flags::default() };
-        resolve(flags, env, &[]).map(|config| config.application_sets.policy_override)
+        resolve(flags, env, &[]).map(|config| config.application_sets.decisions.policy_override)
     };
     assert_eq!(with(None, &[]), Ok(true));
     assert_eq!(with(Some("create-only"), &[]), Ok(false));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::{CONTROL_PLANE_NAMESPACE, Namespaces};
+use super::namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;

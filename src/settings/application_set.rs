@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CONTROL_PLANE_NAMESPACE, Namespaces};
-use crate::decide::application_set::policy::Policy;
-use crate::decide::application_set::{self, SizeLimits};
-use crate::decide::rollout;
+use super::namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
+use crate::decide::application_set;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
 
@@ -16,38 +14,18 @@ pub struct ApplicationSetSettings {
     pub control_plane_namespace: String,
     /// Additional namespaces to watch (AS-400).
     pub namespaces: Namespaces,
-    /// Whether progressive syncs are enabled (AS-301).
-    pub progressive_syncs: bool,
-    /// Settings of the rollout.
-    pub rollout: rollout::RolloutSettings,
-    /// Which changes ApplicationSets may make to their Applications.
-    pub policy: Policy,
-    /// Whether an ApplicationSet may choose its own policy (AS-502).
-    pub policy_override: bool,
+    /// What decisions depend on.
+    pub decisions: application_set::Settings,
     /// Nothing is written; intended changes are logged (AS-161).
     pub dry_run: bool,
     /// ApplicationSets that are reconciled in parallel.
     pub concurrent_reconciliations: u16,
     /// Applications of one ApplicationSet that are written in parallel.
     pub concurrent_application_updates: usize,
-    /// Annotations that are preserved on all Applications.
-    pub preserved_annotations: Vec<String>,
-    /// Labels that are preserved on all Applications.
-    pub preserved_labels: Vec<String>,
-    /// Maximum number of resources in a status; 0 means no limit.
-    pub max_resources: usize,
-    /// Whether sync windows treat the syncs of a rollout as manual (AS-366). It depends
-    /// on the controller that syncs; that of Argo CD does not.
-    pub manual_windows: bool,
-    /// Size limits of a status.
-    pub size_limits: SizeLimits,
     /// How the patterns of git generators are read (AS-096).
     pub git_file_globbing: Globbing,
     /// Interval at which repositories are read again (AS-503).
     pub requeue_after: Duration,
-    /// Whether Applications of generators that find nothing any more are kept until a person
-    /// approves their deletion.
-    pub hold_deletions: bool,
     /// Labels of ApplicationSets that a metric shows (AS-602).
     pub metrics_labels: Vec<String>,
     /// Webhook events that are processed in parallel (AS-421).
@@ -68,22 +46,6 @@ impl ApplicationSetSettings {
             ..Inputs::default()
         }
     }
-
-    /// The settings that decisions need.
-    pub fn rules(&self) -> application_set::Settings {
-        application_set::Settings {
-            progressive_syncs: self.progressive_syncs,
-            rollout: self.rollout,
-            policy: self.policy,
-            policy_override: self.policy_override,
-            preserved_annotations: self.preserved_annotations.clone(),
-            preserved_labels: self.preserved_labels.clone(),
-            max_resources: self.max_resources,
-            manual_windows: self.manual_windows,
-            size_limits: self.size_limits,
-            hold_deletions: self.hold_deletions,
-        }
-    }
 }
 
 impl Default for ApplicationSetSettings {
@@ -91,21 +53,12 @@ impl Default for ApplicationSetSettings {
         Self {
             control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             namespaces: Namespaces::default(),
-            progressive_syncs: false,
-            rollout: rollout::RolloutSettings::default(),
-            policy: Policy::Sync,
-            policy_override: true,
+            decisions: application_set::Settings::default(),
             dry_run: false,
             concurrent_reconciliations: 10,
             concurrent_application_updates: 1,
-            preserved_annotations: Vec::new(),
-            preserved_labels: Vec::new(),
-            max_resources: 5000,
-            manual_windows: true,
-            size_limits: SizeLimits::default(),
             git_file_globbing: Globbing::default(),
             requeue_after: REQUEUE_AFTER,
-            hold_deletions: true,
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
         }

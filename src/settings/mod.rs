@@ -6,10 +6,7 @@ mod namespaces;
 
 pub use application::ApplicationSettings;
 pub use application_set::ApplicationSetSettings;
-pub use namespaces::Namespaces;
-
-/// The default namespace of the control plane.
-pub const CONTROL_PLANE_NAMESPACE: &str = "argocd";
+pub use namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
 
 /// Which controllers run, and their settings.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,9 @@
-//! Namespaces that are watched in addition to the control plane's own.
+//! The namespaces that are watched: that of the control plane, and others.
 
 use crate::glob::NamePattern;
+
+/// The default namespace of the control plane.
+pub const CONTROL_PLANE_NAMESPACE: &str = "argocd";
 
 /// Additional namespaces, as globs or `/regex/`.
 #[derive(Clone, Debug, Default)]

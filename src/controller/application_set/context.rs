@@ -5,21 +5,34 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::log::Logged;
+use super::memory::Memory;
 use super::namespaces::Namespaces;
 use super::repositories::ReadRepositories;
-use super::{Memory, Request};
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::context::Core;
-use crate::controller::runtime::{Queue, Slots};
-use crate::decide::application_set;
+use crate::controller::runtime::{self, Queue, Slots};
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::others::Other;
 use crate::decide::application_set::stored;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
+
+/// The request of a reconcile. A rollout may wait for any event, so all events are
+/// urgent; due times are not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Request(pub(super) bool);
+
+impl runtime::Request for Request {
+    fn and(self, other: Self) -> Self {
+        Self(self.0 || other.0)
+    }
+
+    fn is_urgent(self) -> bool {
+        self.0
+    }
+}
 
 /// What an ApplicationSet generates.
 #[derive(Clone, Debug)]
@@ -78,16 +91,12 @@ pub struct Context {
     pub asked_to_read: Mutex<BTreeSet<ObjectKey>>,
     /// The queue of reconciles.
     pub(super) queue: Arc<Queue<Request>>,
-    /// What was logged about each ApplicationSet.
-    pub logged: Mutex<HashMap<ObjectKey, Logged>>,
     /// The namespaces of sets whose policy forbids deletion.
     pub namespaces: Namespaces,
     /// Repositories of git generators.
     pub sources: Arc<Repositories>,
     /// Worker slots: a reconcile holds one while it runs.
     pub slots: Slots,
-    /// The part of the settings that decisions use.
-    pub rules: application_set::Settings,
 }
 
 impl Context {
@@ -96,26 +105,20 @@ impl Context {
         self.settings.covers(namespace)
     }
 
-    /// Takes the cached state of an ApplicationSet; it is put back after the reconcile.
+    /// Takes the cached state of an ApplicationSet; it is returned after the reconcile.
     pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
         let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
         memory.unwrap_or_else(|| Memory::of(uid))
     }
 
-    /// Puts back the cached state of an ApplicationSet.
-    pub fn put_memory(&self, key: &ObjectKey, memory: Memory) {
+    /// Returns the cached state of an ApplicationSet.
+    pub fn return_memory(&self, key: &ObjectKey, memory: Memory) {
         self.memory.lock().insert(key.clone(), memory);
-    }
-
-    /// Changes what was logged about an ApplicationSet.
-    pub fn logged<T>(&self, key: &ObjectKey, change: impl FnOnce(&mut Logged) -> T) -> T {
-        change(self.logged.lock().entry(key.clone()).or_default())
     }
 
     /// Drops the cached state of a deleted ApplicationSet.
     pub fn forget(&self, key: &ObjectKey) {
         self.core.metrics.forget(key);
-        self.logged.lock().remove(key);
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
         self.asked_to_read.lock().remove(key);

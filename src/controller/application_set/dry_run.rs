@@ -6,9 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Next;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
-use crate::decide::application_set::reconcile::Decision;
+use crate::decide::application_set::decision::{Decision, Next};
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::{WritePlan, patch};
 use crate::decide::wait::WaitFor;

@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Context;
-use crate::api::ObjectKey;
 use crate::decide::application_set::WritePlan;
+use crate::decide::application_set::decision::{Decision, Next};
+use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::outcome::{Act, Ended, WriteOutcome};
-use crate::decide::application_set::reconcile::{Decision, Next, Snapshot};
 use crate::decide::application_set::stored::{self, Status};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::status::step_text;
@@ -32,11 +31,10 @@ pub struct Logged {
 
 /// Logs what was generated, once per generation: the number of Applications of each
 /// generator, and the steps with their Applications.
-pub fn generated(context: &Context, key: &ObjectKey, snapshot: &Snapshot<'_>) {
-    let generated = snapshot.generated;
+pub fn generated(logged: &mut Logged, generated: &Generated) {
     let address = std::ptr::from_ref(generated).addr();
-    let known = context.logged(key, |logged| std::mem::replace(&mut logged.generated, address));
-    if known == address || generated.error.is_some() || snapshot.set.is_deleting {
+    let known = std::mem::replace(&mut logged.generated, address);
+    if known == address || generated.error.is_some() {
         return;
     }
     for (generator, applications) in &generated.per_generator {
@@ -69,7 +67,7 @@ fn list(names: &[&str]) -> String {
 }
 
 /// Logs a decision after its status was written.
-pub fn decided(context: &Context, key: &ObjectKey, decision: &Decision) {
+pub fn decided(logged: &mut Logged, decision: &Decision) {
     for event in &decision.events {
         match (event.warning, event.action) {
             (true, "Reconcile") => tracing::error!(reason = event.reason, "{}", event.text),
@@ -78,12 +76,12 @@ pub fn decided(context: &Context, key: &ObjectKey, decision: &Decision) {
         }
     }
     if let Some(status) = &decision.status {
-        truncated(context, key, status);
+        truncated(logged, status);
     }
     if let Some(plan) = &decision.rollout {
         plan.transitions.iter().for_each(transition);
         starts(plan, &decision.writes);
-        held(context, key, plan);
+        held(logged, plan);
     }
     for gone in &decision.writes.deletes {
         if let Some(release) = &gone.release {
@@ -143,10 +141,10 @@ fn starts(plan: &RolloutPlan, writes: &WritePlan) {
 
 /// Logs that `status.resources` does not list all Applications, when their number changes
 /// (AS-191).
-fn truncated(context: &Context, key: &ObjectKey, status: &Status) {
+fn truncated(logged: &mut Logged, status: &Status) {
     let (listed, count) = (status.resources.len(), status.resources_count.as_u64());
     let now = count.filter(|count| stored::truncated(listed, *count).is_some());
-    let known = context.logged(key, |logged| std::mem::replace(&mut logged.truncated, now));
+    let known = std::mem::replace(&mut logged.truncated, now);
     if let Some(resources) = now
         && known != now
     {
@@ -159,7 +157,7 @@ fn truncated(context: &Context, key: &ObjectKey, status: &Status) {
 }
 
 /// Logs that Applications of the open step are not allowed to sync yet, when that changes.
-fn held(context: &Context, key: &ObjectKey, plan: &RolloutPlan) {
+fn held(logged: &mut Logged, plan: &RolloutPlan) {
     let count: u64 = [WaitKind::MaxUpdate, WaitKind::ManualSync]
         .iter()
         .filter_map(|kind| Some(plan.counts.waits.get(kind)?.count))
@@ -167,7 +165,7 @@ fn held(context: &Context, key: &ObjectKey, plan: &RolloutPlan) {
     let open = plan.open_step.filter(|_| count > 0);
     let state = open.and_then(|step| Some((step, plan.steps.get(step)?)));
     let now = state.map(|(step, state)| (step, state.in_flight, state.limit, count));
-    let known = context.logged(key, |logged| std::mem::replace(&mut logged.held, now));
+    let known = std::mem::replace(&mut logged.held, now);
     if let Some((step, in_flight, limit, count)) = now
         && known != now
     {

@@ -14,10 +14,12 @@
 mod context;
 mod dry_run;
 mod log;
+mod memory;
 mod namespaces;
 mod observe;
 mod reconcile;
 mod repositories;
+mod surroundings;
 #[cfg(test)]
 mod tests;
 mod webhook;
@@ -35,13 +37,12 @@ use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake};
 use crate::api::ObjectKey;
-use crate::decide::application_set::reconcile::Next;
+use crate::decide::application_set::decision::Next;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::{Change, Kind, Origin, Owner, owner};
 use crate::watch::object::resource;
-use context::Context;
-pub use observe::Memory;
+use context::{Context, Request};
 pub use repositories::read as read_repository;
 pub use webhook::Webhook;
 
@@ -50,21 +51,6 @@ pub const COMPONENT: &str = "applicationset-controller";
 
 /// The longest pause after failures.
 const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(300) };
-
-/// The request of a reconcile. A rollout may wait for any event, so all events are
-/// urgent; due times are not.
-#[derive(Clone, Copy, Debug, Default)]
-struct Request(bool);
-
-impl runtime::Request for Request {
-    fn and(self, other: Self) -> Self {
-        Self(self.0 || other.0)
-    }
-
-    fn is_urgent(self) -> bool {
-        self.0
-    }
-}
 
 /// Runs until `shutdown`; running reconciles are completed.
 pub async fn run(
@@ -100,11 +86,9 @@ async fn run_with<C: Reconciler<Request = Request>>(
         claims: Mutex::default(),
         asked_to_read: Mutex::default(),
         queue: Arc::clone(&queue),
-        logged: Mutex::default(),
         namespaces: namespaces::Namespaces::default(),
         sources,
         slots: slots.clone(),
-        rules: settings.rules(),
         settings,
     });
     context.core.metrics.show(&context.settings);
@@ -208,7 +192,7 @@ impl Reconciler for Controller {
         let mut memory = context.take_memory(key, set.uid());
         let began = Instant::now();
         let ended = reconcile::reconcile(&set, context, &mut memory, trigger.conflicts).await;
-        context.put_memory(key, memory);
+        context.return_memory(key, memory);
         let reconcile::Reconciled { next, has_changed } = ended?;
         log::ended(next, began.elapsed(), has_changed);
         Ok(match next {

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::context::Context;
-use crate::decide::application_set::policy::Policy;
+use crate::controller::context::Core;
+use crate::decide::application_set::Settings;
 use crate::watch::failure::reason;
 use crate::watch::object::Object;
 
@@ -42,6 +42,38 @@ impl Namespaces {
         Some(known.uid.clone())
     }
 
+    /// Reads the namespace of a set whose policy forbids deletion, if that is not done yet.
+    ///
+    /// When it cannot be read, its Applications are protected by the finalizer of the set alone,
+    /// as in Argo CD; it is tried again later.
+    pub async fn read(&self, set: &Object, core: &Core, settings: &Settings) {
+        let namespace = set.namespace();
+        if !self.is_due(set) || !forbids_deletion(set, settings) {
+            return;
+        }
+        let all = core.control_plane.sets.in_namespace(namespace);
+        let sets: HashSet<String> = all.values().map(|set| set.uid().to_owned()).collect();
+        let api: Api<Namespace> = Api::all(core.client.clone());
+        match api.get_metadata(namespace).await {
+            Ok(found) => {
+                let uid = found.metadata.uid.unwrap_or_default();
+                let read = Known { uid, sets, failed_at: None };
+                self.0.lock().insert(namespace.to_owned(), read);
+            }
+            Err(error) => {
+                tracing::warn!(
+                    namespace,
+                    error = reason(&error),
+                    "cannot read the Namespace: Applications whose policy forbids deletion are not \
+                     protected when their ApplicationSet is deleted in the foreground; allow `get` of \
+                     namespaces"
+                );
+                let now = Instant::now();
+                self.0.lock().entry(namespace.to_owned()).or_default().failed_at = Some(now);
+            }
+        }
+    }
+
     fn is_due(&self, set: &Object) -> bool {
         let all = self.0.lock();
         let Some(known) = all.get(set.namespace()) else { return true };
@@ -68,43 +100,8 @@ struct SyncPolicy {
     applications_sync: Option<String>,
 }
 
-/// Reads the namespace of a set whose policy forbids deletion, if that is not done yet.
-///
-/// When it cannot be read, its Applications are protected by the finalizer of the set alone,
-/// as in Argo CD; it is tried again later.
-pub async fn know(set: &Object, context: &Context) {
-    let namespace = set.namespace();
-    let known = &context.namespaces;
-    if !known.is_due(set) || !forbids_deletion(set, context) {
-        return;
-    }
-    let all = context.core.control_plane.sets.in_namespace(namespace);
-    let sets: HashSet<String> = all.values().map(|set| set.uid().to_owned()).collect();
-    let api: Api<Namespace> = Api::all(context.core.client.clone());
-    match api.get_metadata(namespace).await {
-        Ok(found) => {
-            let uid = found.metadata.uid.unwrap_or_default();
-            let read = Known { uid, sets, failed_at: None };
-            known.0.lock().insert(namespace.to_owned(), read);
-        }
-        Err(error) => {
-            tracing::warn!(
-                namespace,
-                error = reason(&error),
-                "cannot read the Namespace: Applications whose policy forbids deletion are not \
-                 protected when their ApplicationSet is deleted in the foreground; allow `get` of \
-                 namespaces"
-            );
-            let now = Instant::now();
-            known.0.lock().entry(namespace.to_owned()).or_default().failed_at = Some(now);
-        }
-    }
-}
-
-fn forbids_deletion(set: &Object, context: &Context) -> bool {
+fn forbids_deletion(set: &Object, settings: &Settings) -> bool {
     let Ok(Fields { spec }) = set.read() else { return true };
     let own = spec.sync_policy.and_then(|policy| policy.applications_sync);
-    let rules = &context.rules;
-    let policy: Policy = rules.policy.effective(own.as_deref(), rules.policy_override);
-    !policy.deletes()
+    !settings.policy.effective(own.as_deref(), settings.policy_override).deletes()
 }

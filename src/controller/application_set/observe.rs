@@ -6,86 +6,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::context::{Claim, Context, Read};
-use super::repositories::Answers;
-use crate::api::cluster::ClusterSecret;
-use crate::api::{AppProject, AppProjectSpec, ObjectKey};
-use crate::controller::credentials::RepositorySecrets;
-use crate::decide::app_state::{project, unsupported};
-use crate::decide::application_set::deletion::{Leaving, Presence};
+use super::memory::{GeneratedFrom, Memory};
+use crate::api::ObjectKey;
+use crate::decide::application_set::deletion::Leaving;
 use crate::decide::application_set::generated::{Collector, Generated};
-use crate::decide::application_set::observe::{Existing, Rules};
-use crate::decide::application_set::others::{self, Moves, Other, Releases};
-use crate::decide::application_set::reconcile::{self, Snapshot};
-use crate::decide::application_set::report::Reported;
-use crate::decide::application_set::stored::{Set, Status};
-use crate::decide::application_set::validate::Known;
-use crate::decide::application_set::windows::Facts;
-use crate::decide::windows::{self, Window};
+use crate::decide::application_set::observe::Existing;
+use crate::decide::application_set::others::{self, Moves};
+use crate::decide::application_set::stored::Set;
 use crate::desired;
-use crate::desired::inputs::{GitRequest, Inputs, Projects, REQUEUE_AFTER, Reads};
+use crate::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
 use crate::entropy::environment;
 use crate::source::Freshness;
-use crate::watch::control_plane::clusters_of;
 use crate::watch::object::Object;
-
-/// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
-#[derive(Debug, Default)]
-pub struct Memory {
-    /// The UID of the ApplicationSet; another one of the same name starts without a cache.
-    pub uid: String,
-    /// The ApplicationSet as last read or written.
-    set: Option<Arc<Set>>,
-    /// When its status was written last.
-    written_at: Option<Timestamp>,
-    /// The status that was written last and what the API server stored of it, if that
-    /// lacks something.
-    answered: Option<(Status, Status)>,
-    /// The Applications generated from its spec.
-    generated: Option<Arc<Generated>>,
-    /// What they were generated from.
-    generated_from: GeneratedFrom,
-    /// What was read of repositories.
-    pub answers: Answers,
-    /// The Applications that it owns or generates, by name.
-    existing: Vec<Existing>,
-    /// Its owned Applications, while it is being deleted.
-    leaving: Vec<Leaving>,
-    /// What the API server answered about some of them in this reconcile, by UID.
-    pub presence: BTreeMap<String, Presence>,
-    /// The UIDs of those whose deletion was reported as stuck.
-    pub reported_stuck: BTreeSet<String>,
-    /// Why the refresh annotation could not be removed.
-    pub refresh_failure: Option<String>,
-    surroundings: Surroundings,
-    /// Why generated Applications are invalid.
-    invalid: BTreeMap<String, String>,
-    /// What was already reported.
-    pub reported: Reported,
-    /// The last logged lines of a dry run.
-    pub would: BTreeSet<String>,
-    /// The other ApplicationSets, while an Application may change its owner.
-    others: Vec<Other>,
-    /// Since when it owns Applications that it does not generate.
-    releases: Releases,
-    /// When the next reconcile may begin.
-    pub not_before: Option<tokio::time::Instant>,
-}
-
-/// The inputs of a generation besides the spec.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct GeneratedFrom {
-    /// The version of [`Memory::answers`].
-    answers: u64,
-    /// The cluster Secrets; `None` when they were not used.
-    clusters: Option<Arc<[ClusterSecret]>>,
-    /// The AppProjects; `None` when they were not used.
-    projects: Option<Projects>,
-}
 
 /// Which repositories may be read for a reconcile.
 #[derive(Clone, Copy, Debug)]
@@ -105,27 +41,7 @@ pub struct Unread {
     pub freshness: Freshness,
 }
 
-/// Projects and clusters.
-#[derive(Debug, Default)]
-struct Surroundings {
-    /// The observed versions of these objects.
-    versions: Vec<(String, String)>,
-    known: Known,
-    /// The projects, with what keeps generators from reading their repositories.
-    projects: Projects,
-    clusters: Arc<[ClusterSecret]>,
-    credentials: Arc<RepositorySecrets>,
-    windows: BTreeMap<String, Vec<Window>>,
-    /// Their specs, for the namespaces that they permit.
-    specs: BTreeMap<String, AppProjectSpec>,
-}
-
 impl Memory {
-    /// An empty cache for the ApplicationSet with this UID.
-    pub fn of(uid: &str) -> Self {
-        Self { uid: uid.to_owned(), ..Self::default() }
-    }
-
     /// Observes the changes since the last reconcile; the changed Applications are taken
     /// from the context.
     ///
@@ -152,7 +68,8 @@ impl Memory {
             }
         };
         self.set = Some(Arc::clone(&set));
-        let moved = self.surroundings.observe(context);
+        let namespace = &context.settings.control_plane_namespace;
+        let moved = self.surroundings.observe(&context.core.control_plane, namespace);
         if may_read.again && !set.is_deleting {
             let is_asked = context.is_asked_to_read(&object.key());
             self.check_answers(&set, is_asked, now)?;
@@ -178,7 +95,7 @@ impl Memory {
         }
         let changed = context.take_changed(&object.key());
         if is_new || moved {
-            self.invalid = reconcile::invalid(&generated, &self.surroundings.known);
+            self.invalid = generated.invalid(&self.surroundings.known);
         }
         if is_new || found_namespace {
             self.observe_all(&set, &generated, context);
@@ -243,35 +160,6 @@ impl Memory {
         Err(Unread { requests, freshness })
     }
 
-    /// Whether the last generation failed.
-    fn has_failed(&self) -> bool {
-        self.generated.as_ref().is_some_and(|made| made.error.is_some())
-    }
-
-    /// When repositories are read again: at the interval of the generators, and after an
-    /// error, which a commit may fix.
-    fn read_at(&self) -> Option<Timestamp> {
-        let made = self.generated.as_ref()?;
-        let after_error = made.error.is_some().then_some(reconcile::AFTER_BAD_INPUT);
-        let interval = [made.reads.requeue_after, after_error].into_iter().flatten().min();
-        self.answers.due_at(interval?)
-    }
-
-    /// Whether what the Applications were generated from has changed, besides the spec.
-    fn inputs_moved(&self) -> bool {
-        let from = &self.generated_from;
-        from.answers != self.answers.version
-            || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
-            || from
-                .projects
-                .as_ref()
-                .is_some_and(|used| *used != self.surroundings.projects_for(self.namespace()))
-    }
-
-    fn namespace(&self) -> &str {
-        self.set.as_ref().map_or("", |set| &set.id.namespace)
-    }
-
     /// Generates the Applications, in a compact form.
     fn generate(
         &mut self,
@@ -291,8 +179,8 @@ impl Memory {
         crate::redact::know_urls_of(&object["spec"]);
         // Only the strategy of a set that is being deleted is needed.
         let generated = if set.is_deleting {
-            let collector = Collector::new(&object, &context.rules);
-            collector.finish(&object, &context.rules, Reads::default(), None)
+            let collector = Collector::new(&object, &context.settings.decisions);
+            collector.finish(&object, &context.settings.decisions, Reads::default(), None)
         } else {
             generate(&object, &inputs, context, now)
         };
@@ -311,11 +199,6 @@ impl Memory {
             self.answers.retain(&generated.reads.git);
         }
         Ok(generated)
-    }
-
-    /// The credentials of repositories.
-    pub fn credentials(&self) -> Arc<RepositorySecrets> {
-        Arc::clone(&self.surroundings.credentials)
     }
 
     /// The generated Applications that do not exist or are not owned by the
@@ -348,8 +231,10 @@ impl Memory {
                 objects.insert(wanted.name.to_string(), object);
             }
         }
-        self.existing =
-            objects.values().filter_map(|object| read(object, set, generated)).collect();
+        self.existing = objects
+            .values()
+            .filter_map(|object| Existing::related(&object.parse(), &set.id, generated))
+            .collect();
     }
 
     fn observe_some(
@@ -369,7 +254,8 @@ impl Memory {
             {
                 continue;
             }
-            let existing = object.and_then(|object| read(&object, set, generated));
+            let existing =
+                object.and_then(|object| Existing::related(&object.parse(), &set.id, generated));
             match (place, existing) {
                 (Ok(at), Some(existing)) => self.existing[at] = existing,
                 (Ok(at), None) => {
@@ -401,60 +287,6 @@ impl Memory {
             })
             .collect();
     }
-
-    /// The ApplicationSet as last observed; `None` before the first observation.
-    pub fn set(&self) -> Option<&Arc<Set>> {
-        self.set.as_ref()
-    }
-
-    /// Sets the ApplicationSet as written.
-    pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
-        self.set = Some(set);
-        self.written_at = Some(now);
-    }
-
-    /// The API server has stored this status when another one was written.
-    pub fn answered(&mut self, stored: &Status, wanted: &Status) {
-        let lacks = stored != wanted;
-        self.answered = lacks.then(|| (wanted.clone(), stored.clone()));
-    }
-
-    /// Whether the stored status is the answer to this very one, which has something that
-    /// the installed definition does not know: it would be the answer again.
-    pub fn was_answered(&self, stored: &Status, wanted: &Status) -> bool {
-        let answered = self.answered.as_ref();
-        answered.is_some_and(|(sent, answer)| sent == wanted && answer == stored)
-    }
-
-    /// The inputs of a decision; `None` before the first observation.
-    pub fn snapshot<'a>(
-        &'a self,
-        set: &'a Set,
-        context: &'a Context,
-        now: Timestamp,
-    ) -> Option<Snapshot<'a>> {
-        Some(Snapshot {
-            set,
-            generated: self.generated.as_deref()?,
-            settings: &context.rules,
-            existing: &self.existing,
-            leaving: &self.leaving,
-            invalid: &self.invalid,
-            failing: self.reported.failing(),
-            windows: Facts {
-                projects: &self.surroundings.windows,
-                clusters: &self.surroundings.known.clusters,
-                is_manual: context.rules.manual_windows,
-            },
-            redact,
-            written_at: self.written_at,
-            generate_at: self.read_at(),
-            refresh_failure: self.refresh_failure.as_deref(),
-            others: &self.others,
-            releases: &self.releases,
-            now,
-        })
-    }
 }
 
 /// The owner references of an object, without reading the rest of it.
@@ -470,60 +302,6 @@ fn owners_of(object: &Object) -> Value {
     }
     let owners = object.read::<Owned>().map(|owned| owned.metadata.owners);
     json!({ "metadata": { "ownerReferences": owners.unwrap_or_default() } })
-}
-
-/// Removes credentials from a text.
-pub fn redact(text: &str) -> String {
-    crate::redact::text(text).into_owned()
-}
-
-impl Surroundings {
-    /// The projects, with what keeps generators of sets in a namespace from reading their
-    /// repositories.
-    fn projects_for(&self, namespace: &str) -> Projects {
-        let closed = |name: &String| {
-            let spec = self.specs.get(name)?;
-            project::closed_to(spec, name, namespace, &self.known.namespace)
-        };
-        let all = self.projects.iter();
-        all.map(|(name, why)| (name.clone(), why.clone().or_else(|| closed(name)))).collect()
-    }
-
-    /// Reads projects and clusters again if one of them has changed; returns whether.
-    fn observe(&mut self, context: &Context) -> bool {
-        let plane = &context.core.control_plane;
-        let projects = plane.projects.in_namespace(&context.settings.control_plane_namespace);
-        let secrets = plane.secrets.all();
-        let version =
-            |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
-        let versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
-        if versions == self.versions && !self.known.clusters.is_empty() {
-            return false;
-        }
-        self.versions = versions;
-        self.windows = projects
-            .iter()
-            .map(|(name, project)| (name.clone(), windows::windows(&project.parse())))
-            .collect();
-        self.projects = projects
-            .iter()
-            .map(|(name, project)| (name.clone(), unsupported::demand(&project.parse())))
-            .collect();
-        // One that cannot be read permits nothing.
-        let spec = |project: &Object| {
-            project.read::<AppProject>().map(|project| project.spec).unwrap_or_default()
-        };
-        self.specs = projects.iter().map(|(name, project)| (name.clone(), spec(project))).collect();
-        let projects = projects.into_keys().collect();
-        let clusters = plane.clusters();
-        let namespace = context.settings.control_plane_namespace.clone();
-        self.known = Known { projects, namespace, clusters: clusters_of(&clusters) };
-        self.clusters = clusters.into();
-        let secrets: Vec<Secret> = secrets.iter().filter_map(|object| object.read().ok()).collect();
-        let credentials = RepositorySecrets::read(&secrets).trusting(Arc::clone(&plane.trust));
-        self.credentials = Arc::new(credentials);
-        true
-    }
 }
 
 /// Minimum interval between two reads that a user asks for, after an error.
@@ -575,7 +353,7 @@ fn generate_within(
     context: &Context,
     now: Timestamp,
 ) -> Generated {
-    let mut collector = Collector::new(set, &context.rules);
+    let mut collector = Collector::new(set, &context.settings.decisions);
     let mut env = environment(now);
     let mut reads = Reads::default();
     let take = &mut |application: Value, origin: String| {
@@ -585,14 +363,5 @@ fn generate_within(
     };
     let error =
         desired::generate_each_within(set, inputs, limits, &mut env, &mut reads, take).err();
-    collector.finish(set, &context.rules, reads, error)
-}
-
-/// Reads an Application; `None` when it is not related to the ApplicationSet.
-fn read(object: &Object, set: &Set, generated: &Generated) -> Option<Existing> {
-    let wanted = generated.get(object.name());
-    let rules = Rules::of(&set.id, generated);
-    let written = wanted.map(|wanted| wanted.written(generated.has_steps));
-    let existing = Existing::read(&object.parse(), written.as_ref(), &rules);
-    (wanted.is_some() || existing.is_owned()).then_some(existing)
+    collector.finish(set, &context.settings.decisions, reads, error)
 }

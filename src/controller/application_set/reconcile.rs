@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::observe::{MayRead, Memory, Unread, redact};
-use super::{dry_run, log, namespaces};
+use super::memory::{Memory, redact};
+use super::observe::{MayRead, Unread};
+use super::{dry_run, log};
 use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -17,11 +18,12 @@ use crate::act::events::EventRecord;
 use crate::api::ObjectKey;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::controller::error::Error;
+use crate::decide::application_set::decision::{Decision, Next};
 use crate::decide::application_set::deletion::{Presence, Stuck};
 use crate::decide::application_set::events::{self, Event};
 use crate::decide::application_set::failed;
 use crate::decide::application_set::outcome::WriteOutcome;
-use crate::decide::application_set::reconcile::{self, Decision, Next};
+use crate::decide::application_set::reconcile;
 use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::rollout::wait::Wait;
@@ -88,7 +90,7 @@ pub async fn reconcile(
     if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
         metrics.transitions(&object.key(), plan, opened, now);
     }
-    log::decided(context, &object.key(), &decision);
+    log::decided(&mut memory.logged, &decision);
     publish(object, context, &decision.events);
     log::patches(&decision.writes);
     let outcomes = write(&set, context, &decision).await;
@@ -137,7 +139,7 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
         tokio::time::sleep_until(not_before).await;
     }
     if let Some(newest) = context.core.control_plane.sets.get(&object.key()) {
-        namespaces::know(&newest, context).await;
+        context.namespaces.read(&newest, &context.core, &context.settings.decisions).await;
     }
     let mut reads = 0;
     loop {
@@ -179,11 +181,11 @@ async fn decide_once(
         if let Err(unread) = taken.observe(&object, &context, may_read, now) {
             return (Err(unread), taken);
         }
-        let set = taken.set().cloned().unwrap_or_default();
-        let snapshot = taken.snapshot(&set, &context, now);
-        if let Some(snapshot) = &snapshot {
-            log::generated(&context, &object.key(), snapshot);
+        let set = taken.set.clone().unwrap_or_default();
+        if let Some(generated) = taken.generated.as_deref().filter(|_| !set.is_deleting) {
+            log::generated(&mut taken.logged, generated);
         }
+        let snapshot = taken.snapshot(&set, &context.settings.decisions, now);
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
@@ -214,7 +216,7 @@ fn record(
 ) -> Option<Recorded> {
     log::written(carried.outcomes);
     let mut reported = std::mem::take(&mut memory.reported);
-    let snapshot = memory.snapshot(carried.set, context, now);
+    let snapshot = memory.snapshot(carried.set, &context.settings.decisions, now);
     let recorded =
         snapshot.map(|snapshot| report::record(&snapshot, decision, carried, &mut reported));
     memory.reported = reported;
@@ -263,7 +265,7 @@ async fn write_status(
     let name = format!("{}/{}", set.id.namespace, set.id.name);
     let cause = cause(&error);
     if cause.code.is_some()
-        && let Some(snapshot) = memory.snapshot(set, context, now)
+        && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
     {
         let (status, event) = failed::refused(&snapshot, &cause);
         match status_writer::write(&context.core.client, set, &status).await {

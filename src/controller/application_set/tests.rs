@@ -45,6 +45,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{Context, Controller, Reconciler, Request};
 use crate::clock::Clock;
 use crate::controller::context::Core;
+use crate::decide::application_set::Settings;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::Scope;
@@ -60,6 +61,17 @@ const DRY: &str = "dry";
 thread_local! {
     /// Whether the tests of this thread install Argo CD's definitions.
     static ARGO_CD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// With progressive syncs.
+fn progressive(mut settings: ApplicationSetSettings) -> ApplicationSetSettings {
+    settings.decisions.progressive_syncs = true;
+    settings
+}
+
+/// Settings of decisions.
+fn deciding(decisions: Settings) -> ApplicationSetSettings {
+    ApplicationSetSettings { decisions, ..ApplicationSetSettings::default() }
 }
 
 struct ClusterState {
@@ -83,7 +95,7 @@ impl ClusterState {
         let mut world = Self { server, _stop: CancellationToken::new().drop_guard() };
         // Before the controller: the watch of the projects may be slower than that of the sets.
         world.create("AppProject", "default", json!({})).await;
-        world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
+        world.restart(progressive(settings));
         world
     }
 

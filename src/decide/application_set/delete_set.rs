@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::decision::{Decision, Next, Snapshot};
 use super::deletion::{self, Deletion, Reverse, Stage};
 use super::events;
-use super::reconcile::{Decision, Next, Snapshot, has_finalizer};
 use super::status::{self, Failure};
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;
@@ -18,7 +18,7 @@ const WHILE_DELETING: Duration = Duration::from_secs(10);
 /// in reverse order if requested (AS-167, AS-168, AS-380 to AS-384).
 pub(super) fn delete(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, now, .. } = *snapshot;
-    if !has_finalizer(set) {
+    if !set.has_finalizer() {
         // Garbage collection or the owner of another finalizer does the rest.
         return Decision { next: Next::Gone, ..Decision::default() };
     }

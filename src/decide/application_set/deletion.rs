@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::generated::labels_of;
-use super::owner::guard;
+use super::owner::{Identity, Owner, guard};
 use super::policy::Policy;
-use super::{Delete, Identity, Owner, Patch, WritePlan};
+use super::write_plan::{Delete, Patch, WritePlan};
 use crate::api::annotations::finalizers;
 use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::decide::rollout::budget::Limit;
@@ -198,15 +198,6 @@ impl Leaving {
     pub fn with(self, presence: Option<Presence>) -> Self {
         Self { presence, ..self }
     }
-}
-
-/// Whether a set is deleted in reverse order: a RollingSync with steps that
-/// requests it (AS-380).
-pub fn is_reverse(set: &Value) -> bool {
-    let strategy = set["spec"].get("strategy");
-    let order =
-        strategy.and_then(|strategy| strategy["deletionOrder"].as_str()).unwrap_or_default();
-    order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
 }
 
 /// The input of a deletion.

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 
+use super::decision::Snapshot;
 use super::events::{self, Event};
 use super::outcome::Cause;
-use super::reconcile::Snapshot;
 use super::report::CAUSE_LIMIT;
 use super::status::{self, Failure};
 use super::stored::{Set, Status};

@@ -37,6 +37,9 @@ struct Known {
 }
 
 impl Failing {
+    /// None.
+    pub const NONE: Self = Self { known: BTreeMap::new() };
+
     /// Why the last write of an Application failed; `None` if it did not.
     pub fn why(&self, application: &str) -> Option<&Cause> {
         let known = self.known.get(application).filter(|known| known.fails)?;

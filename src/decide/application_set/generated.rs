@@ -9,8 +9,10 @@ use sha2::{Digest, Sha256};
 use super::ignore::{self, Ignore};
 use super::policy::Policy;
 use super::preserve::Preserve;
-use super::validate::Target;
-use super::{Gate, Settings, autosync, deletion, shape};
+use super::settings::Settings;
+use super::validate::{Known, Target, problem_of_target};
+use super::write_plan::Gate;
+use super::{autosync, shape};
 use crate::api::annotations::ROLLOUT;
 use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::decide::rollout::{self};
@@ -145,6 +147,17 @@ impl Generated {
         }
     }
 
+    /// The validation errors of its Applications, by name: their own, and those that depend
+    /// on the cluster.
+    pub fn invalid(&self, known: &Known) -> BTreeMap<String, String> {
+        let problem = |wanted: &Wanted| {
+            let problem = wanted.problem.clone();
+            let problem = problem.or_else(|| problem_of_target(&wanted.target, known))?;
+            Some((wanted.name.to_string(), problem))
+        };
+        self.applications.iter().filter_map(problem).collect()
+    }
+
     /// Why some of its Applications are not written, by name: `invalid`, and those whose
     /// ignored fields are unknown.
     pub fn unwritable(&self, invalid: &BTreeMap<String, String>) -> BTreeMap<String, String> {
@@ -254,7 +267,7 @@ impl Collector {
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
             misspelt: steps::misspelt(set),
             has_steps: settings.progressive_syncs && !strategy.steps().is_empty(),
-            deletes_in_reverse: deletion::is_reverse(set),
+            deletes_in_reverse: is_reverse(set),
             policy: settings.policy.effective(own, settings.policy_override),
             policy_problem: Policy::problem(own, settings.policy_override),
             preserve: Preserve::new(
@@ -272,6 +285,15 @@ impl Collector {
             applications,
         }
     }
+}
+
+/// Whether a set is deleted in reverse order: a RollingSync with steps that
+/// requests it (AS-380).
+pub fn is_reverse(set: &Value) -> bool {
+    let strategy = set["spec"].get("strategy");
+    let order =
+        strategy.and_then(|strategy| strategy["deletionOrder"].as_str()).unwrap_or_default();
+    order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
 }
 
 /// The Applications by name. Of several with one name the first one is kept,

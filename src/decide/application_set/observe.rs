@@ -5,18 +5,14 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::generated::Generated;
-use super::ignore::Ignore;
-use super::others::Takeover;
-use super::owner::{self, Identity, Owner};
-use super::policy::Policy;
-use super::preserve::Preserve;
-use super::update::{Comparison, Update};
+use super::owner::{self, Identity, Owner, Takeover};
+use super::update::{Comparison, Rules, Update};
 use super::validate::Target;
 use super::{normalize, operation, person, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use crate::api::conditions::application as condition;
-use crate::api::sources::InEffect;
-pub use crate::api::sources::revisions;
+use crate::api::sources::{InEffect, revisions};
+use crate::api::time::of_field as time;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::app_state::operation::is_full;
 use crate::decide::blocking_resource::{self, Blocking};
@@ -88,28 +84,15 @@ impl HeldResources {
     }
 }
 
-/// How existing Applications of a set are compared.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules<'a> {
-    /// The set.
-    pub set: &'a Identity,
-    /// The effective policy.
-    pub policy: Policy,
-    /// The live metadata to preserve.
-    pub preserve: &'a Preserve,
-    /// Fields that are neither compared nor written.
-    pub ignore: &'a Ignore,
-}
-
-impl<'a> Rules<'a> {
-    /// Those of a set with this identity.
-    pub fn of(set: &'a Identity, generated: &'a Generated) -> Self {
-        let Generated { policy, preserve, ignore, .. } = generated;
-        Self { set, policy: *policy, preserve, ignore }
-    }
-}
-
 impl Existing {
+    /// Reads an Application; `None` when the set neither owns nor generates it.
+    pub fn related(live: &Value, set: &Identity, generated: &Generated) -> Option<Self> {
+        let wanted = generated.get(crate::desired::name_of(live));
+        let written = wanted.map(|wanted| wanted.written(generated.has_steps));
+        let existing = Self::read(live, written.as_ref(), &Rules::of(set, generated));
+        (wanted.is_some() || existing.is_owned()).then_some(existing)
+    }
+
     /// Reads an Application. `wanted` is the generated one, adapted to the
     /// strategy; `None` when it is not generated.
     pub fn read(live: &Value, wanted: Option<&Value>, rules: &Rules<'_>) -> Self {
@@ -265,10 +248,6 @@ fn sources(spec: &Value) -> Vec<SourceKey> {
         },
     };
     InEffect::of(spec).list.iter().map(key).collect()
-}
-
-pub(super) fn time(value: &Value) -> Option<Timestamp> {
-    value.as_str().and_then(|text| text.parse().ok())
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
+use super::owner::Takeover;
 use super::write_plan::Delete;
 
 /// How long a deletion waits for another set to generate the Application: for the changes of
@@ -88,6 +89,9 @@ pub struct Releases {
 }
 
 impl Releases {
+    /// None.
+    pub const NONE: Self = Self { generation: 0, since: BTreeMap::new() };
+
     /// The releases of now: the Applications that are left, in name order.
     pub fn update<'a>(
         &mut self,
@@ -109,15 +113,6 @@ impl Releases {
         let since = |delete: &Delete| self.since.get(&*delete.name).copied().unwrap_or(now);
         deletes.iter().map(since).max().unwrap_or(now)
     }
-}
-
-/// The change of the owner of an Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Takeover {
-    /// The UID of the set that owns it.
-    pub from: Box<str>,
-    /// The merge patch, with the observed version as a precondition.
-    pub patch: Box<str>,
 }
 
 /// The existing Applications by name, each with whether the set generates it; both lists are

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::others::Takeover;
 use super::policy::Policy;
 use crate::api::API_VERSION;
 
@@ -72,6 +71,15 @@ impl Owner {
         let text = |field: &str| owner[field].as_str().unwrap_or("?");
         Self::Other(format!("{} {}", text("kind"), text("name")).into())
     }
+}
+
+/// The change of the owner of an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takeover {
+    /// The UID of the set that owns it.
+    pub from: Box<str>,
+    /// The merge patch, with the observed version as a precondition.
+    pub patch: Box<str>,
 }
 
 /// Whether the set is the controlling owner of the Application (AS-158,

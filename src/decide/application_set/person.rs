@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::normalize;
-use super::observe::{revisions, time};
 use super::operation::{USERNAME, promotion_of};
 use crate::api::OperationPhase;
-use crate::api::sources::InEffect;
+use crate::api::sources::{InEffect, revisions};
+use crate::api::time::of_field as time;
 use crate::decide::app_state::operation::is_full;
 use crate::decide::rollout::held::{End, PersonSync};
 

@@ -12,27 +12,29 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::decision::{Decision, Next, Snapshot};
 use super::delete_set;
-use super::deletion::{Leaving, Stuck, Unsure};
-use super::emptied::{Doubts, HeldDeletions};
+use super::emptied::{self, Doubts, HeldDeletions, HoldDecision};
 use super::events::{self, Event};
 use super::excluded;
-use super::failing::Failing;
-use super::generated::{Generated, Wanted};
+use super::generated::Wanted;
 use super::observe::Existing;
-use super::others::{self, Other, Releases};
+use super::operation;
+use super::others;
 use super::outcome::Cause;
+use super::pace;
+use super::plan::{self, PlanInput, refusal};
 use super::status::{self, Failure, Findings, Rollout};
-use super::stored::{Set, Status};
-use super::validate::{self, Known};
-use super::{Settings, WritePlan, emptied, operation, pace, windows};
+use super::stored::Set;
+use super::windows;
+use super::write_plan::{Gate, WritePlan};
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::wait::{Excluded, Unwritten, Wait};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan};
-use crate::decide::wait::{WaitFor, WakeEvent};
+use crate::decide::wait::WaitFor;
 
 /// The delay after an error that only a change can fix (AS-505).
 pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
@@ -40,110 +42,6 @@ pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
 /// The error of a RollingSync without steps.
 pub const NO_STEPS: &str = "spec.strategy.rollingSync.steps: is empty, so no Application is \
                             written; add a step or remove the strategy";
-
-/// The input of one reconcile.
-#[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
-    /// The set.
-    pub set: &'a Set,
-    /// The result of reading its spec.
-    pub generated: &'a Generated,
-    /// The settings.
-    pub settings: &'a Settings,
-    /// The existing Applications that the set owns or generates, by name.
-    pub existing: &'a [Existing],
-    /// The Applications that it owns, if it is being deleted.
-    pub leaving: &'a [Leaving],
-    /// Validation errors of generated Applications, by name ([`invalid`]).
-    pub invalid: &'a BTreeMap<String, String>,
-    /// The Applications that the last reconcile could not write.
-    pub failing: &'a Failing,
-    /// The sync windows.
-    pub windows: windows::Facts<'a>,
-    /// Removes credentials from a text.
-    pub redact: fn(&str) -> String,
-    /// When the status was written last, as far as this controller knows.
-    pub written_at: Option<Timestamp>,
-    /// When repositories are read again, if ever.
-    pub generate_at: Option<Timestamp>,
-    /// Why the refresh annotation could not be removed, if that failed.
-    pub refresh_failure: Option<&'a str>,
-    /// The other sets of the namespace, if an Application may change its owner.
-    pub others: &'a [Other],
-    /// Since when the set owns Applications that it does not generate.
-    pub releases: &'a Releases,
-    /// The time.
-    pub now: Timestamp,
-}
-
-/// The decision of one reconcile.
-#[derive(Clone, Debug, Default)]
-pub struct Decision {
-    /// The finalizers of the set, if they change. Nothing else is done then,
-    /// except for [`Self::next`].
-    pub finalizers: Option<Vec<String>>,
-    /// The status, to be written first; `None` leaves it unchanged.
-    pub status: Option<Status>,
-    /// The Applications to write.
-    pub writes: WritePlan,
-    /// The annotations of the set, as a merge patch of them, if they change. Nothing else is
-    /// done then: the next reconcile decides with what they say.
-    pub annotations: Option<Value>,
-    /// Whether the refresh annotation of the set is removed by that (AS-420).
-    pub ends_refresh: bool,
-    /// The Events, sent once the status is written.
-    pub events: Vec<Event>,
-    /// Stalled waits to report: repeated until the Event is known to be
-    /// written, and recorded in the status then.
-    pub stalled: Vec<Wait>,
-    /// The decisions of the rollout.
-    pub rollout: Option<RolloutPlan>,
-    /// The Applications that a deletion waits for.
-    pub leaving: Vec<String>,
-    /// The Applications to read from the API server before the next decision: they
-    /// should be gone for a long time (AS-383).
-    pub unsure: Vec<Unsure>,
-    /// The Applications whose deletion takes too long: the reconcile fails.
-    pub stuck: Vec<Stuck>,
-    /// What follows if all writes succeed.
-    pub next: Next,
-    /// The deletions that wait for an approval.
-    pub emptied: Option<HeldDeletions>,
-    /// Whether it is not known yet whether deletions are held.
-    pub(super) keeps_hold: bool,
-    pub(super) listed: Listed,
-    pub(super) failure: Option<Failure>,
-}
-
-/// What follows a reconcile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The set is gone.
-    Gone,
-    /// Nothing until one of these events arrives.
-    On(&'static [WakeEvent]),
-    /// Another reconcile soon: something has changed in the meantime.
-    Again,
-    /// Another reconcile after this time, without an event.
-    After(WaitFor, Duration),
-}
-
-impl Default for Next {
-    fn default() -> Self {
-        Self::On(&[WakeEvent::ApplicationSet])
-    }
-}
-
-/// Validation errors of generated Applications, by name: their own, and those
-/// that depend on the cluster.
-pub fn invalid(generated: &Generated, known: &Known) -> BTreeMap<String, String> {
-    let problem = |wanted: &Wanted| {
-        let problem = wanted.problem.clone();
-        let problem = problem.or_else(|| validate::problem_of_target(&wanted.target, known))?;
-        Some((wanted.name.to_string(), problem))
-    };
-    generated.applications.iter().filter_map(problem).collect()
-}
 
 /// Decides a reconcile.
 pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
@@ -155,7 +53,7 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     let is_readable = generated.has_steps && generated.misspelt.is_empty();
     let is_in_order = is_readable && generated.deletes_in_reverse;
     // The controller must act before the set is gone (AS-167, AS-380).
-    if (is_in_order || !generated.policy.deletes()) && !has_finalizer(set) {
+    if (is_in_order || !generated.policy.deletes()) && !set.has_finalizer() {
         let mut finalizers = set.finalizers.clone();
         finalizers.push(RESOURCES_FINALIZER.to_owned());
         let rest = decide(snapshot);
@@ -170,14 +68,14 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
-    let mut writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
+    // Nor is anything written while the strategy is unknown (AS-304).
+    let gate = generated.gate(settings);
+    let mut writes = plan_writes(snapshot, &unwritable, plan.as_ref(), &listed).behind(gate);
     let deletes = &writes.deletes;
     let others_wait = others::wait(snapshot.others, snapshot.releases, deletes, now);
     let held_since = set.status.since(condition::DELETIONS_HELD);
     let failed = others::failed(snapshot.others, snapshot.releases, deletes, held_since, now);
-    let has_left = others::left(snapshot.existing, &generated.applications).next().is_some();
-    let doubts = Doubts { has_left, failed: &failed, is_waiting: others_wait.is_some() };
-    let emptied = emptied::hold(set, generated, settings, doubts, &mut writes);
+    let emptied = hold(snapshot, &failed, others_wait.is_some(), &mut writes);
     let others_wait = others_wait.filter(|_| !writes.deletes.is_empty());
     if let Some(wait) = &others_wait {
         writes = writes.without_deletes(&wait.until);
@@ -269,6 +167,44 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     }
 }
 
+/// The writes that the spec of a set asks for, apart from its rollout.
+#[derive(Clone, Debug)]
+pub struct SpecWrites {
+    /// The writes, also those that the gate does not allow.
+    pub writes: WritePlan,
+    /// Which of them are allowed.
+    pub gate: Gate,
+    /// Why some of the generated Applications are not written, by name.
+    pub unwritable: BTreeMap<String, String>,
+    /// The deletions that wait for an approval.
+    pub emptied: Option<HeldDeletions>,
+}
+
+/// Decides the writes of a set as [`reconcile`] does, without its rollout and without waiting
+/// until other sets are known: for a preview.
+pub fn spec_writes(snapshot: &Snapshot<'_>) -> SpecWrites {
+    let unwritable = snapshot.generated.unwritable(snapshot.invalid);
+    let mut writes = plan_writes(snapshot, &unwritable, None, &Listed::default());
+    let gate = snapshot.generated.gate(snapshot.settings);
+    let emptied = match gate {
+        Gate::Open => hold(snapshot, &[], false, &mut writes).held,
+        Gate::NoDeletes(_) | Gate::Shut(_) => None,
+    };
+    SpecWrites { writes, gate, unwritable, emptied }
+}
+
+/// Holds deletions that need an approval.
+fn hold(
+    snapshot: &Snapshot<'_>,
+    failed: &[&str],
+    is_waiting: bool,
+    writes: &mut WritePlan,
+) -> HoldDecision {
+    let Snapshot { set, generated, settings, existing, .. } = *snapshot;
+    let has_left = others::left(existing, &generated.applications).next().is_some();
+    emptied::hold(set, generated, settings, Doubts { has_left, failed, is_waiting }, writes)
+}
+
 /// The stalled waits that were reported, and those that were not.
 pub(super) fn stalls(
     set: &Set,
@@ -341,6 +277,7 @@ fn decide_rollout(
 /// Generated and owned Applications by name, each with its entry.
 fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
     let Snapshot { set, generated, now, .. } = *snapshot;
+    let is_manual = snapshot.settings.manual_windows;
     let is_compact = set.status.is_compact();
     let began = set.status.started_at().unwrap_or(now);
     let mut wanted = generated.applications.iter().peekable();
@@ -363,7 +300,7 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
             listed::implied(name, step, record, spec, &existing.observed, began)
         });
         let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
-            windows::denied(wanted, observed, &snapshot.windows, now)
+            windows::denied(wanted, observed, &snapshot.windows, is_manual, now)
         });
         let excluded = wanted.zip(existing).and_then(|(wanted, existing)| {
             excluded::why(&wanted.target, existing, snapshot.windows.clusters)
@@ -385,25 +322,25 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
 /// Why a generated Application could not be written, or must not be.
 fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<Unwritten> {
     let is_taken = found.is_some_and(|found| others::takeover(snapshot.others, found).is_some());
-    let refusal = found.filter(|_| !is_taken).and_then(super::refusal);
+    let refusal = found.filter(|_| !is_taken).and_then(refusal);
     match refusal {
         Some(why) => Some(Unwritten { why, is_refused: true }),
         None => snapshot.failing.why(name).map(Cause::unwritten),
     }
 }
 
-fn decide_writes(
+fn plan_writes(
     snapshot: &Snapshot<'_>,
     unwritable: &BTreeMap<String, String>,
-    plan: Option<&RolloutPlan>,
+    rollout: Option<&RolloutPlan>,
     listed: &Listed,
 ) -> WritePlan {
-    let Snapshot { set, generated, settings, .. } = *snapshot;
+    let Snapshot { set, generated, .. } = *snapshot;
     // Nothing is written while the generated Applications are unknown (AS-140).
     if generated.error.is_some() {
         return protect(snapshot);
     }
-    let starts = plan.into_iter().flat_map(|plan| &plan.starts).filter_map(|start| {
+    let starts = rollout.into_iter().flat_map(|plan| &plan.starts).filter_map(|start| {
         let wanted = generated.get(&start.application)?;
         let operation = operation::build(start, &set.id.name, &wanted.original());
         let at = listed.entries.binary_search_by(|one| one.application.cmp(&start.application));
@@ -416,7 +353,7 @@ fn decide_writes(
         });
         Some((start.application.clone(), (operation, record)))
     });
-    let mut writes = super::plan(&super::PlanInput {
+    let mut writes = plan::plan(&PlanInput {
         set: &set.id,
         generated: &generated.applications,
         invalid: unwritable,
@@ -426,14 +363,13 @@ fn decide_writes(
         policy: generated.policy,
         operations: &starts.collect::<BTreeMap<_, (Value, Option<Record>)>>(),
         records: &listed.records.iter().cloned().collect(),
-        refreshes: plan.map_or(&[], |plan| &plan.refreshes),
+        refreshes: rollout.map_or(&[], |plan| &plan.refreshes),
         others: snapshot.others,
     });
-    if let Some(plan) = plan {
-        windows::withdraw(&mut writes, &plan.withdrawals, snapshot.existing);
+    if let Some(rollout) = rollout {
+        windows::withdraw(&mut writes, &rollout.withdrawals, snapshot.existing);
     }
-    // Nor while the strategy is unknown (AS-304).
-    writes.behind(generated.gate(settings))
+    writes
 }
 
 /// While the generated Applications are unknown, only their owner references are written,
@@ -442,7 +378,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
     if snapshot.generated.policy.deletes() {
         return WritePlan::default();
     }
-    super::plan(&super::PlanInput {
+    plan::plan(&PlanInput {
         set: &snapshot.set.id,
         generated: &[],
         invalid: &BTreeMap::new(),
@@ -492,8 +428,4 @@ fn first_of<'a>(
     let (name, problem) = problems.next()?;
     let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
     Some(format!("application {name}: {problem}{more}"))
-}
-
-pub(super) fn has_finalizer(set: &Set) -> bool {
-    set.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
 }

@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::Held;
+use super::decision::{Decision, Next, Snapshot};
 use super::events::{self, Event};
 use super::failing::Failing;
 use super::outcome::{Act, Cause, Ended, WriteOutcome};
-use super::reconcile::{Decision, Next, Snapshot, stalls};
+use super::reconcile::stalls;
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
+use super::write_plan::Held;
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::wait::Wait;

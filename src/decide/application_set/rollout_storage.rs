@@ -9,7 +9,7 @@
 //! the only place for that: annotations cannot be written with a status.
 //!
 //! The answer of the API server decides: when it lacks what was written, the summary is
-//! written again, to the condition ([`Status::where_it_is_kept`]). From then on it is read
+//! written again, to the condition (`Status::where_it_is_kept`). From then on it is read
 //! from there, and the field is only written together with other changes, so that it takes
 //! over again when the definition is replaced.
 
@@ -17,7 +17,6 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::stored::Status;
 use crate::api::conditions::application_set::{ROLLOUT_STATUS, reason};
 
 /// The start of the message of the condition; the summary as JSON follows.
@@ -71,56 +70,41 @@ impl Storage {
     pub fn condition(&self) -> Option<&Value> {
         self.condition.as_ref()
     }
-}
 
-impl Status {
-    /// The condition to store the summary in; `None` when the field is kept.
-    pub fn rollout_condition(&self) -> Option<Value> {
-        let is_needed = self.storage.place == Place::Condition && !self.rollout.is_null();
+    /// The condition to store this summary in; `None` when the field is kept.
+    pub fn condition_of(&self, rollout: &Value) -> Option<Value> {
+        let is_needed = self.place == Place::Condition && !rollout.is_null();
         is_needed.then(|| {
             json!({
                 "type": ROLLOUT_STATUS,
                 "status": "True",
                 "reason": reason::FIELD_NOT_DEFINED,
-                "message": format!("{PREFIX}{}", self.rollout),
-                "lastTransitionTime": self.rollout["startedAt"],
+                "message": format!("{PREFIX}{rollout}"),
+                "lastTransitionTime": rollout["startedAt"],
             })
         })
     }
 
-    /// All conditions as they are stored, sorted by type.
-    pub fn stored_conditions(&self) -> Vec<Value> {
-        let mut conditions = self.conditions.clone();
-        if let Some(condition) = self.rollout_condition() {
-            conditions.push(condition);
-            conditions.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));
-        }
-        conditions
-    }
-
-    /// `status.rollout` as it is stored.
-    pub fn stored_rollout(&self) -> &Value {
-        match self.storage.place {
-            Place::Field => &self.rollout,
-            Place::Condition => &self.storage.field,
+    /// `status.rollout` as it is stored for this summary.
+    pub fn field<'a>(&'a self, rollout: &'a Value) -> &'a Value {
+        match self.place {
+            Place::Field => rollout,
+            Place::Condition => &self.field,
         }
     }
 
     /// Whether the field is written together with other changes only.
-    pub fn only_offers_rollout(&self) -> bool {
-        self.storage.place == Place::Condition
+    pub fn only_offers(&self) -> bool {
+        self.place == Place::Condition
     }
 
-    /// The status to write instead when `stored`, the answer to this one, lacks the
-    /// summary; `None` when it is stored.
-    pub fn where_it_is_kept(&self, stored: &Self) -> Option<Self> {
-        let is_lost = self.storage.place == Place::Field
-            && !self.rollout.is_null()
-            && decisive(&self.rollout) != decisive(&stored.rollout);
-        is_lost.then(|| Self {
-            storage: Storage { place: Place::Condition, ..Storage::default() },
-            ..self.clone()
-        })
+    /// How this summary is stored instead when the API server stored another one; `None` when
+    /// it is stored.
+    pub(super) fn elsewhere(&self, rollout: &Value, stored: &Value) -> Option<Self> {
+        let is_lost = self.place == Place::Field
+            && !rollout.is_null()
+            && decisive(rollout) != decisive(stored);
+        is_lost.then(|| Self { place: Place::Condition, ..Self::default() })
     }
 }
 
@@ -156,6 +140,7 @@ fn decisive(rollout: &Value) -> [&Value; DECISIVE.len()] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::stored::Status;
     use super::*;
 
     fn rollout(step: u64) -> Value {
@@ -210,7 +195,7 @@ mod tests {
         offered["rollout"] = rollout(1);
         let both = Status::read(&offered);
         assert_eq!(both.rollout, rollout(1));
-        assert_eq!(both.rollout_condition(), None);
+        assert_eq!(both.storage.condition_of(&both.rollout), None);
         assert!(both.storage.condition().is_some(), "it is there to be removed");
     }
 
@@ -224,7 +209,7 @@ mod tests {
         stored["rollout"] = part["rollout"].clone();
         let read = Status::read(&stored);
         assert_eq!(read.rollout, rollout(2));
-        assert!(read.only_offers_rollout());
+        assert!(read.storage.only_offers());
     }
 
     #[test]

@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::deletion::Going;
 use super::generated::{labels, labels_of};
-use super::observe::{observe, time};
+use super::observe::observe;
 use super::operation::{PROMOTION, USERNAME};
 use super::{autosync, is_owned, record, stored};
 use crate::api::conditions::application_set as condition;
+use crate::api::time::of_field as time;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::report::{

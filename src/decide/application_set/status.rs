@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::emptied::HeldDeletions;
 use super::generated::Generated;
 use super::observe::Existing;
-use super::stored::{self, Resource, Set, Status};
-use super::{Held, Settings};
+use super::settings::Settings;
+use super::stored::{self, MESSAGE_LIMIT, Resource, Set, Status};
+use super::write_plan::Held;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::decide::rollout::RolloutPlan;
@@ -21,8 +22,6 @@ use crate::decide::rollout::wait::Wait;
 
 /// The most problems in one message.
 const PROBLEMS_LIMIT: usize = 20;
-/// The most characters of the message of a condition.
-pub(super) const MESSAGE_LIMIT: usize = 1024;
 /// The most bytes of the reason of a wait, and of the summary of the rollout.
 const REASON_LIMIT: usize = 1024;
 /// The most bytes of the reason of the first wait in the summary of the rollout.

@@ -4,16 +4,18 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Identity;
-use super::emptied::Found;
+use super::found::Found;
+use super::owner::Identity;
 use super::rollout_storage::Storage;
 use crate::api::annotations::{
-    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, annotation, finalizers,
+    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, RESOURCES_FINALIZER, annotation, finalizers,
 };
 use crate::api::conditions::application_set as condition;
 use crate::decide::rollout::phase::Entry;
 use crate::decide::rollout::status::{self as entries, cut, json_bytes};
 
+/// The most characters of the message of a condition.
+pub(super) const MESSAGE_LIMIT: usize = 1024;
 /// The most bytes of the message of a resource's health.
 const HEALTH_MESSAGE: usize = 256;
 
@@ -55,6 +57,11 @@ impl Set {
             approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
             status: Status::read(&set["status"]),
         }
+    }
+
+    /// Whether its deletion waits for this controller.
+    pub(super) fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
     }
 }
 
@@ -139,7 +146,7 @@ impl Status {
         let mut status = json!({ "conditions": self.stored_conditions(), "resources": resources });
         for (field, value) in [
             ("health", &self.health),
-            ("rollout", self.stored_rollout()),
+            ("rollout", self.storage.field(&self.rollout)),
             ("resourcesCount", &self.resources_count),
         ] {
             if !value.is_null() {
@@ -150,6 +157,23 @@ impl Status {
             status["applicationStatus"] = entries::to_json(entries);
         }
         status
+    }
+
+    /// All conditions as they are stored, sorted by type.
+    pub fn stored_conditions(&self) -> Vec<Value> {
+        let mut conditions = self.conditions.clone();
+        if let Some(condition) = self.storage.condition_of(&self.rollout) {
+            conditions.push(condition);
+            conditions.sort_by(|a, b| a["type"].as_str().cmp(&b["type"].as_str()));
+        }
+        conditions
+    }
+
+    /// The status to write instead when `stored`, the answer to this one, lacks the
+    /// summary; `None` when it is stored.
+    pub fn where_it_is_kept(&self, stored: &Self) -> Option<Self> {
+        let storage = self.storage.elsewhere(&self.rollout, &stored.rollout)?;
+        Some(Self { storage, ..self.clone() })
     }
 
     /// A condition.

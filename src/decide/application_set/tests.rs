@@ -7,15 +7,22 @@ mod others;
 mod rollouts;
 mod waits;
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
 
 use super::generated::{Collector, Generated};
 use super::ignore::Ignore;
-use super::observe::Rules;
+use super::observe::Existing;
 use super::owner::owner_reference;
+use super::plan::REFRESHES_PER_RECONCILE;
+use super::policy::Policy;
+use super::update::Rules;
 use super::*;
+use crate::api::annotations::REFRESH;
 use crate::api::{API_VERSION, Cluster};
 use crate::decide::rollout::Start;
+use crate::decide::rollout::listed::Record;
 use crate::desired::Generation;
 use crate::desired::inputs::Reads;
 use validate::Known;

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::observe::Rules;
-use super::owner::{Owner, guard, owner_references};
-use super::{normalize, preserve};
+use super::generated::Generated;
+use super::ignore::Ignore;
+use super::normalize;
+use super::owner::{Identity, Owner, guard, owner_references};
+use super::policy::Policy;
+use super::preserve::{self, Preserve};
 use crate::api::API_VERSION;
 use crate::decide::merge_patch::merge_patch;
 
@@ -17,6 +20,27 @@ pub enum Update {
     Patch(Box<str>),
     /// It must not be written, for this reason.
     Refused(Box<str>),
+}
+
+/// How existing Applications of a set are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// The set.
+    pub set: &'a Identity,
+    /// The effective policy.
+    pub policy: Policy,
+    /// The live metadata to preserve.
+    pub preserve: &'a Preserve,
+    /// Fields that are neither compared nor written.
+    pub ignore: &'a Ignore,
+}
+
+impl<'a> Rules<'a> {
+    /// Those of a set with this identity.
+    pub fn of(set: &'a Identity, generated: &'a Generated) -> Self {
+        let Generated { policy, preserve, ignore, .. } = generated;
+        Self { set, policy: *policy, preserve, ignore }
+    }
 }
 
 /// The difference between an existing Application and the generated one.

@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::generated::Wanted;
 use super::observe::Existing;
-use super::{Patch, WritePlan, merge};
+use super::plan::merge;
+use super::write_plan::{Patch, WritePlan};
 use crate::api::Cluster;
 use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
@@ -21,17 +22,15 @@ pub struct Facts<'a> {
     pub projects: &'a BTreeMap<String, Vec<Window>>,
     /// The known clusters.
     pub clusters: &'a [Cluster],
-    /// Whether a sync of a rollout counts as manual: it does for our own
-    /// application controller (AS-366), and not for Argo CD's.
-    pub is_manual: bool,
 }
 
 /// Why the windows of its project deny a sync of an Application; `None` when
-/// they allow it, or it is in sync already.
+/// they allow it, or it is in sync already. `is_manual`: whether a sync of a rollout counts as manual.
 pub fn denied(
     wanted: &Wanted,
     observed: &Observed,
     facts: &Facts<'_>,
+    is_manual: bool,
     now: Timestamp,
 ) -> Option<Denied> {
     let target = &wanted.target;
@@ -45,7 +44,7 @@ pub fn denied(
         server: full.map_or(&*target.server, |known| &known.server),
         cluster: full.map_or(&*target.cluster, |known| &known.name),
         namespace: &target.namespace,
-        manual: facts.is_manual,
+        manual: is_manual,
         started_at: None,
     };
     let evaluation = windows::evaluate(windows, &attempt, now);

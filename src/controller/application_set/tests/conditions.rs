@@ -507,7 +507,7 @@ async fn a_failed_status_write_is_tried_again_and_a_missing_set_is_no_error_as_1
 
 #[tokio::test]
 async fn resources_are_listed_by_name_up_to_the_limit_as_191() {
-    let settings = ApplicationSetSettings { max_resources: 2, ..ApplicationSetSettings::default() };
+    let settings = deciding(Settings { max_resources: 2, ..Settings::default() });
     let world = ClusterState::start(settings).await;
     world
         .create("ApplicationSet", "set", {

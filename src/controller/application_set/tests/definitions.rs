@@ -5,7 +5,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{ClusterState, condition, entry, fleet, rolling, set, steps};
+use super::{ClusterState, condition, entry, fleet, progressive, rolling, set, steps};
 use crate::api::conditions::application_set::ROLLOUT_STATUS;
 use crate::api::crds::{self, CustomResourceDefinition};
 use crate::api::tests::argo_cd;
@@ -44,7 +44,7 @@ async fn with_definitions(change: fn(&mut Value)) -> ClusterState {
 }
 
 fn on() -> ApplicationSetSettings {
-    ApplicationSetSettings { progressive_syncs: true, ..ApplicationSetSettings::default() }
+    progressive(Default::default())
 }
 
 async fn redefine(world: &ClusterState, change: fn(&mut Value)) {

@@ -85,7 +85,7 @@ async fn a_generator_that_finds_nothing_any_more_deletes_nothing_without_approva
     let message = world.until_deletions_are_held("a-one, b-one").await;
     assert!(message.starts_with(place), "{message}");
     // Also after a restart, and after an approval of something else.
-    world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+    world.restart(progressive(Default::default()));
     let approve = |hash: &str| json!({"metadata": {"annotations": {APPROVED_DELETIONS: hash}}});
     world.patch("ApplicationSet", "set", approve("0123456789abcdef")).await;
     world.reconcile().await;
@@ -171,7 +171,7 @@ async fn a_change_of_another_generator_releases_nothing() {
 
 #[tokio::test]
 async fn held_deletions_can_be_switched_off() {
-    let settings = ApplicationSetSettings { hold_deletions: false, ..Default::default() };
+    let settings = deciding(Settings { hold_deletions: false, ..Settings::default() });
     let world = ClusterState::start(settings).await;
     world.add_cluster("a").await;
     world.create("ApplicationSet", "set", of_clusters(json!([]))).await;

@@ -89,7 +89,7 @@ async fn an_application_that_cannot_be_written_is_reported_once_as_611() {
 
 fn with_timeout(seconds: i64) -> ApplicationSetSettings {
     let mut settings = ApplicationSetSettings::default();
-    settings.rollout.rules.progressing_timeout = Some(SignedDuration::from_secs(seconds));
+    settings.decisions.rollout.rules.progressing_timeout = Some(SignedDuration::from_secs(seconds));
     settings
 }
 

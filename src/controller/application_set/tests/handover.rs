@@ -65,7 +65,7 @@ async fn the_old_set_stops_before_the_new_one_starts() {
         world.stop();
         world.patch("ApplicationSet", "old", of(&["y"])).await;
         world.patch("ApplicationSet", "new", of(&["x", "z"])).await;
-        world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+        world.restart(progressive(Default::default()));
         let taken = world.until("Application", "x", |live| owner(live) == "new").await;
         assert_eq!(taken["metadata"]["uid"], x["metadata"]["uid"], "it is the same one");
         assert_eq!(world.sent("delete", "applications"), []);
@@ -216,7 +216,7 @@ async fn a_deletion_waits_for_a_set_that_was_changed_with_it_and_cannot_be_gener
         };
         world.until("ApplicationSet", "old", held).await;
         // Also after a restart.
-        world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+        world.restart(progressive(Default::default()));
         let set = world.until("ApplicationSet", "old", held).await;
         let message = condition(&set, "DeletionsHeld")["message"].as_str().unwrap().to_owned();
         assert!(message.contains("ApplicationSet new cannot be generated"), "{message}");

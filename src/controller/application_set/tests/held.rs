@@ -118,10 +118,7 @@ async fn a_sync_by_a_person_is_not_synced_over_as_st_065() {
 
         world.stop();
         world.patch("ApplicationSet", "set", json!({"status": {"rollout": null}})).await;
-        world.restart_ahead(
-            ApplicationSetSettings { progressive_syncs: true, ..Default::default() },
-            7200,
-        );
+        world.restart_ahead(progressive(Default::default()), 7200);
         world.is_left_alone("app").await;
         world.until_held("app").await;
 
@@ -312,7 +309,7 @@ async fn a_sync_that_was_never_observed_holds_as_st_065() {
         ]);
         world.patch("Application", "app", json!({"status": {"history": history}})).await;
         world.ended("app", &typo, "OutOfSync", "r2").await;
-        world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+        world.restart(progressive(Default::default()));
         let held = world.until_held("app").await;
         let by = user.unwrap_or("a person");
         let message = entry_of(&held, "app")["message"].to_string();
@@ -355,7 +352,7 @@ async fn a_sync_whose_end_was_not_observed_holds_as_st_065() {
     world.stop();
     let typo = unnamed("typo", "Error", 2);
     world.ended("app", &typo, "OutOfSync", "r2").await;
-    world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+    world.restart(progressive(Default::default()));
     let message = "HeldByPerson: a person may have synced it to r1; the rollout wants r2";
     for _ in 0..2 {
         world.is_left_alone("app").await;

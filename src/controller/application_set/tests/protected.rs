@@ -184,11 +184,11 @@ async fn the_policy_of_the_controller_protects_as_150_as_502() {
     for name in NAMES {
         world.until("Application", name, |_| true).await;
     }
-    let settings = ApplicationSetSettings {
+    let settings = deciding(Settings {
         policy: Policy::CreateUpdate,
         policy_override: false,
-        ..ApplicationSetSettings::default()
-    };
+        ..Settings::default()
+    });
     world.restart(settings);
     world.until_protected().await;
     world.delete_with(&DeleteParams::foreground()).await;

@@ -8,7 +8,7 @@ use kube_sim::{Effect, Fault};
 const HOLD: &str = "example.com/hold";
 
 fn on() -> ApplicationSetSettings {
-    ApplicationSetSettings { progressive_syncs: true, ..ApplicationSetSettings::default() }
+    progressive(Default::default())
 }
 
 /// Three steps: `dev`, `stage` with maxUpdate 0, `prod` with maxUpdate 2.

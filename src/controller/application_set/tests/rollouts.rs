@@ -35,10 +35,7 @@ async fn a_disabled_rollout_does_not_stay_progressing() {
         move |set: &Value| condition(set, "RolloutProgressing")["status"] == status
     };
     world.until("ApplicationSet", "set", progresses("True")).await;
-    world.restart(ApplicationSetSettings {
-        progressive_syncs: false,
-        ..ApplicationSetSettings::default()
-    });
+    world.restart(ApplicationSetSettings::default());
     let set = world.until("ApplicationSet", "set", progresses("False")).await;
     let found = condition(&set, "RolloutProgressing");
     assert_eq!(found["reason"], "ApplicationSetRolloutDisabled");
@@ -101,8 +98,8 @@ async fn a_sync_blocked_by_a_window_releases_its_slot() {
 async fn the_time_of_a_step_that_closed_does_not_count() {
     let mut settings = ApplicationSetSettings::default();
     let timeout = Some(SignedDuration::from_secs(2));
-    settings.rollout.rules =
-        rollout::phase::Rules { progressing_timeout: timeout, ..settings.rollout.rules };
+    settings.decisions.rollout.rules =
+        rollout::phase::Rules { progressing_timeout: timeout, ..settings.decisions.rollout.rules };
     let world = ClusterState::start(settings).await;
     let by = |name: &str| json!([{"key": "app", "operator": "In", "values": [name]}]);
     let steps =

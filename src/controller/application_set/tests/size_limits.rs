@@ -10,10 +10,10 @@ use kube_sim::{Effect, Fault};
 
 /// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {
-    ApplicationSetSettings {
+    deciding(Settings {
         size_limits: SizeLimits { entries: 1_200, resources: 1_000 },
-        ..ApplicationSetSettings::default()
-    }
+        ..Settings::default()
+    })
 }
 
 /// An ApplicationSet with this number of Applications in two steps, a few at a time.
@@ -131,7 +131,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         all.iter().map(|live| live["status"]["operationState"]["operation"].clone()).collect()
     };
     let before = applications(&world).await;
-    world.restart(ApplicationSetSettings { progressive_syncs: true, ..little() });
+    world.restart(progressive(little()));
     let refresh = json!({"metadata": {"annotations": {
         crate::api::annotations::APPLICATION_SET_REFRESH: "true",
     }}});
@@ -203,8 +203,8 @@ async fn a_rejected_status_is_reported_and_does_not_stop_the_rollout() {
 #[tokio::test]
 async fn a_stall_is_reported_once() {
     let mut settings = ApplicationSetSettings::default();
-    let rules = settings.rollout.rules;
-    settings.rollout.rules = crate::decide::rollout::phase::Rules {
+    let rules = settings.decisions.rollout.rules;
+    settings.decisions.rollout.rules = crate::decide::rollout::phase::Rules {
         progressing_timeout: Some(jiff::SignedDuration::from_secs(1)),
         ..rules
     };
@@ -227,7 +227,7 @@ async fn a_stall_is_reported_once() {
     }
     // The Event follows the record: the controller must not end in between.
     world.until_event("RolloutStalled").await;
-    world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
+    world.restart(progressive(settings));
     let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
     let asked = json!({"metadata": {"annotations": {refresh: "true"}}});
     world.patch("ApplicationSet", "set", asked).await;

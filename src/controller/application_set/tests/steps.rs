@@ -228,10 +228,7 @@ async fn entries_end_with_the_steps_and_with_the_feature_as_301_as_303_as_304() 
         .patch("ApplicationSet", "set", json!({"spec": {"strategy": steps(&["dev", "prod"])}}))
         .await;
     world.until_phase("a", "Waiting").await;
-    world.restart(ApplicationSetSettings {
-        progressive_syncs: false,
-        ..ApplicationSetSettings::default()
-    });
+    world.restart(ApplicationSetSettings::default());
     world.until("ApplicationSet", "set", has_no_entries).await;
 }
 
@@ -280,7 +277,7 @@ async fn specs_are_written_for_all_steps_and_synced_in_turn_as_306_as_316_as_330
 async fn live_health_closes_later_steps_only_with_the_setting_as_331() {
     for require in [false, true] {
         let mut settings = ApplicationSetSettings::default();
-        settings.rollout.require_live_health = require;
+        settings.decisions.rollout.require_live_health = require;
         let world = ClusterState::start(settings).await;
         world.create("ApplicationSet", "set", dev_and_prod()).await;
         world.compare("a", "Synced", "Healthy", "r1").await;
@@ -341,7 +338,7 @@ async fn a_new_revision_in_an_earlier_step_closes_later_ones_as_333() {
 async fn an_operation_follows_the_sync_policy_as_360_as_362_as_365() {
     for pin in [true, false] {
         let mut settings = ApplicationSetSettings::default();
-        settings.rollout.pin_revisions = pin;
+        settings.decisions.rollout.pin_revisions = pin;
         let world = ClusterState::start(settings).await;
         let mut spec = set(rolling());
         spec["template"]["spec"]["syncPolicy"] = json!({

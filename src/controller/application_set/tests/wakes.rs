@@ -369,7 +369,7 @@ async fn revisions_of_all_sources_are_compared_and_stored_as_351_as_352_as_358()
 async fn drift_is_captured_unless_it_is_ignored_as_354_as_355() {
     for capture in [true, false] {
         let mut settings = ApplicationSetSettings::default();
-        settings.rollout.rules.capture_drift = capture;
+        settings.decisions.rollout.rules.capture_drift = capture;
         let world = ClusterState::start(settings).await;
         world.create("ApplicationSet", "set", set(rolling())).await;
         world.compare("app", "Synced", "Healthy", "r1").await;

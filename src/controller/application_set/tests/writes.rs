@@ -29,7 +29,7 @@ async fn policies_and_their_override_decide_on_updates_and_deletions_as_150() {
         ("sync", true, true, true),
     ];
     for (policy, policy_override, updates, deletes) in cases {
-        let settings = ApplicationSetSettings { policy_override, ..Default::default() };
+        let settings = deciding(Settings { policy_override, ..Settings::default() });
         let world = ClusterState::start(settings).await;
         let mut spec = all_at_once(&["keep", "old"]);
         spec["syncPolicy"] = json!({"applicationsSync": policy});
@@ -153,11 +153,11 @@ async fn the_first_failure_by_name_is_reported_and_all_are_tried_as_157() {
 
 #[tokio::test]
 async fn live_metadata_of_other_components_is_preserved_as_154_as_155_as_156() {
-    let settings = ApplicationSetSettings {
+    let settings = deciding(Settings {
         preserved_annotations: vec!["global-note".to_owned()],
         preserved_labels: vec!["global-label".to_owned()],
-        ..ApplicationSetSettings::default()
-    };
+        ..Settings::default()
+    });
     let world = ClusterState::start(settings).await;
     let mut spec = all_at_once(&["app"]);
     spec["preservedFields"] = json!({"annotations": ["note"], "labels": ["label"]});
@@ -347,7 +347,7 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     for name in ["a", "b", "c"] {
         world.until("Application", name, |_| true).await;
     }
-    let settings = ApplicationSetSettings { progressive_syncs: true, ..Default::default() };
+    let settings = progressive(Default::default());
     world.restart(ApplicationSetSettings { dry_run: true, ..settings });
     // An update, a creation, a deletion, a sync, a refresh, and a set that is deleted.
     let mut spec = elements(&["a", "new"])["spec"].clone();
@@ -363,7 +363,7 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     world.calm(DRY).await;
     assert_eq!(world.writes_of_dry_run(), []);
     // Without the dry run, all of it is done.
-    world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+    world.restart(progressive(Default::default()));
     world.until("Application", "new", |_| true).await;
     world.until("Application", "a", |live| live["spec"]["source"]["path"] == "q").await;
     world.until_gone("ApplicationSet", "gone").await;

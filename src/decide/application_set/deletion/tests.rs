@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, proptest};
 use proptest::strategy::Strategy as _;
 
+use super::super::generated::is_reverse;
 use super::*;
 
 const START: &str = "2026-01-01T00:00:00Z";

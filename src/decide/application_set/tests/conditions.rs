@@ -178,8 +178,9 @@ fn a_disabled_feature_is_reported_as_301() {
 
 #[test]
 fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
+    use super::super::decision::{Next, Snapshot};
     use super::super::failing::Failing;
-    use super::super::reconcile::{self, Next, Snapshot};
+    use super::super::reconcile;
     use super::super::windows::Facts;
     let set = super::set();
     let (settings, invalid, projects) = (rolling(), BTreeMap::new(), BTreeMap::new());
@@ -193,7 +194,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             leaving: &[],
             invalid: &invalid,
             failing: &Failing::default(),
-            windows: Facts { projects: &projects, clusters: &[], is_manual: true },
+            windows: Facts { projects: &projects, clusters: &[] },
             redact: str::to_owned,
             written_at: None,
             generate_at: None,

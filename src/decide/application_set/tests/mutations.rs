@@ -245,6 +245,6 @@ proptest! {
         if !is_emptied(&set["spec"]) && !places.iter().any(is_selection) {
             prop_assert!(!generated.applications.is_empty(), "{}", set["spec"]["generators"]);
         }
-        reconcile::invalid(&generated, &Known::default());
+        generated.invalid(&Known::default());
     }
 }

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use super::super::decision::{Next, Snapshot};
 use super::super::deletion::Leaving;
 use super::super::failing::Failing;
 use super::super::others::Releases;
-use super::super::reconcile::{self, Next, Snapshot};
+use super::super::reconcile;
 use super::super::stored::Set;
 use super::super::windows::Facts;
 use super::*;
@@ -44,7 +45,7 @@ fn next(case: &Case) -> Next {
         leaving: &leaving,
         invalid: &invalid,
         failing: &Failing::default(),
-        windows: Facts { projects: &projects, clusters: &[], is_manual: true },
+        windows: Facts { projects: &projects, clusters: &[] },
         redact: str::to_owned,
         written_at: None,
         generate_at: *generate_at,

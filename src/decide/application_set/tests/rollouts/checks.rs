@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use super::super::super::decision::Decision;
 use super::super::super::observe::Existing;
 use super::super::super::operation::promotion_of;
 use super::super::super::owner::Owner;
-use super::super::super::reconcile::Decision;
 use super::super::super::{Patch, Update};
 use super::cluster::{App, commit_of};
 use super::spec::SET;

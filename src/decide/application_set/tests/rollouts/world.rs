@@ -7,15 +7,17 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::super::super::decision::{Decision, Next, Snapshot};
 use super::super::super::deletion::Leaving;
 use super::super::super::failed;
 use super::super::super::generated::{Generated, Wanted};
-use super::super::super::observe::{Existing, Rules};
+use super::super::super::observe::Existing;
 use super::super::super::others::Releases;
 use super::super::super::outcome::{Act, Cause, Ended, WriteOutcome};
-use super::super::super::reconcile::{self, Decision, Next, Snapshot};
+use super::super::super::reconcile;
 use super::super::super::report::{self, Carried, Reported};
 use super::super::super::stored::{Set, Status};
+use super::super::super::update::Rules;
 use super::super::super::windows::Facts;
 use super::super::super::{Identity, Settings};
 use super::cluster::Cluster;
@@ -285,7 +287,7 @@ impl World {
             leaving: &self.memory.leaving,
             invalid: &self.memory.invalid,
             failing: self.memory.reported.failing(),
-            windows: Facts { projects: &self.windows, clusters: &[], is_manual: true },
+            windows: Facts { projects: &self.windows, clusters: &[] },
             redact: unchanged,
             written_at: self.memory.written_at,
             generate_at: None,

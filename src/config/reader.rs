@@ -1,0 +1,126 @@
+//! Reads one setting from wherever it is set.
+
+use std::collections::BTreeMap;
+
+/// Before most names in the environment.
+const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
+/// Before most keys of the ConfigMap.
+const KEY_PREFIX: &str = "applicationsetcontroller.";
+
+/// Why no configuration could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A policy that does not exist (AS-150).
+    #[error("policy: {0} is invalid; use sync, create-update, create-delete or create-only")]
+    Policy(String),
+    /// A namespace pattern that is no expression.
+    #[error("applicationset-namespaces: {0}")]
+    Namespaces(String),
+    /// The same for the namespaces of Applications.
+    #[error("application-namespaces: {0}")]
+    ApplicationNamespaces(String),
+}
+
+/// Reads one setting from wherever it is set.
+pub(super) struct Reader<'a> {
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+    pub config_map: &'a BTreeMap<String, String>,
+    pub warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// The flag, else what `parse` makes of the environment, else of the
+    /// ConfigMap, else the default. What the names begin with is put before
+    /// them.
+    pub fn pick<T>(
+        &mut self,
+        flag: Option<T>,
+        (variable, key): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+        default: T,
+    ) -> T {
+        let (variable, key) = (format!("{PREFIX}{variable}"), format!("{KEY_PREFIX}{key}"));
+        self.pick_in_full(flag, (&variable, &key), parse, default)
+    }
+
+    /// The same for names in full; an empty one is not looked up.
+    pub fn pick_in_full<T>(
+        &mut self,
+        flag: Option<T>,
+        (variable, key): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+        default: T,
+    ) -> T {
+        if let Some(flag) = flag {
+            return flag;
+        }
+        let set = Some(variable).filter(|name| !name.is_empty()).and_then(self.environment);
+        let found = match set {
+            Some(text) => Some((variable, text)),
+            None => self.config_map.get(key).map(|text| (key, text.clone())),
+        };
+        let Some((place, text)) = found.filter(|(_, text)| !text.is_empty()) else {
+            return default;
+        };
+        parse(text.trim()).unwrap_or_else(|| {
+            self.warnings
+                .push(format!("{place}: \"{text}\" is not understood, the default is used"));
+            default
+        })
+    }
+
+    pub fn flag(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
+        self.pick(flag, names, yes_or_no, default)
+    }
+
+    pub fn flag_in_full(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
+        self.pick_in_full(flag, names, yes_or_no, default)
+    }
+
+    pub fn text(&mut self, flag: Option<String>, names: (&str, &str), default: &str) -> String {
+        self.pick(flag, names, |text| Some(text.to_owned()), default.to_owned())
+    }
+
+    /// An address; `None` when it is empty or `0`.
+    pub fn address(
+        &mut self,
+        flag: Option<String>,
+        names: (&str, &str),
+        default: &str,
+    ) -> Option<String> {
+        Some(self.text(flag, names, default)).filter(|addr| !addr.is_empty() && addr != "0")
+    }
+
+    pub fn list(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
+        items(&self.pick(flag, names, split, Vec::new()))
+    }
+
+    pub fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
+        items(&self.pick_in_full(flag, names, split, Vec::new()))
+    }
+}
+
+/// A switch of the command line, as Go reads it.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
+    }
+}
+
+pub(super) fn yes_or_no(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn split(text: &str) -> Option<Vec<String>> {
+    Some(text.split(',').map(str::to_owned).collect())
+}
+
+fn items(list: &[String]) -> Vec<String> {
+    list.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+}

@@ -1,0 +1,173 @@
+//! The cached state of an ApplicationSet between reconciles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::log::Logged;
+use super::repositories::Answers;
+use super::surroundings::Surroundings;
+use crate::api::cluster::ClusterSecret;
+use crate::controller::credentials::RepositorySecrets;
+use crate::decide::application_set::Settings;
+use crate::decide::application_set::decision::Snapshot;
+use crate::decide::application_set::deletion::{Leaving, Presence};
+use crate::decide::application_set::generated::Generated;
+use crate::decide::application_set::observe::Existing;
+use crate::decide::application_set::others::{Other, Releases};
+use crate::decide::application_set::reconcile::AFTER_BAD_INPUT;
+use crate::decide::application_set::report::Reported;
+use crate::decide::application_set::stored::{Set, Status};
+use crate::decide::application_set::windows::Facts;
+use crate::desired::inputs::Projects;
+
+/// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The UID of the ApplicationSet; another one of the same name starts without a cache.
+    pub uid: String,
+    /// The ApplicationSet as last read or written.
+    pub(super) set: Option<Arc<Set>>,
+    /// When its status was written last.
+    written_at: Option<Timestamp>,
+    /// The status that was written last and what the API server stored of it, if that
+    /// lacks something.
+    answered: Option<(Status, Status)>,
+    /// The Applications generated from its spec.
+    pub(super) generated: Option<Arc<Generated>>,
+    /// What they were generated from.
+    pub(super) generated_from: GeneratedFrom,
+    /// What was read of repositories.
+    pub answers: Answers,
+    /// The Applications that it owns or generates, by name.
+    pub(super) existing: Vec<Existing>,
+    /// Its owned Applications, while it is being deleted.
+    pub(super) leaving: Vec<Leaving>,
+    /// What the API server answered about some of them in this reconcile, by UID.
+    pub presence: BTreeMap<String, Presence>,
+    /// The UIDs of those whose deletion was reported as stuck.
+    pub reported_stuck: BTreeSet<String>,
+    /// Why the refresh annotation could not be removed.
+    pub refresh_failure: Option<String>,
+    /// Projects and clusters.
+    pub(super) surroundings: Surroundings,
+    /// Why generated Applications are invalid.
+    pub(super) invalid: BTreeMap<String, String>,
+    /// What was already reported.
+    pub reported: Reported,
+    /// What was logged.
+    pub logged: Logged,
+    /// The last logged lines of a dry run.
+    pub would: BTreeSet<String>,
+    /// The other ApplicationSets, while an Application may change its owner.
+    pub(super) others: Vec<Other>,
+    /// Since when it owns Applications that it does not generate.
+    pub(super) releases: Releases,
+    /// When the next reconcile may begin.
+    pub not_before: Option<tokio::time::Instant>,
+}
+
+/// The inputs of a generation besides the spec.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct GeneratedFrom {
+    /// The version of [`Memory::answers`].
+    pub(super) answers: u64,
+    /// The cluster Secrets; `None` when they were not used.
+    pub(super) clusters: Option<Arc<[ClusterSecret]>>,
+    /// The AppProjects; `None` when they were not used.
+    pub(super) projects: Option<Projects>,
+}
+
+impl Memory {
+    /// An empty cache for the ApplicationSet with this UID.
+    pub fn of(uid: &str) -> Self {
+        Self { uid: uid.to_owned(), ..Self::default() }
+    }
+
+    /// The credentials of repositories.
+    pub fn credentials(&self) -> Arc<RepositorySecrets> {
+        Arc::clone(&self.surroundings.credentials)
+    }
+
+    /// Whether the last generation failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.generated.as_ref().is_some_and(|made| made.error.is_some())
+    }
+
+    /// When repositories are read again: at the interval of the generators, and after an
+    /// error, which a commit may fix.
+    pub(super) fn read_at(&self) -> Option<Timestamp> {
+        let made = self.generated.as_ref()?;
+        let after_error = made.error.is_some().then_some(AFTER_BAD_INPUT);
+        let interval = [made.reads.requeue_after, after_error].into_iter().flatten().min();
+        self.answers.due_at(interval?)
+    }
+
+    /// Whether what the Applications were generated from has changed, besides the spec.
+    pub(super) fn inputs_moved(&self) -> bool {
+        let from = &self.generated_from;
+        from.answers != self.answers.version
+            || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
+            || from
+                .projects
+                .as_ref()
+                .is_some_and(|used| *used != self.surroundings.projects_for(self.namespace()))
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        self.set.as_ref().map_or("", |set| &set.id.namespace)
+    }
+
+    /// Sets the ApplicationSet as written.
+    pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
+        self.set = Some(set);
+        self.written_at = Some(now);
+    }
+
+    /// The API server has stored this status when another one was written.
+    pub fn answered(&mut self, stored: &Status, wanted: &Status) {
+        let lacks = stored != wanted;
+        self.answered = lacks.then(|| (wanted.clone(), stored.clone()));
+    }
+
+    /// Whether the stored status is the answer to this very one, which has something that
+    /// the installed definition does not know: it would be the answer again.
+    pub fn was_answered(&self, stored: &Status, wanted: &Status) -> bool {
+        let answered = self.answered.as_ref();
+        answered.is_some_and(|(sent, answer)| sent == wanted && answer == stored)
+    }
+
+    /// The inputs of a decision; `None` before the first observation.
+    pub fn snapshot<'a>(
+        &'a self,
+        set: &'a Set,
+        settings: &'a Settings,
+        now: Timestamp,
+    ) -> Option<Snapshot<'a>> {
+        let windows = Facts {
+            projects: &self.surroundings.windows,
+            clusters: &self.surroundings.known.clusters,
+        };
+        let generated = self.generated.as_deref()?;
+        let first = Snapshot::first(set, generated, settings, windows, now);
+        Some(Snapshot {
+            existing: &self.existing,
+            leaving: &self.leaving,
+            invalid: &self.invalid,
+            failing: self.reported.failing(),
+            redact,
+            written_at: self.written_at,
+            generate_at: self.read_at(),
+            refresh_failure: self.refresh_failure.as_deref(),
+            others: &self.others,
+            releases: &self.releases,
+            ..first
+        })
+    }
+}
+
+/// Removes credentials from a text.
+pub fn redact(text: &str) -> String {
+    crate::redact::text(text).into_owned()
+}
