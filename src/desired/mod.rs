@@ -12,9 +12,11 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod error;
 mod flatten;
 pub mod generators;
 pub mod inputs;
+mod limits;
 pub mod overrides;
 pub mod patch;
 pub mod selector;
@@ -24,57 +26,16 @@ mod tests;
 mod texts;
 mod values_object;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use serde_json::{Map, Value};
 
 use self::generators::{Evaluation, Output};
-use self::inputs::{GitRequest, Inputs, Reads};
+use self::inputs::{Inputs, Reads};
 use self::template::Engine;
 use self::texts::Given;
+pub use self::{error::Error, limits::Limits};
 use crate::api::unknown;
-use crate::api::{
-    API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
-};
-use gotemplate::go::{self, Env};
-
-/// Limits for generating one ApplicationSet (AS-135).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// The time limit, measured with the clock of the [`Env`].
-    pub time: Duration,
-    /// The most bytes of all its Applications: their text, and 32 bytes for
-    /// each value.
-    pub bytes: usize,
-    /// The most bytes of one Application. The API server accepts at most 3 MiB,
-    /// and etcd usually 1.5 MiB.
-    pub application_bytes: usize,
-    /// The limits of each template.
-    pub template: go::Limits,
-    /// The most parameter sets of all generators together, those inside of matrix and
-    /// merge generators included.
-    pub parameter_sets: usize,
-    /// The most parts of repositories that all generators together read: a matrix may name
-    /// another repository for each parameter set.
-    pub repository_reads: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            time: Duration::from_secs(30),
-            bytes: 256 << 20,
-            application_bytes: 4 << 20,
-            template: go::Limits::default(),
-            parameter_sets: 400_000,
-            repository_reads: 1_000,
-        }
-    }
-}
-
-/// Most characters of the place and of the cause of an error: as much as a condition keeps.
-const MAX_ERROR: usize = 1024;
+use crate::api::{API_VERSION, annotations::RESOURCES_FINALIZER};
+use gotemplate::go::Env;
 
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -107,92 +68,6 @@ impl Generation {
             let name = name_of(application);
             (if name.is_empty() { origin.as_str() } else { name }, application)
         })
-    }
-}
-
-/// Why a set could not be generated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// A generator failed.
-    #[error("{place}: {cause}")]
-    Generator {
-        /// Its path, such as `spec.generators[0].list`.
-        place: String,
-        /// The error, and how to fix it.
-        cause: String,
-        /// Whether a limit was exceeded.
-        limit: bool,
-    },
-    /// Parts of repositories are needed that were not read yet ([`Inputs::git`]).
-    #[error(
-        "spec.generators: {} is not read; a repository and its revision must be the same in each evaluation",
-        unread(.0)
-    )]
-    Unread(BTreeSet<GitRequest>),
-    /// The template or the patch failed for a parameter set.
-    #[error("{place}: {cause} (parameters of {parameters})")]
-    Render {
-        /// The path of the string, such as `spec.template.metadata.name`.
-        place: String,
-        /// The error.
-        cause: String,
-        /// The parameter set, as `spec.generators[0].list.elements[2]`.
-        parameters: String,
-        /// Whether a limit was exceeded.
-        limit: bool,
-    },
-    /// The set, or one of its Applications, exceeds a limit.
-    #[error("{place}: limit exceeded: {cause}")]
-    Limit {
-        /// The path of the template.
-        place: String,
-        /// The limit.
-        cause: String,
-    },
-    /// `goTemplateOptions` names an option that does not exist.
-    #[error("spec.goTemplateOptions: {0}")]
-    Options(String),
-}
-
-impl Error {
-    /// The reason of the resulting condition (AS-140).
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Generator { .. } | Self::Unread(_) => {
-                reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR
-            }
-            Self::Render { .. } | Self::Limit { .. } | Self::Options(_) => {
-                reason::RENDER_TEMPLATE_PARAMS_ERROR
-            }
-        }
-    }
-
-    /// The same error without more than the beginning of what it quotes: values and templates
-    /// may be large, and it is kept, logged and stored.
-    fn shortened(mut self) -> Self {
-        let texts = match &mut self {
-            Self::Generator { place, cause, .. } | Self::Limit { place, cause } => [place, cause],
-            Self::Render { place, cause, .. } => [place, cause],
-            Self::Unread(_) | Self::Options(_) => return self,
-        };
-        for text in texts {
-            if let Some((at, _)) = text.char_indices().nth(MAX_ERROR) {
-                text.truncate(at);
-                text.push('…');
-                text.shrink_to_fit();
-            }
-        }
-        self
-    }
-
-    /// Whether a limit was exceeded: then generating stops at once.
-    pub fn is_limit(&self) -> bool {
-        matches!(
-            self,
-            Self::Generator { limit: true, .. }
-                | Self::Render { limit: true, .. }
-                | Self::Limit { .. }
-        )
     }
 }
 
@@ -335,12 +210,6 @@ fn render_output(
         }
     }
     Ok(first_error)
-}
-
-/// The repositories of some requests, for a message.
-fn unread(requests: &BTreeSet<GitRequest>) -> String {
-    let urls: BTreeSet<&str> = requests.iter().map(|request| &*request.repo_url).collect();
-    urls.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// An object's `metadata.name`; empty when it has none.

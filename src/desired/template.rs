@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::error::Error;
+use super::limits::Limits;
 use super::texts::Given;
-use super::{Error, Limits};
 use gotemplate::go::{Env, MissingKey, Options, Template};
 use gotemplate::simple;
 

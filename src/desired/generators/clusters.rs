@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::scope::Scope;
-use super::{Element, Failure, Generator, kind};
+use super::element::{Element, Failure, kind};
+use super::scope::{Generator, Scope};
 use crate::api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::desired::selector::Selector;
 use crate::desired::texts::Texts;

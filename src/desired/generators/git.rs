@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::element::{Element, Failure, kind, list_of, text};
 use super::path_pattern::{PathPattern, Selection};
-use super::scope::Scope;
-use super::{Element, Failure, Generator, kind, list_of, text};
+use super::scope::{Generator, Scope};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::desired::texts::Texts;

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::scope::Scope;
-use super::{Element, Failure, Generator, kind, list_of};
+use super::element::{Element, Failure, kind, list_of};
+use super::scope::{Generator, Scope};
 use crate::desired::texts::Texts;
 use crate::yaml;
 

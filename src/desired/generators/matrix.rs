@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::combine::{merge_over, union};
-use super::scope::Scope;
-use super::{Element, Failure, Generator, list_of};
+use super::element::{Element, Failure, list_of};
+use super::scope::{Generator, Scope};
 use crate::desired::texts::Texts;
 
 /// The matrix generator.

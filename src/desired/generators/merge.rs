@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::{Map, Value};
 
 use super::combine::merge_over;
-use super::scope::Scope;
-use super::{Element, Failure, Generator, kind, list_of};
+use super::element::{Element, Failure, kind, list_of};
+use super::scope::{Generator, Scope};
 use crate::desired::texts::Texts;
 
 /// The merge generator.

@@ -1,17 +1,68 @@
 //! What a generator may use: the template engine, the observed facts, and other generators.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Element, Evaluation, Failure, Generator, join, kind, of, shape, text};
+use super::element::{Element, Failure, join, kind, text};
 use crate::api::cluster::ClusterSecret;
-use crate::desired::Error;
-use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects};
+use crate::desired::error::Error;
+use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects, Reads};
+use crate::desired::selector::Selector;
+use crate::desired::template::Engine;
 use crate::desired::texts::{Given, Texts};
+use gotemplate::go::Env;
 
 /// The deepest nesting: matrix and merge in matrix and merge (AS-004).
 const MAX_DEPTH: usize = 2;
+
+/// A source of parameter sets.
+pub(super) trait Generator: Sync {
+    /// Its key in `spec.generators`.
+    fn key(&self) -> &'static str;
+
+    /// Its fields.
+    fn fields(&self) -> &'static [&'static str];
+
+    /// What is known without its parameter sets, which may never be needed: its interval is
+    /// taken, and the elements that it combines are returned.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be evaluated, whatever the parameters are.
+    fn declare<'a>(&self, _: &'a Value, _: &mut Scope<'_, '_>) -> Result<&'a [Value], Failure> {
+        Ok(&[])
+    }
+
+    /// Its parameter sets, in order. `generator` is its object, with known fields only.
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure>;
+}
+
+/// All generators, in the order in which those of one element run.
+pub(super) type Generators = &'static [&'static dyn Generator];
+
+/// Evaluates the generators of a set.
+pub struct Evaluation<'a> {
+    /// All generators.
+    pub(super) generators: Generators,
+    /// The template engine; it counts what is generated.
+    pub engine: &'a mut Engine,
+    /// Time and entropy for template functions.
+    pub env: &'a mut Env,
+    /// The observed facts.
+    pub inputs: &'a Inputs,
+    /// The project of the template; empty when it contains placeholders (AS-091).
+    pub project: &'a str,
+    /// What was used.
+    pub reads: &'a mut Reads,
+    /// The parts of repositories that are missing in `inputs`.
+    pub unread: BTreeSet<GitRequest>,
+}
 
 /// The evaluation of one generator.
 pub struct Scope<'s, 'e> {
@@ -135,7 +186,8 @@ impl<'s, 'e> Scope<'s, 'e> {
     /// The parameter sets of an element of a matrix or merge generator, those that its
     /// selector matches. It must contain one generator (AS-041, AS-070).
     pub fn child(&mut self, element: &Value, place: &str) -> Result<Vec<Element>, Failure> {
-        let selector = shape(element).map_err(|failure| failure.below(place))?;
+        let selector =
+            shape(self.evaluation.generators, element).map_err(|failure| failure.below(place))?;
         let generator = self.only(element).map_err(|failure| failure.below(place))?;
         let fields = &element[generator.key()];
         let path = join(&join(&self.around, place), generator.key());
@@ -174,9 +226,10 @@ impl<'s, 'e> Scope<'s, 'e> {
 
     /// The generator of an element inside of this one.
     fn only(&self, element: &Value) -> Result<&'static dyn Generator, Failure> {
-        let mut generators = of(element);
+        let all = self.evaluation.generators;
+        let mut generators = of(all, element);
         let (Some(generator), None) = (generators.next(), generators.next()) else {
-            let keys: Vec<&str> = of(element).map(Generator::key).collect();
+            let keys: Vec<&str> = of(all, element).map(Generator::key).collect();
             let cause = format!(
                 "has {} generators, {}; write one, and the others as elements of their own",
                 keys.len(),
@@ -195,8 +248,9 @@ impl<'s, 'e> Scope<'s, 'e> {
     /// need, and takes their intervals (AS-047, AS-098).
     pub fn declare(&mut self, element: &Value, place: &str) -> Result<(), Failure> {
         let below = |failure: Failure| failure.below(place);
-        shape(element).map_err(below)?;
-        for generator in of(element) {
+        let all = self.evaluation.generators;
+        shape(all, element).map_err(below)?;
+        for generator in of(all, element) {
             let key = generator.key();
             let place = join(place, key);
             let Value::Object(fields) = &element[key] else {
@@ -207,7 +261,7 @@ impl<'s, 'e> Scope<'s, 'e> {
             let children = generator.declare(&element[key], self);
             for (index, child) in children.map_err(|f| f.below(&place))?.iter().enumerate() {
                 let place = join(&place, &format!("generators[{index}]"));
-                shape(child).and_then(|_| self.only(child)).map_err(|f| f.below(&place))?;
+                shape(all, child).and_then(|_| self.only(child)).map_err(|f| f.below(&place))?;
                 self.inner().declare(child, &place)?;
             }
         }
@@ -225,7 +279,7 @@ impl<'s, 'e> Scope<'s, 'e> {
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (key, value) in element.as_object().into_iter().flatten() {
-            let generator = super::GENERATORS.into_iter().find(|one| one.key() == key);
+            let generator = self.evaluation.generators.iter().copied().find(|one| one.key() == key);
             let value = match (generator, value) {
                 (Some(generator), Value::Object(fields)) => {
                     let place = join(place, key);
@@ -379,6 +433,38 @@ fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Resul
             Err(Failure::new(unknown, cause))
         }
     }
+}
+
+/// The generators of an element.
+pub(super) fn of(
+    generators: Generators,
+    element: &Value,
+) -> impl Iterator<Item = &'static dyn Generator> {
+    generators.iter().copied().filter(|generator| !element[generator.key()].is_null())
+}
+
+/// Checks that an element is an object with a generator and known keys only; returns its
+/// selector.
+pub(super) fn shape(generators: Generators, element: &Value) -> Result<Selector, Failure> {
+    let Value::Object(fields) = element else {
+        return Err(Failure::new("", format!("must be an object, is {}", kind(element))));
+    };
+    let is_known = |key: &&String| {
+        *key == "selector" || generators.iter().any(|generator| generator.key() == *key)
+    };
+    if let Some(unknown) = fields.keys().find(|key| !is_known(key)) {
+        return Err(Failure::new(unknown, not_a_generator(generators)));
+    }
+    if of(generators, element).next().is_none() {
+        let cause = "has no generator; add a list generator, or remove the element";
+        return Err(Failure::new("", cause));
+    }
+    Selector::read(&element["selector"]).map_err(|cause| Failure::new("selector", cause))
+}
+
+pub(super) fn not_a_generator(generators: Generators) -> String {
+    let keys: Vec<&str> = generators.iter().map(|generator| generator.key()).collect();
+    format!("is not a generator; the generators are {}", keys.join(", "))
 }
 
 fn of_template(error: &gotemplate::Error, field: String) -> Failure {

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::scope::Scope;
-use super::{Element, Failure, Generator};
+use super::element::{Element, Failure};
+use super::scope::{Generator, Scope};
 
 /// A generator that is known but not supported.
 pub struct Unsupported(&'static str);

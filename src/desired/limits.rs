@@ -1,0 +1,41 @@
+//! Limits for generating.
+
+use std::time::Duration;
+
+use gotemplate::go;
+#[cfg(doc)]
+use gotemplate::go::Env;
+
+/// Limits for generating one ApplicationSet (AS-135).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The time limit, measured with the clock of the [`Env`].
+    pub time: Duration,
+    /// The most bytes of all its Applications: their text, and 32 bytes for
+    /// each value.
+    pub bytes: usize,
+    /// The most bytes of one Application. The API server accepts at most 3 MiB,
+    /// and etcd usually 1.5 MiB.
+    pub application_bytes: usize,
+    /// The limits of each template.
+    pub template: go::Limits,
+    /// The most parameter sets of all generators together, those inside of matrix and
+    /// merge generators included.
+    pub parameter_sets: usize,
+    /// The most parts of repositories that all generators together read: a matrix may name
+    /// another repository for each parameter set.
+    pub repository_reads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(30),
+            bytes: 256 << 20,
+            application_bytes: 4 << 20,
+            template: go::Limits::default(),
+            parameter_sets: 400_000,
+            repository_reads: 1_000,
+        }
+    }
+}
