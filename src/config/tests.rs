@@ -410,3 +410,32 @@ fn settings_without_effect_are_named_wherever_they_are_set_as_501() {
     assert_eq!(places, want, "each once, and not those without a text: {named:?}");
     assert!(named.iter().all(|line| line.contains(" is accepted without effect: ")), "{named:?}");
 }
+
+/// The help is the only other place that spells a default, and the documentation is compared
+/// with the help.
+#[test]
+fn the_defaults_in_the_help_are_those_that_are_used() {
+    let command = <Flags as clap::Args>::augment_args(clap::Command::new("run"));
+    let shown = |flag: Option<String>| {
+        let arguments = std::iter::once("run".to_owned()).chain(flag);
+        let matches = command.clone().try_get_matches_from(arguments).unwrap();
+        let flags = <Flags as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
+        format!("{:?}", resolve(flags, &[], &[]).unwrap())
+    };
+    let without = shown(None);
+    let mut checked = 0;
+    for flag in command.get_arguments() {
+        let help = flag.get_long_help().or(flag.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        let Some((_, default)) = help.rsplit_once("[default: ") else { continue };
+        let default = default.trim_end_matches(']').replace("empty", "");
+        let name = flag.get_long().unwrap();
+        // Depends on another setting, or is one on which another default depends.
+        if default.contains(' ') || name == "policy" {
+            continue;
+        }
+        assert_eq!(shown(Some(format!("--{name}={default}"))), without, "--{name}={default}");
+        checked += 1;
+    }
+    assert!(checked > 35, "{checked}");
+}

@@ -122,7 +122,7 @@ pub const REFUSED_SETTINGS: &[Unused] = &[
 
 /// Settings that a SyncWarning reports on the Applications whose resources they concern
 /// (SE-163, SE-165, SE-168, SE-170, SE-178, SE-480).
-pub const TOLD_SETTINGS: &[Unused] = &[none(
+pub const REPORTED_SETTINGS: &[Unused] = &[none(
     &["resource.customizations", "resource.customizations.", "resource.compareoptions"],
     "SyncWarning on the Applications with resources of these kinds",
 )];
@@ -202,7 +202,7 @@ pub(super) fn without_effect(
     let mut lines = Vec::new();
     // The first row about a key counts: the others are about all that begin like it.
     let mut reported = BTreeSet::new();
-    for Unused { names, why, .. } in SETTINGS.iter().chain(TOLD_SETTINGS) {
+    for Unused { names, why, .. } in SETTINGS.iter().chain(REPORTED_SETTINGS) {
         for name in *names {
             let line = |name: &str| format!("{name} is accepted without effect: {why}");
             if name.starts_with(|first: char| first.is_ascii_uppercase()) {

@@ -13,7 +13,7 @@ use regex::Regex;
 use serde_json::Value;
 use wavegate::api::crds;
 use wavegate::config::unused::{
-    ANNOTATIONS, Effect, FIELDS, REFUSED_SETTINGS, SETTINGS, TOLD_SETTINGS, Unused,
+    ANNOTATIONS, Effect, FIELDS, REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS, Unused,
 };
 
 use super::environment::configured;
@@ -105,7 +105,7 @@ fn names() -> BTreeMap<String, Vec<String>> {
 
 /// The state of a setting, an annotation or a field of a Secret; `None` when nothing reads it.
 fn state(name: &str, section: &str) -> Option<State> {
-    let tables = [SETTINGS, REFUSED_SETTINGS, TOLD_SETTINGS, ANNOTATIONS];
+    let tables = [SETTINGS, REFUSED_SETTINGS, REPORTED_SETTINGS, ANNOTATIONS];
     if let Some(state) = find(&tables, |unused| unused == name) {
         return Some(state);
     }
@@ -256,7 +256,7 @@ fn every_setting_and_field_of_argo_cd_is_honoured_refused_or_reported_as_501() {
 #[test]
 fn the_tables_name_what_exists() {
     let known: BTreeSet<String> = names().into_values().flatten().collect();
-    let tables = [SETTINGS, REFUSED_SETTINGS, TOLD_SETTINGS, ANNOTATIONS];
+    let tables = [SETTINGS, REFUSED_SETTINGS, REPORTED_SETTINGS, ANNOTATIONS];
     let named = tables.iter().flat_map(|table| table.iter()).flat_map(|one| one.names);
     let unknown: Vec<_> = named.filter(|name| !known.contains(**name)).collect();
     assert!(unknown.is_empty(), "tests/data/argocd-names.txt lacks {unknown:?}");
