@@ -193,7 +193,7 @@ pub fn patches(writes: &WritePlan) {
 }
 
 /// Logs the outcomes of writes.
-pub fn written(outcomes: &[WriteOutcome]) {
+pub fn outcomes(outcomes: &[WriteOutcome]) {
     for WriteOutcome { application, act, ended } in outcomes {
         match ended {
             Ended::Outdated => {

@@ -37,8 +37,9 @@ use crate::watch::object::Object;
 /// decision time, so that events which arrive together are handled together; and its maximum.
 const PACE: (u32, Duration) = (3, Duration::from_millis(50));
 /// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
-/// wait anyway, and a status of this size costs the API server more than a sync.
-const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
+/// wait anyway, and a status of this size costs the API server more than a sync. A decision goes
+/// over all Applications, so that its share of the time must not grow with their number.
+const BUSY_PACE: (u32, Duration) = (25, Duration::from_secs(2));
 /// More than are synced at the same time.
 const BUSY: u64 = 100;
 
@@ -214,7 +215,7 @@ fn record(
     memory: &mut Memory,
     now: Timestamp,
 ) -> Option<Recorded> {
-    log::written(carried.outcomes);
+    log::outcomes(carried.outcomes);
     let mut reported = std::mem::take(&mut memory.reported);
     let snapshot = memory.snapshot(carried.set, &context.settings.decisions, now);
     let recorded =
@@ -262,7 +263,7 @@ async fn write_status(
         Ok(Written::Conflict) => return Ok(None),
         Err(error) => error,
     };
-    let name = format!("{}/{}", set.id.namespace, set.id.name);
+    let name = key_of(set).to_string();
     let cause = cause(&error);
     if cause.code.is_some()
         && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
@@ -376,7 +377,7 @@ async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Resu
     match lost {
         None => Ok(()),
         Some((key, _)) => {
-            let name = format!("{}/{}", set.id.namespace, set.id.name);
+            let name = key_of(set).to_string();
             let reason = format!("the API server did not store the annotation {key} as written");
             Err(Error::Patch { name, reason })
         }
@@ -421,10 +422,8 @@ fn key_of(set: &Set) -> ObjectKey {
 
 async fn patch_set(set: &Set, context: &Context, metadata: Value) -> Result<(), Error> {
     let written = application_set_metadata::patch(&context.core.client, set, metadata).await;
-    let stored = written.map_err(|error| Error::Patch {
-        name: format!("{}/{}", set.id.namespace, set.id.name),
-        reason: reason(&error),
-    })?;
+    let stored = written
+        .map_err(|error| Error::Patch { name: key_of(set).to_string(), reason: reason(&error) })?;
     // One that was held by its last finalizer is gone now.
     if let Some(object) = stored.filter(|object| !Set::read(&object.parse_status()).is_deleting) {
         context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);

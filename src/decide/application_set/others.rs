@@ -117,7 +117,7 @@ impl Releases {
 
 /// The existing Applications by name, each with whether the set generates it; both lists are
 /// ordered by name.
-fn with_wanted<'a>(
+pub(super) fn with_wanted<'a>(
     existing: &'a [Existing],
     generated: &'a [Wanted],
 ) -> impl Iterator<Item = (&'a Existing, bool)> {

@@ -39,7 +39,7 @@ pub fn due_at(
 }
 
 /// Whether a transition has to be stored before anything else may happen: an Application
-/// is promoted or put back, or it is Healthy and would be held back by its phase; or it does
+/// is promoted or returns to Waiting, or it is Healthy and would be held back by its phase; or it does
 /// not exist any more, and a new one of that name must not find its entry.
 pub fn is_urgent(old: &Status, plan: &RolloutPlan, existing: &[Existing]) -> bool {
     let find = |application: &str| {

@@ -15,7 +15,7 @@
 //! too ([`emptied`](super::emptied)), and an Application that another set generates is not
 //! deleted, but changes its owner ([`others`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -68,43 +68,39 @@ pub struct PlanInput<'a> {
 /// Plans the writes of one reconcile.
 pub fn plan(input: &PlanInput<'_>) -> WritePlan {
     let mut plan = WritePlan::default();
-    let mut bodies: BTreeMap<&str, Body<'_>> = BTreeMap::new();
+    let is_valid = |name: &str| !input.invalid.contains_key(name);
+    if input.policy.creates() {
+        let new = with_existing(input)
+            .filter(|(wanted, existing)| existing.is_none() && is_valid(&wanted.name));
+        plan.creates = new.map(|(wanted, _)| create(input, wanted)).collect();
+    }
+    let (refreshes, postponed) = refreshes(input);
+    plan.postponed = postponed;
     let mut going = None;
-    for (wanted, existing) in with_existing(input) {
-        if input.invalid.contains_key(&*wanted.name) {
-            continue;
-        }
-        let Some(existing) = existing else {
-            if input.policy.creates() {
-                plan.creates.push(create(input, wanted));
-            }
-            continue;
-        };
-        if existing.is_going {
+    for (existing, is_generated) in others::with_wanted(input.existing, input.generated) {
+        let guard = guard(existing);
+        plan.guards.extend(guard.clone());
+        let is_wanted = is_generated && is_valid(&existing.name);
+        if is_wanted && existing.is_going {
             // It is being deleted; the reconcile after its deletion creates it
             // again.
             going = going.or(Some(&*existing.name));
         }
-        match body(input, existing) {
-            Ok(body) => bodies.extend(body.map(|body| (&*existing.name, body))),
-            Err(why) => plan.refused.push((existing.name.to_string(), why)),
-        }
+        let update = match is_wanted || (!is_generated && is_left(input, existing)) {
+            true => update(input, existing),
+            false => Ok(None),
+        };
+        let update = update.unwrap_or_else(|why| {
+            if is_wanted {
+                plan.refused.push((existing.name.to_string(), why));
+            }
+            None
+        });
+        plan.patches.extend(match update {
+            Some(update) => patch(input, existing, update, refreshes.contains(&*existing.name)),
+            None => guard,
+        });
     }
-    for existing in input.existing.iter().filter(|one| is_left(input, one)) {
-        if let Ok(Some(body)) = body(input, existing) {
-            bodies.insert(&existing.name, body);
-        }
-    }
-    plan.postponed = add_refreshes(input, &mut bodies);
-    plan.guards = input.existing.iter().filter_map(guard).collect();
-    let patch = |existing: &Existing| {
-        let body = bodies.remove(&*existing.name);
-        let is_planned = body.is_some();
-        let patch = body.map(|body| body.into_patch(&existing.name));
-        let protects = || guard(existing).filter(|_| !is_planned);
-        patch.filter(|patch| patch.json != "{}").or_else(protects)
-    };
-    plan.patches = input.existing.iter().filter_map(patch).collect();
     let deletes = deletes(input);
     if deletes.is_empty() {
         plan.held = taken(input);
@@ -143,15 +139,10 @@ fn guard(existing: &Existing) -> Option<Patch> {
     })
 }
 
-/// Whether an owned Application is no longer generated and stays, because the policy
-/// forbids its deletion: it is protected from garbage collection like the others.
+/// Whether an Application that is no longer generated stays, because the policy forbids its
+/// deletion: it is protected from garbage collection like the others.
 fn is_left(input: &PlanInput<'_>, existing: &Existing) -> bool {
-    let is_generated =
-        || input.generated.binary_search_by(|wanted| (*wanted.name).cmp(&existing.name)).is_ok();
-    !input.policy.deletes()
-        && existing.is_owned()
-        && matches!(existing.update, Update::Patch(_))
-        && !is_generated()
+    !input.policy.deletes() && existing.is_owned() && matches!(existing.update, Update::Patch(_))
 }
 
 /// The Applications that are no longer generated, if the policy allows their
@@ -209,42 +200,6 @@ fn deletions_wait(input: &PlanInput<'_>, plan: &WritePlan, going: Option<&str>) 
     Some(format!("application {}, which is being deleted, is recreated", going?))
 }
 
-/// A patch under construction.
-struct Body<'a> {
-    /// The planned update.
-    update: &'a str,
-    /// Additional fields.
-    more: Value,
-    existing: &'a Existing,
-    starts: bool,
-    refreshes: bool,
-}
-
-impl Body<'_> {
-    fn into_patch(self, name: &str) -> Patch {
-        let is_update = self.update != "{}";
-        let json = match self.more == json!({}) {
-            true => self.update.to_owned(),
-            false => {
-                let mut body: Value = serde_json::from_str(self.update).unwrap_or_default();
-                merge(&mut body, self.more);
-                body.to_string()
-            }
-        };
-        Patch {
-            name: name.to_owned(),
-            json,
-            starts: self.starts,
-            changes_spec: is_update,
-            only_records: !is_update && !self.starts && !self.refreshes,
-        }
-    }
-
-    fn annotate(&mut self, key: &str, value: String) {
-        self.more["metadata"]["annotations"][key] = value.into();
-    }
-}
-
 /// Merges one patch into another.
 pub(super) fn merge(body: &mut Value, more: Value) {
     match (body, more) {
@@ -271,61 +226,86 @@ pub(super) fn refusal(existing: &Existing) -> Option<String> {
     }
 }
 
-/// The patch of an existing Application, empty when it is up to date; `None`
+/// The update of an existing Application as a merge patch, empty when it is up to date; `None`
 /// when it must not be changed.
-fn body<'a>(input: &PlanInput<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
-    if let Owner::Other(_) = existing.owner {
-        if let Some(takeover) = others::takeover(input.others, existing) {
-            let update = &*takeover.patch;
-            let more = json!({});
-            return Ok(Some(Body { update, more, existing, starts: false, refreshes: false }));
-        }
-        return refusal(existing).map_or(Ok(None), Err);
+fn update<'a>(input: &PlanInput<'_>, existing: &'a Existing) -> Result<Option<&'a str>, String> {
+    let is_of_other = matches!(existing.owner, Owner::Other(_));
+    if is_of_other && let Some(takeover) = others::takeover(input.others, existing) {
+        return Ok(Some(&takeover.patch));
     }
-    if existing.is_going {
+    if existing.is_going && !is_of_other {
         return Ok(None);
     }
-    if let Some(why) = refusal(existing) {
-        return Err(why);
+    match (refusal(existing), &existing.update) {
+        (Some(why), _) => Err(why),
+        (None, Update::Patch(json)) => Ok(Some(json)),
+        (None, Update::None | Update::Refused(_)) => Ok(Some(EMPTY)),
     }
-    let update = match &existing.update {
-        Update::None | Update::Refused(_) => "{}",
-        Update::Patch(json) => json,
-    };
-    let mut body = Body { update, more: json!({}), existing, starts: false, refreshes: false };
-    let recorded = match input.operations.get(&*existing.name) {
-        Some((operation, record)) => {
-            body.starts = true;
-            body.more["operation"] = operation.clone();
-            body.more["metadata"]["resourceVersion"] = (*existing.version).into();
-            record.as_ref()
-        }
-        None => input.records.get(&*existing.name),
-    };
-    if let Some(record) = recorded {
-        body.annotate(ROLLOUT, record::text(record, &existing.uid));
-    }
-    Ok(Some(body))
 }
 
-/// Requests refreshes of the most urgent Applications that may be written;
-/// returns how many are left for the next reconcile.
-fn add_refreshes(input: &PlanInput<'_>, bodies: &mut BTreeMap<&str, Body<'_>>) -> usize {
-    let mut left = REFRESHES_PER_RECONCILE;
-    let mut postponed = 0;
-    for name in input.refreshes {
-        let Some(body) = bodies.get_mut(&**name).filter(|body| !body.existing.is_refreshing) else {
-            continue;
-        };
-        if left == 0 {
-            postponed += 1;
-            continue;
-        }
-        left -= 1;
-        body.refreshes = true;
-        body.annotate(REFRESH, "normal".to_owned());
+/// A merge patch that changes nothing.
+const EMPTY: &str = "{}";
+
+/// The patch of an existing Application: its update, its operation, our annotations; `None`
+/// when nothing changes.
+fn patch(
+    input: &PlanInput<'_>,
+    existing: &Existing,
+    update: &str,
+    refreshes: bool,
+) -> Option<Patch> {
+    let name = &*existing.name;
+    let start = input.operations.get(name);
+    let record = start.map_or_else(|| input.records.get(name), |(_, record)| record.as_ref());
+    let is_update = update != EMPTY;
+    let is_annotated = record.is_some() || refreshes;
+    if !is_update && start.is_none() && !is_annotated {
+        return None;
     }
-    postponed
+    let mut more = json!({});
+    if let Some((operation, _)) = start {
+        more["operation"] = operation.clone();
+        more["metadata"]["resourceVersion"] = (*existing.version).into();
+    }
+    if let Some(record) = record {
+        more["metadata"]["annotations"][ROLLOUT] = record::text(record, &existing.uid).into();
+    }
+    if refreshes {
+        more["metadata"]["annotations"][REFRESH] = "normal".into();
+    }
+    let json = match start.is_some() || is_annotated {
+        false => update.to_owned(),
+        true => {
+            let mut body: Value = serde_json::from_str(update).unwrap_or_default();
+            merge(&mut body, more);
+            body.to_string()
+        }
+    };
+    Some(Patch {
+        name: name.to_owned(),
+        json,
+        starts: start.is_some(),
+        changes_spec: is_update,
+        only_records: !is_update && start.is_none() && !refreshes,
+    })
+}
+
+/// The most urgent refreshes of Applications that may be written, and how many are left for the
+/// next reconcile.
+fn refreshes<'a>(input: &PlanInput<'a>) -> (BTreeSet<&'a str>, usize) {
+    let may_be_refreshed = |name: &&str| {
+        let found = input.existing.binary_search_by(|one| (*one.name).cmp(name));
+        let Some(existing) = found.ok().map(|at| &input.existing[at]) else { return false };
+        let generated = input.generated.binary_search_by(|wanted| (*wanted.name).cmp(name));
+        let is_written = match generated {
+            Ok(_) => !input.invalid.contains_key(*name),
+            Err(_) => is_left(input, existing),
+        };
+        is_written && !existing.is_refreshing && matches!(update(input, existing), Ok(Some(_)))
+    };
+    let mut names = input.refreshes.iter().map(String::as_str).filter(may_be_refreshed);
+    let first = names.by_ref().take(REFRESHES_PER_RECONCILE).collect();
+    (first, names.count())
 }
 
 fn create(input: &PlanInput<'_>, wanted: &Wanted) -> Create {
