@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::decision::{Decision, Next, Snapshot};
 use super::deletion::{self, Deletion, Reverse, Stage};
 use super::events;
-use super::status::{self, Failure};
+use super::findings::{self, Failure};
+use super::status;
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
@@ -24,7 +25,7 @@ pub(super) fn delete(snapshot: &Snapshot<'_>) -> Decision {
     }
     // The deletion order is unknown.
     if generated.policy.deletes()
-        && let Some(failure) = status::held(&generated.misspelt)
+        && let Some(failure) = findings::held(&generated.misspelt)
     {
         let status = status::with_error(set, &failure, snapshot.redact, now);
         let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();

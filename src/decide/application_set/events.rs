@@ -4,8 +4,8 @@
 use jiff::Timestamp;
 
 use super::deletion::Stuck;
+use super::findings::{Failure, rollout_message};
 use super::outcome::{Act, Ended, WriteOutcome};
-use super::status::{Failure, rollout_message};
 use super::stored::Status;
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;

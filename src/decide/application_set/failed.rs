@@ -4,25 +4,40 @@ use jiff::Timestamp;
 
 use super::decision::Snapshot;
 use super::events::{self, Event};
+use super::findings::Failure;
 use super::outcome::Cause;
 use super::report::CAUSE_LIMIT;
-use super::status::{self, Failure};
+use super::status;
 use super::stored::{Set, Status};
 use crate::api::conditions::application_set::reason;
+
+/// The status of a set with an error, and its Event.
+fn with(
+    set: &Set,
+    reason: &'static str,
+    message: String,
+    redact: fn(&str) -> String,
+    now: Timestamp,
+) -> (Status, Option<Event>) {
+    let failure = Failure { reason, message };
+    let status = status::with_error(set, &failure, redact, now);
+    let event = events::failure(&set.status, &status, Some(&failure));
+    (status, event)
+}
+
+/// The beginning of the text of an error.
+fn short(text: &str) -> String {
+    text.chars().take(CAUSE_LIMIT).collect()
+}
 
 /// The status that reports that the complete one was rejected, with an Event:
 /// so that a rollout that cannot be persisted does not stop silently.
 pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>) {
-    let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
-    let failure = Failure {
-        reason: reason::STATUS_ERROR,
-        message: format!(
-            "the status cannot be written: {text}; no Application is created, updated, synced or deleted until it can be"
-        ),
-    };
-    let status = status::with_error(snapshot.set, &failure, snapshot.redact, snapshot.now);
-    let event = events::failure(&snapshot.set.status, &status, Some(&failure));
-    (status, event)
+    let message = format!(
+        "the status cannot be written: {}; no Application is created, updated, synced or deleted until it can be",
+        short(&cause.text)
+    );
+    with(snapshot.set, reason::STATUS_ERROR, message, snapshot.redact, snapshot.now)
 }
 
 /// The status of a set whose refresh annotation could not be removed, with an Event.
@@ -32,23 +47,18 @@ pub fn refresh_failed(
     redact: fn(&str) -> String,
     now: Timestamp,
 ) -> (Status, Option<Event>) {
-    let message = message.chars().take(CAUSE_LIMIT).collect();
-    let failure = Failure { reason: reason::REFRESH_APPLICATION_ERROR, message };
-    let status = status::with_error(set, &failure, redact, now);
-    let event = events::failure(&set.status, &status, Some(&failure));
-    (status, event)
+    with(set, reason::REFRESH_APPLICATION_ERROR, short(message), redact, now)
 }
 
 /// The status of a set of a control plane that cannot read what it decides from: nothing is
 /// decided from defaults meanwhile.
 pub fn unread(set: &Set, error: &str, redact: fn(&str) -> String, now: Timestamp) -> Status {
-    let text: String = error.chars().take(CAUSE_LIMIT).collect();
     let message = format!(
-        "{text}; no Application is created, updated, synced or deleted until it can be, and it is \
-         read again until then"
+        "{}; no Application is created, updated, synced or deleted until it can be, and it is \
+         read again until then",
+        short(error)
     );
-    let failure = Failure { reason: reason::CONTROL_PLANE_ERROR, message };
-    status::with_error(set, &failure, redact, now)
+    with(set, reason::CONTROL_PLANE_ERROR, message, redact, now).0
 }
 
 /// The status of a set whose reconcile panicked, with an Event.
@@ -60,8 +70,5 @@ pub fn failed(
 ) -> (Status, Option<Event>) {
     let message =
         format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
-    let failure = Failure { reason: reason::INTERNAL_ERROR, message };
-    let status = status::with_error(set, &failure, redact, now);
-    let event = events::failure(&set.status, &status, Some(&failure));
-    (status, event)
+    with(set, reason::INTERNAL_ERROR, message, redact, now)
 }

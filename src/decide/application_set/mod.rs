@@ -5,6 +5,7 @@
 //! [`mod@plan`] the writes, and [`status`] what is reported.
 
 pub mod autosync;
+mod conditions;
 pub mod decision;
 mod delete_set;
 pub mod deletion;
@@ -13,6 +14,7 @@ pub mod events;
 pub mod excluded;
 pub mod failed;
 pub mod failing;
+pub mod findings;
 pub mod found;
 pub mod generated;
 pub mod ignore;

@@ -17,6 +17,7 @@ use super::delete_set;
 use super::emptied::{self, Doubts, HeldDeletions, HoldDecision};
 use super::events::{self, Event};
 use super::excluded;
+use super::findings::{self, Failure, Findings, Rollout};
 use super::generated::Wanted;
 use super::observe::Existing;
 use super::operation;
@@ -24,10 +25,11 @@ use super::others;
 use super::outcome::Cause;
 use super::pace;
 use super::plan::{self, PlanInput, refusal};
-use super::status::{self, Failure, Findings, Rollout};
+use super::status;
 use super::stored::Set;
 use super::windows;
 use super::write_plan::{Gate, WritePlan};
+use crate::api::Cluster;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
@@ -278,6 +280,10 @@ fn decide_rollout(
 fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
     let Snapshot { set, generated, now, .. } = *snapshot;
     let is_manual = snapshot.settings.manual_windows;
+    // Hardly ever is there one, and each Application would search its own among all.
+    let is_excluded = |cluster: &Cluster| !cluster.excluded_by.is_empty();
+    let clusters = snapshot.windows.clusters;
+    let excluding = if clusters.iter().any(is_excluded) { clusters } else { &[] };
     let is_compact = set.status.is_compact();
     let began = set.status.started_at().unwrap_or(now);
     let mut wanted = generated.applications.iter().peekable();
@@ -302,9 +308,9 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
         let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
             windows::denied(wanted, observed, &snapshot.windows, is_manual, now)
         });
-        let excluded = wanted.zip(existing).and_then(|(wanted, existing)| {
-            excluded::why(&wanted.target, existing, snapshot.windows.clusters)
-        });
+        let excluded = wanted
+            .zip(existing)
+            .and_then(|(wanted, existing)| excluded::why(&wanted.target, existing, excluding));
         let unwritten = wanted.and_then(|_| unwritten(snapshot, name, found));
         joined.push(Joined {
             name,
@@ -396,7 +402,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
 /// The error for the user, the most serious one first.
 fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
     let generated = snapshot.generated;
-    if let Some(failure) = status::held(&generated.misspelt) {
+    if let Some(failure) = findings::held(&generated.misspelt) {
         return Some(failure);
     }
     if let Some(error) = &generated.error {

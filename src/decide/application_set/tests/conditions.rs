@@ -1,14 +1,14 @@
 //! The conditions of a set: table A.14.
 
-use super::super::others::Releases;
+use super::super::findings::{self, Failure};
 use super::super::preserve::Preserve;
-use super::super::status::{self, Failure};
+use super::super::status;
 use super::super::stored::{Set, Status};
 use super::*;
 use crate::decide::wait::WaitFor;
 
 /// The input of a status; each case changes one field.
-struct Findings {
+struct Input {
     generated: Generated,
     existing: Vec<Existing>,
     failure: Option<Failure>,
@@ -16,7 +16,7 @@ struct Findings {
     settings: Settings,
 }
 
-impl Findings {
+impl Input {
     fn of(set: &Value, settings: Settings) -> Self {
         let generated = generated_by(set, &settings, &[]);
         let existing = Vec::new();
@@ -24,8 +24,8 @@ impl Findings {
     }
 }
 
-fn compute(set: &Value, findings: &Findings, now: jiff::Timestamp) -> Value {
-    let findings = status::Findings {
+fn compute(set: &Value, findings: &Input, now: jiff::Timestamp) -> Value {
+    let findings = findings::Findings {
         set: &Set::read(set),
         generated: &findings.generated,
         settings: &findings.settings,
@@ -59,7 +59,7 @@ fn rolling() -> Settings {
 #[test]
 fn conditions_are_those_of_table_a_14() {
     let mut set = super::set();
-    let mut findings = Findings::of(&set, rolling());
+    let mut findings = Input::of(&set, rolling());
     findings.failure =
         Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
     findings.generated.error = Some(crate::desired::Error::Options("line 3".into()));
@@ -81,7 +81,7 @@ fn conditions_are_those_of_table_a_14() {
     assert_eq!(failed["health"]["status"], "Degraded", "row 259");
 
     set["status"] = failed;
-    let findings = Findings::of(&set, rolling());
+    let findings = Input::of(&set, rolling());
     let good = compute(&set, &findings, at(5));
     assert_eq!(
         reported(&good, "ErrorOccurred"),
@@ -100,7 +100,7 @@ fn conditions_are_those_of_table_a_14() {
     let gone = compute(&set, &findings, at(9));
     assert_eq!(of(&gone, "RolloutProgressing"), &Value::Null, "row 257");
     let bare = super::set();
-    let fresh = Findings { up_to_date: false, ..Findings::of(&bare, rolling()) };
+    let fresh = Input { up_to_date: false, ..Input::of(&bare, rolling()) };
     assert_eq!(compute(&bare, &fresh, at(0))["health"]["status"], "Unknown", "row 258");
 }
 
@@ -122,7 +122,7 @@ fn resources_are_listed_counted_and_cut_as_191() {
     let set = super::set();
     let listed = |count: usize, max_resources| {
         let names = (0..count).map(|n| format!("{n:05}"));
-        let mut findings = Findings::of(&set, Settings { max_resources, ..rolling() });
+        let mut findings = Input::of(&set, Settings { max_resources, ..rolling() });
         findings.existing = existing(&set, names);
         let status = compute(&set, &findings, at(0));
         let bytes = status["resources"].to_string().len();
@@ -151,10 +151,10 @@ fn resources_are_listed_counted_and_cut_as_191() {
 #[test]
 fn a_misspelt_strategy_is_reported_once_as_007() {
     let mut set = super::set();
-    let good = Findings::of(&set, rolling());
+    let good = Input::of(&set, rolling());
     let strategy = json!({"type": "AllAtOnce", "deletionOrder": "revers"});
     set["spec"]["strategy"] = strategy;
-    let findings = Findings::of(&set, rolling());
+    let findings = Input::of(&set, rolling());
     let status = compute(&set, &findings, at(0));
     let condition = of(&status, "InvalidRolloutConfig");
     assert_eq!(condition["status"], "True");
@@ -170,7 +170,7 @@ fn a_misspelt_strategy_is_reported_once_as_007() {
 fn a_disabled_feature_is_reported_as_301() {
     let mut set = super::set();
     set["spec"]["strategy"] = json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}});
-    let status = compute(&set, &Findings::of(&set, Settings::default()), at(0));
+    let status = compute(&set, &Input::of(&set, Settings::default()), at(0));
     let condition = of(&status, "InvalidRolloutConfig");
     assert_eq!(condition["status"], "True");
     assert!(condition["message"].as_str().unwrap().contains("--enable-progressive-syncs"));
@@ -179,30 +179,15 @@ fn a_disabled_feature_is_reported_as_301() {
 #[test]
 fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
     use super::super::decision::{Next, Snapshot};
-    use super::super::failing::Failing;
     use super::super::reconcile;
     use super::super::windows::Facts;
     let set = super::set();
-    let (settings, invalid, projects) = (rolling(), BTreeMap::new(), BTreeMap::new());
+    let (settings, projects) = (rolling(), BTreeMap::new());
     let mut generated = generated_by(&set, &settings, &[]);
     let decide = |generated: &Generated| {
-        let snapshot = Snapshot {
-            set: &Set::read(&set),
-            generated,
-            settings: &settings,
-            existing: &[],
-            leaving: &[],
-            invalid: &invalid,
-            failing: &Failing::default(),
-            windows: Facts { projects: &projects, clusters: &[] },
-            redact: str::to_owned,
-            written_at: None,
-            generate_at: None,
-            refresh_failure: None,
-            others: &[],
-            releases: &Releases::default(),
-            now: at(0),
-        };
+        let windows = Facts { projects: &projects, clusters: &[] };
+        let set = Set::read(&set);
+        let snapshot = Snapshot::first(&set, generated, &settings, windows, at(0));
         reconcile::reconcile(&snapshot).next
     };
     assert_eq!(decide(&generated), Next::default());

@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use super::super::decision::{Next, Snapshot};
 use super::super::deletion::Leaving;
-use super::super::failing::Failing;
-use super::super::others::Releases;
 use super::super::reconcile;
 use super::super::stored::Set;
 use super::super::windows::Facts;
@@ -34,26 +32,13 @@ fn next(case: &Case) -> Next {
     if *error {
         generated.error = Some(crate::desired::Error::Options("line 3".into()));
     }
-    let (invalid, projects) = (BTreeMap::new(), BTreeMap::new());
+    let projects = BTreeMap::new();
     let owned = live(&super::generated("a", json!({})));
     let leaving = [Leaving::read(&owned, &Identity::of(set), &generated.strategy)];
-    let snapshot = Snapshot {
-        set: &Set::read(set),
-        generated: &generated,
-        settings: &settings,
-        existing: &[],
-        leaving: &leaving,
-        invalid: &invalid,
-        failing: &Failing::default(),
-        windows: Facts { projects: &projects, clusters: &[] },
-        redact: str::to_owned,
-        written_at: None,
-        generate_at: *generate_at,
-        refresh_failure: None,
-        others: &[],
-        releases: &Releases::default(),
-        now: at(0),
-    };
+    let windows = Facts { projects: &projects, clusters: &[] };
+    let set = Set::read(set);
+    let first = Snapshot::first(&set, &generated, &settings, windows, at(0));
+    let snapshot = Snapshot { leaving: &leaving, generate_at: *generate_at, ..first };
     reconcile::reconcile(&snapshot).next
 }
 

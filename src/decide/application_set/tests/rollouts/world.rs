@@ -108,10 +108,6 @@ pub struct World {
     windows: BTreeMap<String, Vec<crate::decide::windows::Window>>,
 }
 
-fn unchanged(text: &str) -> String {
-    text.to_owned()
-}
-
 impl World {
     /// A set in an empty cluster.
     pub fn new(spec: Spec, settings: Settings, now: Timestamp) -> Self {
@@ -279,22 +275,19 @@ impl World {
     }
 
     fn snapshot(&self) -> Snapshot<'_> {
+        let memory = &self.memory;
+        let windows = Facts { projects: &self.windows, clusters: &[] };
+        let generated = memory.generated.as_ref().unwrap();
+        let first =
+            Snapshot::first(&memory.set, generated, &self.settings, windows, self.cluster.now);
         Snapshot {
-            set: &self.memory.set,
-            generated: self.memory.generated.as_ref().unwrap(),
-            settings: &self.settings,
-            existing: &self.memory.existing,
-            leaving: &self.memory.leaving,
-            invalid: &self.memory.invalid,
-            failing: self.memory.reported.failing(),
-            windows: Facts { projects: &self.windows, clusters: &[] },
-            redact: unchanged,
-            written_at: self.memory.written_at,
-            generate_at: None,
-            refresh_failure: None,
-            others: &[],
-            releases: &self.memory.releases,
-            now: self.cluster.now,
+            existing: &memory.existing,
+            leaving: &memory.leaving,
+            invalid: &memory.invalid,
+            failing: memory.reported.failing(),
+            written_at: memory.written_at,
+            releases: &memory.releases,
+            ..first
         }
     }
 
