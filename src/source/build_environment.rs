@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::programs::RenderFor;
+use super::render_for::RenderFor;
 
 /// Prefix of all names.
 const PREFIX: &str = "ARGOCD_APP_";

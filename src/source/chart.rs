@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::directory::SourceDirectory;
 use super::manifests::RenderError;
-use super::programs::RenderFor;
+use super::render_for::RenderFor;
 
 /// Files that declare dependencies; the second one in charts of API version v1.
 const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];

@@ -7,11 +7,8 @@
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
-
-use super::manifests::{RenderError, Sink};
+use super::manifests::{Manifest, RenderError, Sink};
 use crate::glob::{Glob, InvalidGlob};
-use crate::yaml::Repeated;
 
 /// Default of [`DirectoryOptions::max_bytes`] (SE-098).
 pub const DEFAULT_MAX_BYTES: u64 = 10_000_000;
@@ -63,20 +60,6 @@ impl Default for DirectoryOptions {
             max_memory: DEFAULT_MAX_MEMORY,
         }
     }
-}
-
-/// An object of a source and its location.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Manifest {
-    /// The object as written.
-    pub object: Value,
-    /// The file, relative to the repository root; for rendered manifests, the name of the
-    /// program.
-    pub file: String,
-    /// The first line of its document, counted from 1.
-    pub line: usize,
-    /// Keys that its document contains twice; the last value is used.
-    pub repeated: Vec<Repeated>,
 }
 
 /// Reads all manifests of `path`, a directory relative to `checkout_root`, in the order

@@ -13,8 +13,9 @@ use serde_json::Value;
 use super::build_environment::BuildEnvironment;
 use super::chart;
 use super::directory::SourceDirectory;
+use super::kind::only_known;
 use super::manifests::RenderError;
-use super::programs::{RenderFor, only_known};
+use super::render_for::RenderFor;
 
 /// Fields of the `helm` block that are passed on.
 const KNOWN: [&str; 13] = [

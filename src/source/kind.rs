@@ -138,6 +138,20 @@ fn discover(source_dir: &SourceDirectory) -> Result<SourceType, RenderError> {
     Ok(found)
 }
 
+/// Rejects fields of a block that would be ignored.
+pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
+    let fields = source[block].as_object().into_iter().flatten();
+    match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
+        None => Ok(()),
+        Some(field) => {
+            let reason = format!(
+                "{block}.{field} is not supported by the embedded engine; move it into the repository"
+            );
+            Err(RenderError::Source { reason })
+        }
+    }
+}
+
 /// The source block merged with the override files of the repository.
 pub(super) fn with_overrides(
     source_dir: &SourceDirectory,

@@ -3,9 +3,8 @@
 
 use serde_json::Value;
 
-use super::directory::Manifest;
 use crate::glob::InvalidGlob;
-use crate::yaml::{self, Document};
+use crate::yaml::{self, Document, Repeated};
 
 /// Most objects of one source.
 const MAX_OBJECTS: usize = 100_000;
@@ -194,6 +193,20 @@ impl RenderError {
             _ => false,
         }
     }
+}
+
+/// An object of a source and its location.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// The object as written.
+    pub object: Value,
+    /// The file, relative to the repository root; for rendered manifests, the name of the
+    /// program.
+    pub file: String,
+    /// The first line of its document, counted from 1.
+    pub line: usize,
+    /// Keys that its document contains twice; the last value is used.
+    pub repeated: Vec<Repeated>,
 }
 
 /// Collects the manifests of one source, up to a memory limit.

@@ -4,22 +4,21 @@
 //! and output, and no value can be read as an option. A field that cannot be passed on
 //! safely or faithfully is an error, and never ignored.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
-use super::checkout::Checkout;
 use super::confine::{Confinement, Policy};
-use super::directory::{Manifest, SourceDirectory};
-use super::manifests::{RenderError, Sink};
+use super::directory::SourceDirectory;
+use super::kind::only_known;
+use super::manifests::{Manifest, RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
+use super::render_for::RenderFor;
 use super::{chart, helm};
 
 /// Most entries of a checkout whose links are checked.
@@ -66,49 +65,6 @@ impl Default for Programs {
             kustomize_remote: false,
         }
     }
-}
-
-/// The Application that a source is rendered for.
-#[derive(Debug, Clone)]
-pub struct RenderFor {
-    /// Name of the Application; the release name of a chart unless `helm.releaseName` is set.
-    pub application: String,
-    /// `destination.namespace`; may be empty.
-    pub namespace: String,
-    /// The name in tracking metadata; empty for that of the Application. Differs for one
-    /// outside of the namespace of the control plane.
-    pub instance: String,
-    /// Name of its project; may be empty.
-    pub project: String,
-    /// Version and kinds of the destination, for charts; `None` when they are not known.
-    pub cluster: Option<ClusterFacts>,
-    /// The sources with a `ref`, by its value: they may contain values files (SE-034).
-    pub references: BTreeMap<String, Arc<Checkout>>,
-    /// Limit on the memory of the objects, in bytes.
-    pub memory: u64,
-}
-
-impl Default for RenderFor {
-    fn default() -> Self {
-        Self {
-            application: String::new(),
-            namespace: String::new(),
-            instance: String::new(),
-            project: String::new(),
-            cluster: None,
-            references: BTreeMap::new(),
-            memory: super::directory::DEFAULT_MAX_MEMORY,
-        }
-    }
-}
-
-/// What charts may ask of the destination: `.Capabilities`. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterFacts {
-    /// Version of Kubernetes, such as `1.33.2`.
-    pub kube_version: String,
-    /// Each `group/version` and `group/version/Kind`; the core group as `v1`.
-    pub api_versions: Arc<[String]>,
 }
 
 impl Programs {
@@ -273,7 +229,8 @@ struct Call<'a> {
     network: bool,
 }
 
-async fn blocking<T: Send + 'static>(
+/// Runs `work` on a thread that may block; `what` names it in errors.
+pub(super) async fn blocking<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
 ) -> Result<T, RenderError> {
@@ -291,20 +248,6 @@ fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
         file: format!("temporary directory for application {}", subject.application),
         error: error.kind().to_string(),
     })
-}
-
-/// Rejects fields of a block that would be ignored.
-pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
-    let fields = source[block].as_object().into_iter().flatten();
-    match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
-        None => Ok(()),
-        Some(field) => {
-            let reason = format!(
-                "{block}.{field} is not supported by the embedded engine; move it into the repository"
-            );
-            Err(RenderError::Source { reason })
-        }
-    }
 }
 
 /// Checks all links of a checkout, since other programs follow them.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::checkout::Checkout;
-use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, SourceDirectory};
+use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
 use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
-use super::manifests::RenderError;
-use super::programs::{Programs, RenderFor};
+use super::manifests::{Manifest, RenderError};
+use super::programs::{Programs, blocking};
+use super::render_for::RenderFor;
 
 /// Options of rendering, the same for all sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +101,7 @@ async fn render_source(
             Ok((source_dir, source, kind, warnings))
         }
     };
-    let (source_dir, source, kind, mut warnings) = blocking(prepare).await?;
+    let (source_dir, source, kind, mut warnings) = blocking("source", prepare).await?;
     let manifests = match kind {
         SourceType::Helm => {
             let revision = checkout.revision();
@@ -119,7 +120,7 @@ async fn render_source(
                 let (root, submodules) = (checkout.root(), checkout.submodules());
                 directory::read(root, &path, &directory_options, submodules)
             };
-            blocking(read).await?
+            blocking("source", read).await?
         }
     };
     for manifest in &manifests {
@@ -142,13 +143,4 @@ pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
         max_bytes,
         ..DirectoryOptions::default()
     }
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
-) -> Result<T, RenderError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        // Happens only when the runtime is shutting down.
-        Err(RenderError::Read { file: "source".into(), error: error.to_string() })
-    })
 }
