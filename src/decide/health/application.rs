@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::read::annotation;
 use super::{Health, Status};
+use crate::api::Raw;
 
 /// Excludes a resource from its Application's health when `"true"` on the live object.
 const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
@@ -54,7 +54,7 @@ impl Resource<'_> {
         if self.hook || self.skipped || self.is_the_application || !self.self_referenced {
             return None;
         }
-        if annotation(live, IGNORE_HEALTHCHECK) == "true" {
+        if live.annotation(IGNORE_HEALTHCHECK) == Some("true") {
             return None;
         }
         let status = self.health.as_ref()?.status;

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{condition, conditions, count, generation, is_true, name, number, text};
+use super::read::{condition, conditions, count, generation, is_true, number};
+use crate::api::Raw;
 
 const OBSERVED: &str = "/status/observedGeneration";
 
@@ -24,7 +25,7 @@ pub fn deployment(object: &Value) -> Health {
     let late = condition(object, "Progressing")
         .is_some_and(|progress| progress.reason() == "ProgressDeadlineExceeded");
     if late {
-        let name = name(object);
+        let name = object.name();
         return Health::degraded(format!("Deployment {name:?} exceeded its progress deadline"));
     }
     let updated = count(object, "/status/updatedReplicas");
@@ -65,7 +66,7 @@ pub fn stateful_set(object: &Value) -> Health {
         let missing = replicas.saturating_sub(ready);
         return Health::progressing(format!("Waiting for {missing} pods to be ready..."));
     }
-    let strategy = text(object, "/spec/updateStrategy/type");
+    let strategy = object.text("/spec/updateStrategy/type");
     let block = object.pointer("/spec/updateStrategy/rollingUpdate").is_some_and(Value::is_object);
     if strategy == "RollingUpdate" && block {
         let partition = number(object, "/spec/updateStrategy/rollingUpdate/partition");
@@ -84,8 +85,8 @@ pub fn stateful_set(object: &Value) -> Health {
     if strategy == "OnDelete" {
         return Health::healthy(format!("statefulset has {ready} ready pods"));
     }
-    let update = text(object, "/status/updateRevision");
-    let current = text(object, "/status/currentRevision");
+    let update = object.text("/status/updateRevision");
+    let current = object.text("/status/currentRevision");
     if update != current {
         return Health::progressing(format!(
             "waiting for statefulset rolling update to complete {updated} pods at revision {update}..."
@@ -104,11 +105,11 @@ pub fn daemon_set(object: &Value) -> Health {
             "Waiting for rollout to finish: observed daemon set generation less than desired generation",
         );
     }
-    let name = name(object);
+    let name = object.name();
     let desired = count(object, "/status/desiredNumberScheduled");
     let updated = count(object, "/status/updatedNumberScheduled");
     let available = count(object, "/status/numberAvailable");
-    if text(object, "/spec/updateStrategy/type") == "OnDelete" {
+    if object.text("/spec/updateStrategy/type") == "OnDelete" {
         return Health::healthy(format!(
             "daemon set {updated} out of {desired} new pods have been updated"
         ));

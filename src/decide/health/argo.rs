@@ -5,18 +5,19 @@
 
 use serde_json::Value;
 
-use super::read::{annotation, condition, count, generation, is_true, number, text};
+use super::read::{condition, count, generation, is_true, number};
 use super::{Health, Status};
+use crate::api::Raw;
 
 /// SE-461.
 pub fn workflow(object: &Value) -> Health {
-    let status = match text(object, "/status/phase") {
+    let status = match object.text("/status/phase") {
         "" | "Pending" | "Running" => Status::Progressing,
         "Succeeded" => Status::Healthy,
         "Failed" | "Error" => Status::Degraded,
         _ => Status::Unknown,
     };
-    Health::new(status, text(object, "/status/message"))
+    Health::new(status, object.text("/status/message"))
 }
 
 /// SE-476, first half.
@@ -24,8 +25,8 @@ pub fn rollout(object: &Value) -> Health {
     if !rollout_is_observed(object) {
         return Health::progressing("Waiting for rollout spec update to be observed");
     }
-    let message = text(object, "/status/message");
-    match text(object, "/status/phase") {
+    let message = object.text("/status/message");
+    match object.text("/status/phase") {
         "Paused" => Health::suspended(message),
         "Progressing" => Health::progressing(message),
         "Healthy" => Health::healthy(message),
@@ -44,7 +45,7 @@ fn rollout_is_observed(object: &Value) -> bool {
         Observed::Number(observed) => observed >= generation(object),
         Observed::Other => true,
     };
-    let workload = annotation(object, "rollout.argoproj.io/workload-generation");
+    let workload = object.annotation("rollout.argoproj.io/workload-generation").unwrap_or_default();
     let followed = match workload.parse::<i64>() {
         Ok(wanted) if object.pointer("/spec/workloadRef").is_some() => {
             match self::observed(object, "/status/workloadObservedGeneration") {
@@ -68,7 +69,7 @@ fn observed(object: &Value, pointer: &str) -> Observed {
     if let Some(number) = number(object, pointer) {
         return Observed::Number(number);
     }
-    match text(object, pointer) {
+    match object.text(pointer) {
         "" => Observed::None,
         digits => digits.parse().map_or(Observed::Other, Observed::Number),
     }
@@ -84,7 +85,7 @@ fn rollout_by_counts(object: &Value) -> Health {
     if let Some(late) = late {
         return Health::degraded(late.message());
     }
-    if is_true(object, "/spec/paused") || !is_empty_list(object, "/status/pauseConditions") {
+    if is_true(object, "/spec/paused") || !object.items("/status/pauseConditions").is_empty() {
         return Health::suspended("Rollout is paused");
     }
     // The API's default for `replicas`.
@@ -107,10 +108,6 @@ fn rollout_by_counts(object: &Value) -> Health {
         );
     }
     Health::healthy("")
-}
-
-fn is_empty_list(object: &Value, pointer: &str) -> bool {
-    super::list(object, pointer).is_empty()
 }
 
 /// SE-476, second half.

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{Condition, annotation, is_stale, list, text};
+use super::read::{Condition, is_stale};
+use crate::api::Raw;
 
 /// Annotation of `autoscaling/v1` with the conditions of later versions.
 const V1_CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
@@ -16,10 +17,10 @@ pub fn horizontal_pod_autoscaler(object: &Value) -> Health {
     if is_stale(object) {
         return Health::progressing(WAITING);
     }
-    if text(object, "/apiVersion") != "autoscaling/v1" {
-        return by_conditions(list(object, "/status/conditions"));
+    if object.text("/apiVersion") != "autoscaling/v1" {
+        return by_conditions(object.items("/status/conditions"));
     }
-    let raw = annotation(object, V1_CONDITIONS);
+    let raw = object.annotation(V1_CONDITIONS).unwrap_or_default();
     if raw.is_empty() {
         return Health::progressing(WAITING);
     }

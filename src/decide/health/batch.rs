@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Health;
-use super::read::{Condition, conditions, is_true, list, text};
+use super::read::{Condition, conditions, is_true};
+use crate::api::Raw;
 
 /// SE-455 with the correction of SE-582: only conditions with status `True` count. A
 /// resumed Job has `Suspended=False` while it runs; treating it as ended would complete a
@@ -34,15 +35,15 @@ pub fn cron_job(object: &Value) -> Health {
     if !object.get("status").is_some_and(Value::is_object) {
         return Health::progressing("Waiting for CronJob");
     }
-    let scheduled = text(object, "/status/lastScheduleTime");
-    let succeeded = text(object, "/status/lastSuccessfulTime");
+    let scheduled = object.text("/status/lastScheduleTime");
+    let succeeded = object.text("/status/lastSuccessfulTime");
     if scheduled.is_empty() {
         return Health::healthy("CronJob has not been scheduled yet");
     }
     if succeeded.is_empty() {
         return Health::healthy("The CronJob never completed successfully. It may not be healthy");
     }
-    if !list(object, "/status/active").is_empty() {
+    if !object.items("/status/active").is_empty() {
         return Health::healthy(
             "The job is running. Its last execution may not have been successful",
         );

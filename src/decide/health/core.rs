@@ -4,12 +4,13 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{condition, conditions, is_stale, list, text};
+use super::read::{condition, conditions, is_stale};
+use crate::api::Raw;
 
 /// SE-456. Only a load balancer has an address to wait for.
 pub fn service(object: &Value) -> Health {
-    let balancer = text(object, "/spec/type") == "LoadBalancer";
-    if balancer && list(object, "/status/loadBalancer/ingress").is_empty() {
+    let balancer = object.text("/spec/type") == "LoadBalancer";
+    if balancer && object.items("/status/loadBalancer/ingress").is_empty() {
         Health::progressing("")
     } else {
         Health::healthy("")
@@ -18,7 +19,7 @@ pub fn service(object: &Value) -> Health {
 
 /// SE-457.
 pub fn persistent_volume_claim(object: &Value) -> Health {
-    match text(object, "/status/phase") {
+    match object.text("/status/phase") {
         "Lost" => Health::degraded(""),
         "Pending" => Health::progressing(""),
         "Bound" => Health::healthy(""),

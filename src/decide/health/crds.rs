@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{condition, conditions, is_stale, is_stale_condition, text};
+use super::read::{condition, conditions, is_stale, is_stale_condition};
+use crate::api::Raw;
 
 /// SE-472. Without a status, the API server has not processed it yet.
 pub fn crd(object: &Value) -> Health {
-    if !text(object, "/metadata/deletionTimestamp").is_empty() {
+    if object.is_deleting() {
         return Health::progressing("CRD is terminating");
     }
     if conditions(object).next().is_none() {

@@ -33,11 +33,10 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use application::{Combined, Resource, combine};
-use read::{list, text};
-
+use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::kind::KindRef;
+pub use application::{Combined, Resource, combine};
 
 /// Health status, ordered from best to worst; an Application has the worst status of its
 /// resources (SE-440).
@@ -92,8 +91,8 @@ pub fn of(object: &Value) -> Option<Health> {
 /// for its result (SE-441.1). Evaluated before scripts.
 pub fn pending_deletion(object: &Value) -> Option<Health> {
     // An empty string is a zero timestamp and not a deletion.
-    let deleted = !text(object, "/metadata/deletionTimestamp").is_empty();
-    let kept = list(object, "/metadata/finalizers").iter().any(|f| f == HOOK_FINALIZER);
+    let deleted = object.is_deleting();
+    let kept = object.finalizers().any(|own| own == HOOK_FINALIZER);
     (deleted && !kept).then(|| Health::progressing("Pending deletion"))
 }
 

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{Condition, condition, is_stale_condition, list};
+use super::read::{Condition, condition, is_stale_condition};
+use crate::api::Raw;
 
 /// SE-458. An entry without an address counts: some controllers write `{}`.
 pub fn ingress(object: &Value) -> Health {
-    if list(object, "/status/loadBalancer/ingress").is_empty() {
+    if object.items("/status/loadBalancer/ingress").is_empty() {
         Health::progressing("")
     } else {
         Health::healthy("")
@@ -23,8 +24,8 @@ pub fn gateway(object: &Value) -> Health {
             return Health::degraded(fault.message());
         }
     }
-    for listener in list(object, "/status/listeners") {
-        let conditions = || list(listener, "/conditions").iter().map(Condition);
+    for listener in object.items("/status/listeners") {
+        let conditions = || listener.items("/conditions").iter().map(Condition);
         for kind in FAULTS {
             let fault = conditions().filter(fresh).find(|c| c.kind() == kind && c.is_false());
             if let Some(fault) = fault {

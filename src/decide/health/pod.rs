@@ -6,21 +6,22 @@
 use serde_json::Value;
 
 use super::Health;
-use super::read::{annotation, condition, count, list, text};
+use super::read::{condition, count};
+use crate::api::Raw;
 use crate::api::annotations::IGNORE_RESTART_POLICY;
 use crate::api::hooks::role;
 
 /// SE-465, in the order of the specification.
 pub fn pod(object: &Value) -> Health {
     let long_running = is_long_running(object);
-    let message = text(object, "/status/message");
+    let message = object.text("/status/message");
     if long_running {
         let stuck = stuck_containers(object);
         if !stuck.is_empty() {
             return Health::degraded(stuck.join(", "));
         }
     }
-    match text(object, "/status/phase") {
+    match object.text("/status/phase") {
         "Pending" => Health::progressing(message),
         "Succeeded" => Health::healthy(message),
         "Failed" if !message.is_empty() => Health::degraded(message),
@@ -34,33 +35,35 @@ pub fn pod(object: &Value) -> Health {
 /// Whether the Pod is a server: its restart policy is Always, or an annotation declares
 /// it, which has no effect on hooks, since a hook must end.
 fn is_long_running(object: &Value) -> bool {
-    let declared = annotation(object, IGNORE_RESTART_POLICY) == "true";
-    text(object, "/spec/restartPolicy") == "Always" || (declared && !role(object).is_hook())
+    let declared = object.annotation(IGNORE_RESTART_POLICY) == Some("true");
+    object.text("/spec/restartPolicy") == "Always" || (declared && !role(object).is_hook())
 }
 
 fn is_finite(object: &Value) -> bool {
-    matches!(text(object, "/spec/restartPolicy"), "OnFailure" | "Never")
+    matches!(object.text("/spec/restartPolicy"), "OnFailure" | "Never")
 }
 
 /// Messages of the containers that wait for a reason that does not go away by
 /// itself: a crash loop, an image that cannot be pulled, a bad reference.
 fn stuck_containers(object: &Value) -> Vec<&str> {
-    list(object, "/status/containerStatuses")
+    object
+        .items("/status/containerStatuses")
         .iter()
         .filter(|container| {
-            let reason = text(container, "/state/waiting/reason");
+            let reason = container.text("/state/waiting/reason");
             reason.starts_with("Err") || reason.ends_with("Error") || reason.ends_with("BackOff")
         })
-        .map(|container| text(container, "/state/waiting/message"))
+        .map(|container| container.text("/state/waiting/message"))
         .collect()
 }
 
 fn running(object: &Value) -> Health {
-    let message = text(object, "/status/message");
+    let message = object.text("/status/message");
     if condition(object, "Ready").is_some_and(|ready| ready.is_true()) {
         return Health::healthy(message);
     }
-    let restarted = list(object, "/status/containerStatuses")
+    let restarted = object
+        .items("/status/containerStatuses")
         .iter()
         .any(|container| container.pointer("/lastState/terminated").is_some_and(Value::is_object));
     if restarted { Health::degraded(message) } else { Health::progressing(message) }
@@ -68,21 +71,21 @@ fn running(object: &Value) -> Health {
 
 /// Why a Pod failed, from the first container with a reason.
 fn failure(object: &Value) -> String {
-    let init = list(object, "/status/initContainerStatuses");
-    let normal = list(object, "/status/containerStatuses");
+    let init = object.items("/status/initContainerStatuses");
+    let normal = object.items("/status/containerStatuses");
     init.iter().chain(normal).find_map(failure_of_container).unwrap_or_default()
 }
 
 fn failure_of_container(container: &Value) -> Option<String> {
     let ended = container.pointer("/state/terminated")?;
-    let message = text(ended, "/message");
+    let message = ended.text("/message");
     if !message.is_empty() {
         return Some(message.to_owned());
     }
-    if text(ended, "/reason") == "OOMKilled" {
+    if ended.text("/reason") == "OOMKilled" {
         return Some("OOMKilled".to_owned());
     }
     let code = count(ended, "/exitCode");
-    let name = text(container, "/name");
+    let name = container.text("/name");
     (code != 0).then(|| format!("container {name:?} failed with exit code {code}"))
 }

@@ -7,11 +7,6 @@ use serde_json::Value;
 
 use crate::api::Raw;
 
-/// The string at a JSON pointer; empty when absent or not a string.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.text(pointer)
-}
-
 /// The integer at a JSON pointer; `None` when absent or not a number. A number with a
 /// zero fraction (`3.0`) is an integer.
 pub fn number(object: &Value, pointer: &str) -> Option<i64> {
@@ -31,24 +26,9 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-/// The list at a JSON pointer; empty when absent or not a list.
-pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.items(pointer)
-}
-
-/// The value of one annotation; empty when absent.
-pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
-    object.annotation(key).unwrap_or_default()
-}
-
-/// The object's name, for messages; empty when absent.
-pub fn name(object: &Value) -> &str {
-    text(object, "/metadata/name")
-}
-
 /// The conditions under `/status/conditions`, in order.
 pub fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
-    list(object, "/status/conditions").iter().map(Condition)
+    object.items("/status/conditions").iter().map(Condition)
 }
 
 /// The first condition of a type.
@@ -63,27 +43,27 @@ pub struct Condition<'a>(pub &'a Value);
 impl<'a> Condition<'a> {
     /// Its `type`.
     pub fn kind(self) -> &'a str {
-        text(self.0, "/type")
+        self.0.text("/type")
     }
 
     /// Its `reason`, empty when absent.
     pub fn reason(self) -> &'a str {
-        text(self.0, "/reason")
+        self.0.text("/reason")
     }
 
     /// Its `message`, empty when absent.
     pub fn message(self) -> &'a str {
-        text(self.0, "/message")
+        self.0.text("/message")
     }
 
     /// Whether its status is `True`.
     pub fn is_true(self) -> bool {
-        text(self.0, "/status") == "True"
+        self.0.text("/status") == "True"
     }
 
     /// Whether its status is `False`; an absent or `Unknown` status is neither.
     pub fn is_false(self) -> bool {
-        text(self.0, "/status") == "False"
+        self.0.text("/status") == "False"
     }
 }
 
