@@ -30,6 +30,11 @@ impl GroupVersionKind {
         let KindRef { group, version, kind } = KindRef::of(object);
         Self::new(group, version, kind)
     }
+
+    /// The same, borrowed.
+    pub fn borrowed(&self) -> KindRef<'_> {
+        KindRef { group: &self.group, version: &self.version, kind: &self.kind }
+    }
 }
 
 /// Version and kinds of a cluster, as charts see them. Cheap to clone.

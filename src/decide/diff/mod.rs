@@ -49,7 +49,6 @@ pub use config::{
 };
 pub use fields::taken_over;
 pub use ignore::respect_ignored;
-pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
 pub use mask::is_secret;
 pub use schema::Schemas;

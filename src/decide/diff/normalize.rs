@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::quantity;
 use crate::api::annotations::LAST_APPLIED;
-use crate::api::kind::KindRef;
+use crate::api::kind::GroupVersionKind;
 
 /// Fields that the server sets on every object, never a difference (SE-160, SE-161), as
 /// is `status` of every kind (SE-163).
@@ -29,12 +29,8 @@ pub enum Purpose {
 /// Normalises an object in place.
 pub fn normalize(object: &mut Value, purpose: Purpose) {
     let compare = purpose == Purpose::Compare;
-    let (api_version, kind) = {
-        let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        (text("apiVersion"), text("kind"))
-    };
-    let head = serde_json::json!({"apiVersion": api_version, "kind": kind});
-    let kind = KindRef::of(&head);
+    let kind = GroupVersionKind::of(object);
+    let kind = kind.borrowed();
 
     canonicalize_numbers(object);
     strip_server_fields(object);

@@ -7,17 +7,14 @@ mod pod;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::kind::KindRef;
+use crate::api::kind::{GroupVersionKind, KindRef};
 
 type Object = Map<String, Value>;
 
 /// Fills in the defaults of the object's kind.
 pub fn apply(object: &mut Value) {
-    let head = {
-        let field = |name| object.get(name).cloned().unwrap_or_default();
-        json!({"apiVersion": field("apiVersion"), "kind": field("kind")})
-    };
-    let kind = KindRef::of(&head);
+    let kind = GroupVersionKind::of(object);
+    let kind = kind.borrowed();
     if !kind.is_built_in() {
         return;
     }
@@ -81,6 +78,18 @@ fn set(object: &mut Object, field: &str, value: impl Into<Value>) {
     }
 }
 
+/// Sets the fields that are absent, also of the objects in fields.
+fn fill(object: &mut Object, defaults: Value) {
+    let Value::Object(defaults) = defaults else { return };
+    for (field, default) in defaults {
+        match (object.get_mut(&field), default) {
+            (None, default) => set(object, &field, default),
+            (Some(Value::Object(found)), default @ Value::Object(_)) => fill(found, default),
+            (Some(_), _) => {}
+        }
+    }
+}
+
 /// The object in a field, where there is one.
 fn object<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     parent.get_mut(field)?.as_object_mut()
@@ -106,40 +115,34 @@ fn walk<'a>(object: &'a mut Value, path: &[&str]) -> Option<&'a mut Object> {
     path.iter().try_fold(object, |here, field| here.get_mut(field))?.as_object_mut()
 }
 
-fn deployment(spec: &mut Object) {
-    set(spec, "replicas", 1);
-    set(spec, "revisionHistoryLimit", 10);
-    set(spec, "progressDeadlineSeconds", 600);
-    if let Some(strategy) = object_or_new(spec, "strategy") {
-        set(strategy, "type", "RollingUpdate");
-        if is(strategy, "type", "RollingUpdate")
-            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
-        {
-            set(rolling, "maxSurge", "25%");
-            set(rolling, "maxUnavailable", "25%");
-        }
+/// The strategy of an update, and the limits of a rolling one.
+fn strategy(spec: &mut Object, field: &str, rolling: Value) {
+    let Some(strategy) = object_or_new(spec, field) else { return };
+    set(strategy, "type", "RollingUpdate");
+    if is(strategy, "type", "RollingUpdate") {
+        fill(strategy, json!({ "rollingUpdate": rolling }));
     }
 }
 
+fn deployment(spec: &mut Object) {
+    fill(spec, json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}));
+    strategy(spec, "strategy", json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+}
+
 fn stateful_set(spec: &mut Object) {
-    set(spec, "replicas", 1);
-    set(spec, "podManagementPolicy", "OrderedReady");
-    set(spec, "revisionHistoryLimit", 10);
-    if let Some(strategy) = object_or_new(spec, "updateStrategy") {
-        set(strategy, "type", "RollingUpdate");
-        if is(strategy, "type", "RollingUpdate")
-            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
-        {
-            set(rolling, "partition", 0);
-        }
-    }
-    if let Some(retention) = object_or_new(spec, "persistentVolumeClaimRetentionPolicy") {
-        set(retention, "whenDeleted", "Retain");
-        set(retention, "whenScaled", "Retain");
-    }
+    let retention = json!({"whenDeleted": "Retain", "whenScaled": "Retain"});
+    fill(
+        spec,
+        json!({
+            "replicas": 1,
+            "podManagementPolicy": "OrderedReady",
+            "revisionHistoryLimit": 10,
+            "persistentVolumeClaimRetentionPolicy": retention,
+        }),
+    );
+    strategy(spec, "updateStrategy", json!({"partition": 0}));
     for claim in each(spec, "volumeClaimTemplates") {
-        set(claim, "apiVersion", "v1");
-        set(claim, "kind", "PersistentVolumeClaim");
+        fill(claim, json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}));
         if let Some(claim) = object(claim, "spec") {
             set(claim, "volumeMode", "Filesystem");
         }
@@ -148,15 +151,7 @@ fn stateful_set(spec: &mut Object) {
 
 fn daemon_set(spec: &mut Object) {
     set(spec, "revisionHistoryLimit", 10);
-    if let Some(strategy) = object_or_new(spec, "updateStrategy") {
-        set(strategy, "type", "RollingUpdate");
-        if is(strategy, "type", "RollingUpdate")
-            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
-        {
-            set(rolling, "maxUnavailable", 1);
-            set(rolling, "maxSurge", 0);
-        }
-    }
+    strategy(spec, "updateStrategy", json!({"maxUnavailable": 1, "maxSurge": 0}));
 }
 
 fn job(spec: &mut Object) {
@@ -189,11 +184,8 @@ fn cron_job(spec: &mut Object) {
 fn service(spec: &mut Object) {
     set(spec, "type", "ClusterIP");
     set(spec, "sessionAffinity", "None");
-    if is(spec, "sessionAffinity", "ClientIP")
-        && let Some(config) = object_or_new(spec, "sessionAffinityConfig")
-        && let Some(client) = object_or_new(config, "clientIP")
-    {
-        set(client, "timeoutSeconds", 10800);
+    if is(spec, "sessionAffinity", "ClientIP") {
+        fill(spec, json!({"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}));
     }
     let external = is(spec, "type", "ExternalName");
     if is(spec, "type", "NodePort") || is(spec, "type", "LoadBalancer") {
