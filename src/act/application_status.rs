@@ -9,13 +9,12 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::outcome::words;
 use crate::api::{Application, GROUP, VERSION};
 use crate::decide::app_state::status;
 use crate::decide::merge_patch::merge_patch;
 use crate::redact;
 use crate::watch::cluster_cache::raw;
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, reason};
 
 /// Maximum number of attempts, each on a newer version of the object.
 const ATTEMPTS: usize = 5;
@@ -155,7 +154,7 @@ pub async fn send(
                 version = newest["metadata"]["resourceVersion"].clone();
             }
             Err(error) if is_too_large(&error) => {
-                return Err(too_large(&api, base, name, &words(&error), now).await);
+                return Err(too_large(&api, base, name, &reason(&error), now).await);
             }
             Err(error) => return Err(failed(name, &error)),
         }
@@ -185,7 +184,7 @@ fn starts(patch: &Value) -> bool {
 /// too large; errors of its store can only be recognised by their text.
 fn is_too_large(error: &kube::Error) -> bool {
     has_code(error, 413) || {
-        let words = words(error);
+        let words = reason(error);
         ["request is too large", "etcdserver: request is too large", "Too long: must have at most"]
             .iter()
             .any(|text| words.contains(text))
@@ -216,5 +215,5 @@ async fn too_large(
 }
 
 fn failed(name: &str, error: &kube::Error) -> Error {
-    Error::Failed { name: name.to_owned(), reason: words(error) }
+    Error::Failed { name: name.to_owned(), reason: reason(error) }
 }

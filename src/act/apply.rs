@@ -17,7 +17,7 @@ use std::time::Duration;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::outcome::{done, failed, message};
+use super::outcome::{done, failed};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
 use crate::api::Raw;
@@ -124,8 +124,7 @@ impl Applier<'_> {
             (How::Replace | How::Create, Some(_)) => "replaced",
             (How::Update, Some(_)) => "updated",
         };
-        let (uid, resource_version) = Default::default();
-        Happened::Done { message: message(key, verb, true), uid, resource_version }
+        done(key, verb, &Value::Null, true)
     }
 
     /// Creates a hook. A hook that exists with the same stamp was created by an
@@ -170,7 +169,7 @@ impl Applier<'_> {
             }
             // Without a name it can only be found by its stamp, in the cache.
             if manifest["metadata"]["name"].is_null() {
-                return Happened::Unknown(super::outcome::words(&error));
+                return Happened::Unknown(reason(&error));
             }
             if again {
                 let error = reason(&error);
@@ -208,7 +207,7 @@ impl Applier<'_> {
     /// The request path of a kind. The target depends on the scope of its kind, so when
     /// the scope turns out to be different, the object is evaluated again first.
     async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
-        let kind = crate::watch::cluster_cache::kind_of(manifest);
+        let kind = GroupVersionKind::of(manifest);
         match self.cluster.resource(&kind, false).await {
             Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
                 let scope = if namespaced { "namespaced" } else { "cluster-scoped" };
@@ -436,7 +435,7 @@ impl Applier<'_> {
             return happened;
         }
         let key = &apply.key;
-        let kind = crate::watch::cluster_cache::kind_of(&apply.manifest);
+        let kind = GroupVersionKind::of(&apply.manifest);
         let usable = async {
             let mut pause = Duration::from_millis(20);
             while !self.is_usable(&kind, key).await {

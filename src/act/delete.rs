@@ -6,7 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
-use super::outcome::{api, failed};
+use super::outcome::{api, done, failed};
 use super::retry::{self, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
@@ -59,7 +59,7 @@ pub async fn delete(
                 if held {
                     cluster.put(&Arc::new(object));
                 }
-                accepted(key)
+                done(key, "deleted", &Value::Null, false)
             }
             None => {
                 cluster.remove(key, uid);
@@ -74,11 +74,6 @@ pub async fn delete(
         Err(error) if has_code(&error, 409) => Happened::Gone,
         Err(error) => failed(&error),
     }
-}
-
-fn accepted(key: &ResourceKey) -> Happened {
-    let message = super::outcome::message(key, "deleted", false);
-    Happened::Done { message, uid: String::new(), resource_version: String::new() }
 }
 
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
@@ -103,7 +98,7 @@ pub async fn remove_finalizer(
         let own = metadata["finalizers"].as_array().cloned().unwrap_or_default();
         let another = !uid.is_empty() && metadata["uid"] != uid;
         if another || !own.iter().any(|finalizer| finalizer == HOOK_FINALIZER) {
-            return super::outcome::done(key, "released", &object, false);
+            return done(key, "released", &object, false);
         }
         let kept: Vec<Value> = own.into_iter().filter(|f| f != HOOK_FINALIZER).collect();
         let patch = json!({"metadata": {
@@ -122,7 +117,7 @@ pub async fn remove_finalizer(
                 }
                 let object = Arc::new(object);
                 cluster.put(&object);
-                return super::outcome::done(key, "released", &object, false);
+                return done(key, "released", &object, false);
             }
             Err(error) if has_code(&error, 404) => return Happened::Gone,
             Err(error) if has_code(&error, 409) => pause(key, attempt).await,

@@ -16,8 +16,8 @@ use crate::decide::app_state::delete_hooks::DeleteHook;
 use crate::decide::app_state::finalize::Removal;
 use crate::decide::app_state::operate::Act;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::sync::{Action, Apply, Happened, How, Object, Outcome, TaskKey};
-use crate::watch::cluster_cache::{ClusterCache, kind_of};
+use crate::decide::sync::{Action, ActionOutcome, Apply, Happened, How, Object, TaskKey};
+use crate::watch::cluster_cache::ClusterCache;
 
 /// Timeout of an action. It is longer than every wait inside an action.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -73,23 +73,24 @@ impl Executor<'_> {
     }
 
     /// Runs the groups of an operation one after the other, the actions of a group in parallel.
-    pub async fn run(&self, act: &Act, targets: &[Target]) -> Vec<Outcome> {
+    pub async fn run(&self, act: &Act, targets: &[Target]) -> Vec<ActionOutcome> {
         let mut outcomes = Vec::new();
         for group in &act.groups {
             let parallel = self.parallel.max(1);
-            let mut work: Vec<BoxFuture<'_, Outcome>> = Vec::new();
+            let mut work: Vec<BoxFuture<'_, ActionOutcome>> = Vec::new();
             for action in &group.actions {
                 let one = async move {
                     let answer = tokio::time::timeout(LIMIT, self.one(action, act, targets)).await;
                     let result = answer.unwrap_or_else(|_| {
                         Happened::Unknown(format!("no response within {} s", LIMIT.as_secs()))
                     });
-                    Outcome { action: action.id(), result }
+                    ActionOutcome { action: action.id(), result }
                 };
                 work.push(one.boxed());
             }
             // In order of tasks, as the results are.
-            let done: Vec<Outcome> = futures::stream::iter(work).buffered(parallel).collect().await;
+            let done: Vec<ActionOutcome> =
+                futures::stream::iter(work).buffered(parallel).collect().await;
             let failed = done.iter().any(|outcome| matches!(outcome.result, Happened::Failed(_)));
             outcomes.extend(done);
             if failed && group.stops_on_failure {
@@ -108,9 +109,7 @@ impl Executor<'_> {
                 let server_side = request.method.how == How::ServerSide;
                 // The sync may change its definition first.
                 if is_defined(apply, act) || (server_side && !self.server_dry_run) {
-                    let message = outcome::message(&request.key, "configured", true);
-                    let (uid, resource_version) = Default::default();
-                    return Happened::Done { message, uid, resource_version };
+                    return outcome::done(&request.key, "configured", &Value::Null, true);
                 }
                 let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
                 let live = object(&apply.task);
@@ -158,7 +157,7 @@ impl Executor<'_> {
             if !defined || !matches!(happened, Happened::Done { .. }) {
                 return happened;
             }
-            let kind = kind_of(&request.manifest);
+            let kind = GroupVersionKind::of(&request.manifest);
             let found = self.cluster.get(&kind, &request.key).await;
             let Ok(Some(found)) = found else { return happened };
             let Some(pause) = pauses.next().filter(|_| lacks(&request.manifest, &found)) else {
@@ -170,12 +169,8 @@ impl Executor<'_> {
     }
 
     async fn resource(&self, target: &Object) -> Result<ApiResource, Happened> {
-        let kind = GroupVersionKind {
-            group: target.key.group.clone(),
-            version: target.version.clone(),
-            kind: target.key.kind.clone(),
-        };
-        self.served(&kind).await
+        let ResourceKey { group, kind, .. } = &target.key;
+        self.served(&GroupVersionKind::new(group, &target.version, kind)).await
     }
 
     async fn served(&self, kind: &GroupVersionKind) -> Result<ApiResource, Happened> {
@@ -190,8 +185,9 @@ impl Executor<'_> {
     async fn read(&self, task: &TaskKey, act: &Act, targets: &[Target]) -> Happened {
         let key = &task.resource;
         let target = targets.iter().find(|target| target.key == *key);
-        let live = || act.live.get(key).map(|live| kind_of(&live.object));
-        let Some(kind) = target.map(|target| kind_of(&target.object)).or_else(live) else {
+        let live = || act.live.get(key).map(|live| GroupVersionKind::of(&live.object));
+        let Some(kind) = target.map(|target| GroupVersionKind::of(&target.object)).or_else(live)
+        else {
             return Happened::Gone;
         };
         let resource = match self.served(&kind).await {
@@ -219,7 +215,7 @@ impl Executor<'_> {
 
     async fn remove_one(&self, removal: &Removal) -> Result<(), String> {
         let Removal { key, object, propagation, .. } = removal;
-        let resource = match self.cluster.resource(&kind_of(object), true).await {
+        let resource = match self.cluster.resource(&GroupVersionKind::of(object), true).await {
             Ok(Some((resource, _))) => resource,
             Ok(None) => return Ok(()),
             Err(error) => return Err(error.to_string()),

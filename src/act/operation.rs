@@ -9,11 +9,10 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::application_status::{applications, read, resource};
-use super::outcome::words;
 use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
 use crate::decide::app_state::operation::{Stage, stage};
 use crate::watch::cluster_cache::raw;
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, reason};
 
 /// Maximum number of attempts, each on a newer version of the Application.
 const ATTEMPTS: usize = 10;
@@ -126,6 +125,6 @@ async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Writte
                 newest.filter(|newest| newest["metadata"]["uid"] == base["metadata"]["uid"]);
             newest.map(Written::Changed).ok_or(Error::Gone)
         }
-        Err(error) => Err(Error::Failed(words(&error))),
+        Err(error) => Err(Error::Failed(reason(&error))),
     }
 }

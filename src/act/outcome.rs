@@ -5,17 +5,16 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::api::resource_key::ResourceKey;
-use crate::decide::sync::Happened;
+use crate::decide::sync::{self, Happened};
 use crate::watch::failure::{is_unknown, reason};
-
-/// The message of the server, truncated.
-pub fn words(error: &kube::Error) -> String {
-    reason(error)
-}
 
 /// A failed request as an outcome for the sync engine.
 pub fn failed(error: &kube::Error) -> Happened {
-    if is_unknown(error) { Happened::Unknown(words(error)) } else { Happened::Failed(words(error)) }
+    if is_unknown(error) {
+        Happened::Unknown(reason(error))
+    } else {
+        Happened::Failed(reason(error))
+    }
 }
 
 /// A successful request, with a message as in kubectl (SE-341).
@@ -30,14 +29,12 @@ pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Hap
 
 /// `deployment.apps/web configured`; an object that is updated as a whole, in the words of
 /// SE-350: `Namespace/web updated`.
-pub fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
+fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
     let suffix = if dry_run { " (dry run)" } else { "" };
     if verb == "updated" {
         return format!("{}/{} {verb}{suffix}", key.kind, key.name);
     }
-    let kind = key.kind.to_lowercase();
-    let group = if key.group.is_empty() { String::new() } else { format!(".{}", key.group) };
-    format!("{kind}{group}/{} {verb}{suffix}", key.name)
+    format!("{}{suffix}", sync::as_by_kubectl(key, verb))
 }
 
 /// An API for one object; cluster-scoped when the namespace is empty.

@@ -3,10 +3,9 @@
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::outcome::words;
 use crate::api::AppProject;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, reason};
 use crate::watch::object::resource;
 
 /// Removes the finalizer of a project. Nothing happens when the project was changed or
@@ -30,6 +29,6 @@ pub async fn remove_finalizer(client: &kube::Client, project: &Value) -> Result<
     match api.patch(text("name"), &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(error) if has_code(&error, 404) || has_code(&error, 409) => Ok(()),
-        Err(error) => Err(format!("cannot remove its finalizer: {}", words(&error))),
+        Err(error) => Err(format!("cannot remove its finalizer: {}", reason(&error))),
     }
 }

@@ -108,11 +108,6 @@ pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][key].as_str()
 }
 
-/// A label of a raw object; `None` when absent or not a string.
-pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
-    object["metadata"]["labels"][key].as_str()
-}
-
 /// Finalizers of a raw object.
 pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)

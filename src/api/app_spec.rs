@@ -1,26 +1,10 @@
-//! Application: manifests from a source, synced to one destination (SE-001 … SE-031).
+//! Spec of an Application: sources, destination and sync policy (SE-001 … SE-031).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::app_status::ApplicationStatus;
-use super::operation::Operation;
 use super::source::{ApplicationSource, NameValue, SourceHydrator};
 use super::sources;
-
-resource! {
-    /// Manifests from a source, kept in sync with a destination.
-    ///
-    /// There is no status subresource: `status` and `operation` are written
-    /// with ordinary patches.
-    pub struct Application("applications") {
-        pub spec: ApplicationSpec,
-        /// A requested sync operation; see [`Operation`].
-        pub operation: Option<Operation>,
-        /// Observed state of the Application.
-        pub status: Option<ApplicationStatus>,
-    }
-}
 
 lenient! {
     /// Source, destination and sync policy of an Application.

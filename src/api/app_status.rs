@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::application::{ApplicationDestination, IgnoreDifference};
+use super::app_spec::{ApplicationDestination, IgnoreDifference};
 use super::operation::{OperationInitiator, OperationState};
 use super::source::{ApplicationSource, SourceHydratorStatus};
 use super::sources;

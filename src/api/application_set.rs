@@ -1,16 +1,14 @@
 //! ApplicationSet: generates Applications from a template and rolls out changes in steps
 //! (AS-001 … AS-009).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::IntOrString;
 use super::app_status::{HealthStatus, ResourceStatus};
-use super::application::ApplicationSpec;
 use super::generators::Generator;
 use super::lenient::{is_default, or_default};
+use super::template::Template;
 use super::time::Time;
 
 resource! {
@@ -65,31 +63,6 @@ pub struct ApplicationSetSpec {
 }
 
 lenient! {
-    /// Template of the Applications. Every string may contain placeholders.
-    #[schemars(extend("required" = ["metadata", "spec"]))]
-    pub struct Template {
-        /// Name, labels, annotations and finalizers of the Application.
-        pub metadata: TemplateMetadata,
-        /// Spec of the Application. Untyped, since placeholders are replaced before it is read.
-        #[schemars(with = "ApplicationSpec")]
-        pub spec: Value,
-    } and extra
-
-    /// Metadata of the generated Applications.
-    pub struct TemplateMetadata {
-        /// Name; must be unique for each Application.
-        pub name: String,
-        /// Has no effect: Applications are created in the namespace of their ApplicationSet.
-        pub namespace: String,
-        /// Labels. The steps of a rollout select Applications by them.
-        pub labels: BTreeMap<String, String>,
-        /// Annotations.
-        pub annotations: BTreeMap<String, String>,
-        /// Finalizers; when empty, the finalizer is added that deletes the resources
-        /// together with the Application.
-        pub finalizers: Vec<String>,
-    } and extra
-
     /// Which changes the controller may make to Applications.
     pub struct ApplicationSetSyncPolicy {
         /// Keep the resources in the cluster when an Application is deleted.

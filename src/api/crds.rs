@@ -20,8 +20,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::app_project::{AppProject, AppProjectSpec, AppProjectStatus};
+use super::app_spec::ApplicationSpec;
 use super::app_status::ApplicationStatus;
-use super::application::{Application, ApplicationSpec};
+use super::application::Application;
 use super::application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
 use super::operation::Operation;
 use super::{GROUP, VERSION};

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::application_set::TemplateMetadata;
-use super::lenient::{any_map, any_object, any_objects};
+use super::lenient::{any_map, any_objects};
 use super::providers::{
     PullRequestAzureDevOps, PullRequestBitbucket, PullRequestBitbucketServer, PullRequestFilter,
     PullRequestGitea, PullRequestGithub, PullRequestGitlab, ScmAzureDevOps, ScmBitbucket,
     ScmBitbucketServer, ScmCodeCommit, ScmFilter, ScmGitea, ScmGithub, ScmGitlab,
 };
+use super::template::GeneratorTemplate;
 
 lenient! {
     /// A generator of parameters. Set one field; at the top level, several fields give
@@ -218,17 +218,6 @@ lenient! {
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
-    } and extra
-
-    /// Overrides of the template for the Applications of one generator. Empty fields do
-    /// not override.
-    #[schemars(extend("required" = ["metadata", "spec"]))]
-    pub struct GeneratorTemplate {
-        /// Metadata of the Applications.
-        pub metadata: TemplateMetadata,
-        /// Spec of the Applications, as in the template.
-        #[schemars(schema_with = "any_object")]
-        pub spec: Value,
     } and extra
 
     /// A label selector; all conditions must match. Empty selects everything.

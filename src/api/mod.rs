@@ -16,6 +16,7 @@ mod lenient;
 
 pub mod annotations;
 pub mod app_project;
+pub mod app_spec;
 pub mod app_status;
 pub mod application;
 pub mod application_set;
@@ -36,13 +37,15 @@ pub mod resource_key;
 pub mod source;
 pub mod sources;
 pub mod sync_options;
+pub mod template;
 pub mod time;
 pub mod tracking;
 pub mod unknown;
 
 pub use app_project::{AppProject, AppProjectSpec};
+pub use app_spec::{ApplicationDestination, ApplicationSpec};
 pub use app_status::{ApplicationStatus, HealthStatus, SyncStatusCode};
-pub use application::{Application, ApplicationDestination, ApplicationSpec};
+pub use application::Application;
 pub use application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
 pub use cluster::Cluster;
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::application::{ManagedNamespaceMetadata, RetryStrategy};
+use super::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
 use super::read::ReadError;
 use super::source::{ApplicationSource, NameValue};
 use super::sources;

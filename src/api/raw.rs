@@ -119,6 +119,18 @@ impl Raw for Value {
     }
 }
 
+/// The object in a field, to be changed: what is absent or of another type becomes an empty one.
+pub fn object_at<'v>(
+    fields: &'v mut Map<String, Value>,
+    field: &str,
+) -> Option<&'v mut Map<String, Value>> {
+    let entry = fields.entry(field).or_insert(Value::Null);
+    if !entry.is_object() {
+        *entry = Value::Object(Map::new());
+    }
+    entry.as_object_mut()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

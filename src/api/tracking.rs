@@ -6,6 +6,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
+use super::raw::Raw;
 use super::resource_key::ResourceKey;
 
 /// Content of the tracking annotation: `<instance>:<group>/<kind>:<namespace>/<name>`.
@@ -147,20 +148,20 @@ impl Tracking {
 
 /// The tracking ID of an Application on an object; `None` without a valid one.
 pub fn tracking_id(object: &Value) -> Option<TrackingId> {
-    object["metadata"]["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse)
+    object.annotation(TRACKING_ID).and_then(TrackingId::parse)
 }
 
 /// The id of a run without an Application on an object; `None` without a valid one.
 pub fn run_id(object: &Value) -> Option<TrackingId> {
-    object["metadata"]["annotations"][RUN_ID].as_str().and_then(TrackingId::parse)
+    object.annotation(RUN_ID).and_then(TrackingId::parse)
 }
 
 /// Instance that an object says it belongs to, by method and label key.
 pub fn instance_of<'a>(method: TrackingMethod, label: &str, object: &'a Value) -> Option<&'a str> {
     match method {
-        TrackingMethod::Label | TrackingMethod::Run => object["metadata"]["labels"][label].as_str(),
+        TrackingMethod::Label | TrackingMethod::Run => object.label(label),
         TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
-            let text = object["metadata"]["annotations"][TRACKING_ID].as_str()?;
+            let text = object.annotation(TRACKING_ID)?;
             TrackingId::parse(text)?;
             text.split(':').next()
         }

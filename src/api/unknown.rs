@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::annotations::LAST_APPLIED;
-use super::application::ApplicationSpec;
+use super::app_spec::ApplicationSpec;
 use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
 use super::operation::Operation;
@@ -100,8 +100,13 @@ fn unknown_of_gate(set: &Value) -> Vec<Unknown> {
     {
         let written = set["spec"].as_object().into_iter().flatten();
         for (name, _) in written.filter(|(name, _)| !fields.contains_key(name.as_str())) {
-            if let Some(known) = nearest(name, fields.keys()).filter(|known| known == "strategy") {
-                unknown.push(Unknown { path: format!("spec.{name}"), suggestion: Some(known) });
+            if let Some(known) = nearest(name, fields.keys().map(String::as_str))
+                .filter(|known| *known == "strategy")
+            {
+                unknown.push(Unknown {
+                    path: format!("spec.{name}"),
+                    suggestion: Some(known.to_owned()),
+                });
             }
         }
         strategy.find(&set["spec"]["strategy"], &mut "spec.strategy".to_owned(), &mut unknown);
@@ -175,7 +180,8 @@ impl Known {
                         Some(known) => known.find(value, path, unknown),
                         None => unknown.push(Unknown {
                             path: path.clone(),
-                            suggestion: nearest(name, fields.keys()),
+                            suggestion: nearest(name, fields.keys().map(String::as_str))
+                                .map(str::to_owned),
                         }),
                     }
                     path.truncate(end);
@@ -221,7 +227,7 @@ impl Known {
 }
 
 /// The known name with the smallest edit distance, if it is similar enough.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST_NAME {
         return None;
     }
@@ -233,7 +239,7 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Optio
         // At most a third of the name may differ.
         (distance <= wanted.chars().count().max(3) / 3).then_some((distance, known))
     });
-    near.min().map(|(_, known)| known.clone())
+    near.min().map(|(_, known)| known)
 }
 
 fn object<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Arc<Known> {

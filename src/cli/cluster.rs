@@ -272,7 +272,7 @@ impl ClusterConnection {
             ));
         } else if let Some(other) = self.application_instead(kind, name).await {
             why.push_str(&other);
-        } else if let Some(near) = nearest(name, names.iter()) {
+        } else if let Some(near) = nearest(name, names.iter().map(String::as_str)) {
             let at = known.iter().find(|(_, one)| *one == near).map_or("", |(at, _)| at.as_str());
             let at = match self.places.iter().any(|place| place == at) {
                 true => String::new(),

@@ -92,7 +92,7 @@ pub(super) async fn config(context: Option<&str>) -> Result<Config, Error> {
             return Err(failed(why));
         }
         (Some(context), _) if !names.contains(context) => {
-            let near = nearest(context, names.iter());
+            let near = nearest(context, names.iter().map(String::as_str));
             let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
             return Err(failed(format!("it does not exist; {near}{}", select(&names))));
         }

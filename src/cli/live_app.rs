@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{ClusterConnection, control_plane_namespace};
 use super::error::Error;
-use crate::api::application::ApplicationDestination;
+use crate::api::ApplicationDestination;
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::{ApplicationSpec, Raw};
 use crate::watch::cluster_cache::{ClusterCache, Mark};

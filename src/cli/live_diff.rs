@@ -19,7 +19,7 @@ use crate::decide::application_set::observe::Existing;
 use crate::decide::application_set::others::{self, Other};
 use crate::decide::application_set::reconcile::{self, SpecWrites};
 use crate::decide::application_set::stored::Set;
-use crate::decide::application_set::{self, Gate, Owner, WritePlan, patch, shown, windows};
+use crate::decide::application_set::{Gate, Owner, WritePlan, patch, shown, windows};
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::Member;
 use crate::desired::{Generation, name_of};

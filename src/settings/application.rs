@@ -83,7 +83,7 @@ pub struct ApplicationSettings {
     /// How sources are rendered.
     pub render: RenderOptions,
     /// Settings of the sync engine; its pause between waves is [`Self::wave_delay`].
-    pub sync: sync::Settings,
+    pub sync: sync::SyncSettings,
 }
 
 impl Default for ApplicationSettings {
@@ -117,7 +117,7 @@ impl Default for ApplicationSettings {
             manifest_memory: DEFAULT_MAX_MEMORY,
             kept_manifest_memory: 1 << 30,
             render: RenderOptions::default(),
-            sync: sync::Settings::default(),
+            sync: sync::SyncSettings::default(),
         }
     }
 }
@@ -137,7 +137,7 @@ impl ApplicationSettings {
     pub fn operation(&self) -> operate::Settings {
         let wave_delay = SignedDuration::try_from(self.wave_delay).unwrap_or_default();
         operate::Settings {
-            sync: sync::Settings { wave_delay, ..self.sync.clone() },
+            sync: sync::SyncSettings { wave_delay, ..self.sync.clone() },
             inherit_sync_options: self.inherit_sync_options,
         }
     }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::outcome::words;
 use super::send::Sender;
 use super::{Applier, merge, migrate};
 use crate::decide::sync::{ApplyRequest, Happened, How};
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, reason};
 
 /// Outcome of one attempt.
 pub(super) enum Attempt {
@@ -45,7 +44,7 @@ impl Applier<'_> {
                     let key = send.key;
                     return Attempt::Ended(Happened::Failed(format!(
                         "Failed to perform client-side apply migration for {key}: {}",
-                        words(&error)
+                        reason(&error)
                     )));
                 }
                 ("serverside-applied", send.server_side(target).await)

@@ -85,7 +85,7 @@ fn hooks_and_ordinary_resources() {
 
 #[test]
 fn hook_deletion_policies() {
-    // SE-185
+    // SE-185, V-053 to V-055
     use DeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
     const OURS: &str = annotations::HOOK_DELETE_POLICY;
     const HELMS: &str = annotations::HELM_HOOK_DELETE_POLICY;

@@ -114,10 +114,10 @@ impl ControlPlane {
             render: RenderOptions { max_bytes: 0, ..RenderOptions::default() },
             // The health is not shown afterwards.
             // No controller would remove the finalizer of a hook after a kill.
-            sync: sync::Settings {
+            sync: sync::SyncSettings {
                 wait_for_health: true,
                 hook_finalizer: false,
-                ..sync::Settings::default()
+                ..sync::SyncSettings::default()
             },
             ..ApplicationSettings::default()
         }

@@ -19,7 +19,7 @@ use crate::api::Raw;
 use crate::api::kind::GroupVersionKind;
 use crate::api::path_segment;
 use crate::source::{ClusterFacts, RenderFor, RenderOptions, render_local};
-use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of, kind_of};
+use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of};
 use crate::watch::failure::{has_code, reason};
 
 /// Longest value of a label.
@@ -109,7 +109,7 @@ impl Manifests {
 
     /// The API resource of a manifest and its scope; `None` when its kind does not exist.
     pub fn resource_of(&self, manifest: &Value) -> Option<&(ApiResource, Scope)> {
-        self.kinds.get(&kind_of(manifest))
+        self.kinds.get(&GroupVersionKind::of(manifest))
     }
 
     /// The part of the cluster that is read: all of it, or only the namespaces that the
@@ -152,7 +152,7 @@ async fn discovered(
     client: &Client,
     objects: &[Value],
 ) -> Result<BTreeMap<GroupVersionKind, (ApiResource, Scope)>, Error> {
-    let mut kinds: BTreeSet<GroupVersionKind> = objects.iter().map(kind_of).collect();
+    let mut kinds: BTreeSet<GroupVersionKind> = objects.iter().map(GroupVersionKind::of).collect();
     kinds.insert(GroupVersionKind::new("", "v1", "Namespace"));
     let find = async |kind: GroupVersionKind| {
         let GroupVersionKind { group, version, kind: name } = &kind;

@@ -18,11 +18,11 @@ use super::control_plane::LABEL;
 use super::manifests::Manifests;
 use crate::api::Raw;
 use crate::api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
+use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
 use crate::decide::app_state::manual;
 use crate::decide::sync::{Class, classify};
-use crate::watch::cluster_cache::kind_of;
 use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{api, resource};
 
@@ -134,7 +134,9 @@ async fn namespaces_exist(
     needed: &BTreeSet<String>,
 ) -> Result<(), Error> {
     let created = |name: &str| {
-        let of_run = |object: &&Value| kind_of(object).kind == "Namespace" && object.name() == name;
+        let of_run = |object: &&Value| {
+            GroupVersionKind::of(object).kind == "Namespace" && object.name() == name
+        };
         let by_option = what.options.iter().any(|option| option == "CreateNamespace=true");
         (by_option && name == manifests.namespace) || manifests.objects().iter().any(|o| of_run(&o))
     };

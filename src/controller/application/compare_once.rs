@@ -39,7 +39,7 @@ use crate::decide::sync::NamespaceFact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::once::{self, PARALLEL, in_time};
-use crate::watch::cluster_cache::{ClusterCache, Mark, kind_of};
+use crate::watch::cluster_cache::{ClusterCache, Mark};
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::{Origin, Scope};
 use crate::watch::secrets::is_cluster;
@@ -183,7 +183,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         let comparison = observation.difference(resource, &compared.config);
         let mut difference = Difference { resource: (**resource).clone(), comparison };
         if let Some(target) = &difference.resource.target
-            && matches!(kinds.get(&kind_of(target)), Some(Served::Missing { .. }))
+            && matches!(kinds.get(&GroupVersionKind::of(target)), Some(Served::Missing { .. }))
             && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
         {
             difference.without_namespace();
@@ -284,7 +284,8 @@ impl Reader<'_> {
         namespace: &str,
     ) -> Result<(Kinds, Placed), ObserveError> {
         let manifests = rendered.objects();
-        let wanted: BTreeSet<GroupVersionKind> = manifests.iter().map(kind_of).collect();
+        let wanted: BTreeSet<GroupVersionKind> =
+            manifests.iter().map(GroupVersionKind::of).collect();
         let kinds = self.cluster.kinds(&self.tracking.instance, wanted).await;
         let kinds = kinds.map_err(of_cluster)?;
         let silent = kinds.iter().find_map(|(kind, found)| match found {
@@ -312,7 +313,7 @@ impl Reader<'_> {
         let exists =
             |kind: &GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
         let mut keys: BTreeMap<ResourceKey, GroupVersionKind> = targets
-            .map(|target| (target.key.clone(), kind_of(&target.object)))
+            .map(|target| (target.key.clone(), GroupVersionKind::of(&target.object)))
             .filter(|(_, kind)| exists(kind))
             .collect();
         for (key, kind) in in_status(self.application) {
@@ -414,7 +415,10 @@ impl Reader<'_> {
         let tracked = |object: Value| {
             let owned = !object.items("/metadata/ownerReferences").is_empty();
             if !owned && self.tracking.owns(&object) {
-                found.extend(ResourceKey::from_object(&object).map(|key| (key, kind_of(&object))));
+                found.extend(
+                    ResourceKey::from_object(&object)
+                        .map(|key| (key, GroupVersionKind::of(&object))),
+                );
             }
         };
         let labels = labels.as_deref();

@@ -30,7 +30,7 @@ use crate::decide::app_state::{
 };
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
-use crate::watch::cluster_cache::{self, SurveyMode, kind_of};
+use crate::watch::cluster_cache::{self, SurveyMode};
 use crate::watch::clusters::{self, ConnectedCluster};
 
 use super::context::Context;
@@ -220,7 +220,7 @@ impl Reconciliation<'_> {
         let mut manifests = None;
         let wanted: BTreeSet<GroupVersionKind> = match &self.parsed.placed {
             Some((from, kinds, _)) if *from == rendered.from => kinds.keys().cloned().collect(),
-            _ => manifests.insert(rendered.objects()).iter().map(kind_of).collect(),
+            _ => manifests.insert(rendered.objects()).iter().map(GroupVersionKind::of).collect(),
         };
         // A server that does not answer must not take the slots of all Applications.
         let kinds =
@@ -273,9 +273,9 @@ impl Reconciliation<'_> {
 
         let mut live = cluster.tracked(instance);
         for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
-            let kind = kind_of(&target.object);
+            let kind = GroupVersionKind::of(&target.object);
             // Tracked objects include it in this version.
-            if live.get(&target.key).is_some_and(|found| kind_of(found) == kind) {
+            if live.get(&target.key).is_some_and(|found| GroupVersionKind::of(found) == kind) {
                 continue;
             }
             let found = self.ctx.lend_slot(cluster.get(&kind, &target.key)).await;

@@ -13,10 +13,10 @@ use super::context::Context;
 use super::triggers::of_project;
 use crate::act::application_status;
 use crate::act::events::{EventRecord, Events, Once};
-use crate::act::outcome::words;
 use crate::api::{AppProject, ObjectKey};
 use crate::decide::app_state::project_deletion::{self, Step, Users};
 use crate::watch::cluster_cache::raw;
+use crate::watch::failure::reason;
 use crate::watch::object::resource;
 
 /// Applications per page of a listing.
@@ -116,7 +116,7 @@ impl Releasing {
         loop {
             let page = api.list(&params).await;
             let page =
-                page.map_err(|error| format!("cannot list applications: {}", words(&error)))?;
+                page.map_err(|error| format!("cannot list applications: {}", reason(&error)))?;
             for object in page.items {
                 let object = raw(object, &resource);
                 let key = ObjectKey::of(&object);

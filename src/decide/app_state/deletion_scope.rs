@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::access::{self, ClusterFact, ProjectFact};
-use crate::api::application::ApplicationDestination;
+use crate::api::ApplicationDestination;
 use crate::api::resource_key::ResourceKey;
 use crate::api::{AppProjectSpec, ApplicationSpec};
 

@@ -18,7 +18,7 @@ use super::refresh::digest;
 use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::Time;
-use crate::decide::sync::{self, Action, Group, How, LiveObject, Outcome, Retry, SyncPlan};
+use crate::decide::sync::{self, Action, ActionOutcome, Group, How, LiveObject, Retry, SyncPlan};
 use crate::decide::wait::{Wait, WaitFor};
 
 /// How long an operation retries failed reads before it ends.
@@ -58,7 +58,7 @@ pub struct Snapshot<'a> {
     /// The results of earlier comparisons.
     pub diffs: &'a DiffCache,
     /// The outcomes of the last actions.
-    pub outcomes: &'a [Outcome],
+    pub outcomes: &'a [ActionOutcome],
     /// The settings.
     pub settings: &'a Settings,
     /// The time.
@@ -114,7 +114,7 @@ impl Act {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Those of the wave engine.
-    pub sync: sync::Settings,
+    pub sync: sync::SyncSettings,
     /// Whether operations without options use those of the spec (SE-304).
     pub inherit_sync_options: bool,
 }

@@ -15,7 +15,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::decide::diff;
 use crate::decide::health;
-use crate::decide::sync::{Class, LiveObject, Outcome, Snapshot};
+use crate::decide::sync::{ActionOutcome, Class, LiveObject, SyncSnapshot};
 
 /// The input of one reconcile of the wave engine.
 ///
@@ -26,10 +26,10 @@ pub(super) fn snapshot(
     app: &App,
     observation: &Observation<'_>,
     compared: &Compared,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<ActionOutcome>,
     settings: &Settings,
     now: Timestamp,
-) -> Result<Snapshot, String> {
+) -> Result<SyncSnapshot, String> {
     let (application, state) = (app.raw(), &app.fields.status.operation_state);
     let (results, progress) = operation::stored_results(state);
     let started_at = operation::started(state).unwrap_or(now);
@@ -50,7 +50,7 @@ pub(super) fn snapshot(
     let denied = (observation.placed.targets.iter().enumerate())
         .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
     let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
-    Ok(Snapshot {
+    Ok(SyncSnapshot {
         operation_id: operation::id(application, started_at, &revision),
         operation: request,
         attempt: operation::attempt(state),

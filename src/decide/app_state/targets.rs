@@ -10,6 +10,7 @@ use super::refresh::digest;
 use crate::api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use crate::api::cluster::ClusterScope;
 use crate::api::conditions::application as types;
+use crate::api::raw::object_at;
 use crate::api::resource_filter::KindFilter;
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::api::tracking::{Tracking, TrackingId, TrackingMethod, instance_label};
@@ -176,7 +177,10 @@ fn tracked(
     tracking: &Tracking,
 ) -> Value {
     let definition = is_crd(&object);
-    let Some(metadata) = child(&mut object, "metadata") else { return object };
+    let fields = object.as_object_mut();
+    let Some(metadata) = fields.and_then(|fields| object_at(fields, "metadata")) else {
+        return object;
+    };
     if key.namespace.is_empty() {
         metadata.remove("namespace");
     } else {
@@ -225,19 +229,7 @@ fn tracked(
 }
 
 fn set(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
-    let map = metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
-    if !map.is_object() {
-        *map = Value::Object(Map::new());
-    }
-    if let Some(map) = map.as_object_mut() {
+    if let Some(map) = object_at(metadata, field) {
         map.insert(key.to_owned(), value.into());
     }
-}
-
-fn child<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Map<String, Value>> {
-    let entry = value.as_object_mut()?.entry(field).or_insert_with(|| Value::Object(Map::new()));
-    if !entry.is_object() {
-        *entry = Value::Object(Map::new());
-    }
-    entry.as_object_mut()
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::api::Raw;
-use crate::api::application::RetryStrategy;
+use crate::api::app_spec::RetryStrategy;
 use crate::decide::sync;
 
 /// The second or a later attempt of an operation: it runs, or is waited for.

@@ -2,8 +2,7 @@
 //! Applications drops the field: actions in flight are results without a phase.
 
 use super::messages;
-use super::plan::{InFlight, Progress, Verb};
-use super::task::TaskKey;
+use super::plan::{InFlight, Progress, TaskKey, Verb};
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// The results to store: those of tasks, and one for each announced action without a result.
@@ -13,17 +12,10 @@ pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<Re
         if all.iter().any(|result| TaskKey::of(result) == action.task) {
             continue;
         }
-        let key = &action.task.resource;
         all.push(ResourceResult {
-            group: key.group.clone(),
-            version: action.version.clone(),
-            kind: key.kind.clone(),
-            namespace: key.namespace.clone(),
-            name: key.name.clone(),
             message: words(action.verb).to_owned(),
-            sync_phase: action.task.phase,
             uid: action.uid.clone(),
-            ..ResourceResult::default()
+            ..action.task.result(&action.version)
         });
     }
     all

@@ -8,18 +8,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::hooks::{self, Class, DeletePolicies};
+use super::hooks::{self, Class};
 use super::messages;
 use super::object::{defines, is_namespace};
 use super::options::{AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
-use super::plan::Verb;
+use super::plan::{TaskKey, Verb};
 use super::prune;
-use super::restore;
-use super::snapshot::{LiveObject, NamespaceFact, Snapshot};
-use super::task::{Task, TaskKey};
+use super::snapshot::{LiveObject, NamespaceFact, SyncSnapshot};
+use super::task::Task;
 use crate::api::Raw;
 use crate::api::annotations;
+use crate::api::hooks::delete_policies;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, SyncPhase};
 use crate::api::resource_key::ResourceKey;
@@ -31,7 +31,7 @@ pub(super) struct Built<'a> {
 }
 
 /// Builds all tasks of one reconcile.
-pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
+pub(super) fn build<'a>(snapshot: &'a SyncSnapshot, app: &AppOptions) -> Built<'a> {
     let mut builder = Builder {
         snapshot,
         app,
@@ -47,8 +47,8 @@ pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
     builder.add_namespace();
     builder.add_prunes();
     prune::assign_waves(&mut builder.tasks, app);
-    if restore::is_dropped(snapshot) {
-        restore::prune_later(snapshot, &mut builder.tasks);
+    if snapshot.has_lost_progress() {
+        prune::prune_later(snapshot, &mut builder.tasks);
     }
     builder.add_vanished();
     let Builder { mut tasks, warnings, .. } = builder;
@@ -91,7 +91,7 @@ fn defined_kinds(targets: &[Arc<Value>]) -> BTreeMap<(&str, &str), bool> {
 }
 
 struct Builder<'a, 'b> {
-    snapshot: &'a Snapshot,
+    snapshot: &'a SyncSnapshot,
     app: &'b AppOptions,
     defined: BTreeMap<(&'a str, &'a str), bool>,
     /// Live objects by the stamp they carry.
@@ -168,7 +168,7 @@ impl<'a> Builder<'a, '_> {
                     let live = live.map(|(_, live)| live);
                     let denial = self.denial(index, &key);
                     let task = self.task(key, phase, target.clone(), live, stamp, denial);
-                    let policies = DeletePolicies::of(target);
+                    let policies = delete_policies(target);
                     self.tasks.push(Task { hook: true, policies, ..task });
                 }
             }
@@ -200,17 +200,14 @@ impl<'a> Builder<'a, '_> {
         Task {
             version: view.version().to_owned(),
             wave: hooks::wave(&target),
-            hook: false,
-            policies: DeletePolicies::default(),
-            nameless: false,
             key: TaskKey { phase, resource: key },
             live,
             stamp,
             finalizer: self.snapshot.settings.hook_finalizer,
             skip_dry_run,
             invalid,
-            state: None,
             target: Some(target),
+            ..Task::default()
         }
     }
 
@@ -239,15 +236,14 @@ impl<'a> Builder<'a, '_> {
     /// The name of a hook without one: the same for a retry (SE-397), and
     /// unique to the operation and Application.
     fn generated_name(&self, view: &Value, phase: SyncPhase, position: usize) -> String {
-        let Snapshot { operation, operation_id, started_at, .. } = self.snapshot;
+        let SyncSnapshot { operation, operation_id, started_at, .. } = self.snapshot;
         let identity = format!("{operation_id}/{phase}/{position}");
         let words = hooks::purpose(&operation.revision, phase, *started_at);
         hooks::generated_name(view.generate_name(), &words, &identity)
     }
 
     fn fact(&self, view: &Value) -> Option<&'a Served> {
-        let [group, version, kind] = [view.group(), view.version(), view.kind()].map(str::to_owned);
-        self.snapshot.kinds.get(&GroupVersionKind { group, version, kind })
+        self.snapshot.kinds.get(&GroupVersionKind::of(view))
     }
 
     /// The identity of a target: cluster-scoped kinds have no namespace, all
@@ -282,7 +278,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn stamp(&self, phase: SyncPhase, position: Option<usize>) -> String {
-        let Snapshot { operation_id, attempt, .. } = self.snapshot;
+        let SyncSnapshot { operation_id, attempt, .. } = self.snapshot;
         hooks::stamp(operation_id, *attempt, &phase.to_string(), position)
     }
 
@@ -412,19 +408,6 @@ fn prune_task<'a>(
     wave: i64,
     live: Option<&'a LiveObject>,
 ) -> Task<'a> {
-    Task {
-        version,
-        wave,
-        hook: false,
-        policies: DeletePolicies::default(),
-        target: None,
-        live,
-        nameless: false,
-        stamp: String::new(),
-        finalizer: false,
-        skip_dry_run: true,
-        invalid: None,
-        state: None,
-        key: TaskKey { phase: SyncPhase::Sync, resource: key },
-    }
+    let key = TaskKey { phase: SyncPhase::Sync, resource: key };
+    Task { key, version, wave, live, skip_dry_run: true, ..Task::default() }
 }

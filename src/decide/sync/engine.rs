@@ -11,17 +11,16 @@ use super::messages;
 use super::object::{images, is_namespace};
 use super::options::AppOptions;
 use super::plan::{
-    Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, Verb, WaitReason,
+    Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, TaskKey, Verb, WaitReason,
 };
-use super::restore;
-use super::snapshot::{NamespaceFact, Snapshot};
-use super::task::{Task, TaskKey};
+use super::snapshot::{NamespaceFact, SyncSnapshot};
+use super::task::Task;
 use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// One reconcile. Tasks are referred to by their index in run order.
 pub(super) struct Engine<'a> {
-    pub snapshot: &'a Snapshot,
+    pub snapshot: &'a SyncSnapshot,
     pub now: Timestamp,
     pub app: AppOptions,
     pub tasks: Vec<Task<'a>>,
@@ -44,8 +43,8 @@ pub(super) struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    pub fn new(snapshot: &'a Snapshot, now: Timestamp) -> Self {
-        let app = AppOptions::of(&snapshot.operation);
+    pub fn new(snapshot: &'a SyncSnapshot, now: Timestamp) -> Self {
+        let app = snapshot.operation.options();
         let built = build::build(snapshot, &app);
         let results = snapshot.results.clone();
         let index =
@@ -65,7 +64,7 @@ impl<'a> Engine<'a> {
             in_flight,
             outcomes,
             ran: Vec::new(),
-            restored: restore::is_dropped(snapshot),
+            restored: snapshot.has_lost_progress(),
             lost: Vec::new(),
             cleanup: Vec::new(),
             warnings: built.warnings,
@@ -152,22 +151,8 @@ impl<'a> Engine<'a> {
         let task = &mut self.tasks[at];
         task.state = Some(state);
         let index = *self.index.entry(task.key.clone()).or_insert_with(|| {
-            self.results.push(ResourceResult {
-                group: task.key.resource.group.clone(),
-                version: task.version.clone(),
-                kind: task.key.resource.kind.clone(),
-                namespace: task.key.resource.namespace.clone(),
-                name: task.key.resource.name.clone(),
-                status: ResultCode::Unknown,
-                message: String::new(),
-                hook_type: if task.hook { task.key.phase.to_string() } else { String::new() },
-                hook_phase: state,
-                sync_phase: task.key.phase,
-                images: Vec::new(),
-                uid: String::new(),
-                resource_version: String::new(),
-                since: None,
-            });
+            let hook_type = if task.hook { task.key.phase.to_string() } else { String::new() };
+            self.results.push(ResourceResult { hook_type, ..task.key.result(&task.version) });
             self.results.len() - 1
         });
         let result = &mut self.results[index];
@@ -336,7 +321,7 @@ impl<'a> Engine<'a> {
 
     fn await_running(&mut self) -> Option<SyncPlan> {
         let mut read = Group::default();
-        let mut wake = None;
+        let mut wakes = Vec::new();
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
             if !self.is_awaited(task) || task.live.is_some() {
@@ -355,9 +340,9 @@ impl<'a> Engine<'a> {
                     self.set(at, None, OperationPhase::Error, error.as_str());
                 }
                 // It exists; the cache will contain it.
-                Some(_) => wake = earlier(wake, self.now.checked_add(gate::READ_AFTER).ok()),
+                Some(_) => wakes.extend(self.now.checked_add(gate::READ_AFTER).ok()),
                 None => match due.filter(|due| *due > self.now) {
-                    Some(due) => wake = earlier(wake, Some(due)),
+                    Some(due) => wakes.push(due),
                     None => read.actions.push(Action::Read(task.key.clone())),
                 },
             }
@@ -370,7 +355,7 @@ impl<'a> Engine<'a> {
         let message = self.waiting_message(&awaited);
         let waiting = awaited.iter().map(|at| self.wait(*at, self.wait_reason(*at))).collect();
         let actions = vec![read].into_iter().filter(|group| !group.actions.is_empty()).collect();
-        Some(self.plan(OperationPhase::Running, message, actions, waiting, wake))
+        Some(self.plan(OperationPhase::Running, message, actions, waiting, wakes.into_iter().min()))
     }
 
     fn wait_reason(&self, at: usize) -> WaitReason {
@@ -435,13 +420,5 @@ impl<'a> Engine<'a> {
                 task.is_pending() && !task.is_sync_fail() && !unmodified
             })
             .collect()
-    }
-}
-
-/// The earlier of two times, where `None` is never.
-pub(super) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
     }
 }

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::engine::{Engine, earlier};
+use super::engine::Engine;
 use super::gate;
 use super::messages;
 use super::plan::{
@@ -11,8 +11,8 @@ use super::plan::{
 };
 use super::snapshot::HookPolicyScope;
 use super::task::Task;
-use crate::api::operation::ResourceResult;
-use crate::api::operation::{OperationPhase, ResultCode};
+use crate::api::hooks::DeletePolicy;
+use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 impl Engine<'_> {
     /// Removes the finalizer of completed hooks (SE-241.6) and deletes those
@@ -50,10 +50,10 @@ impl Engine<'_> {
             HookPolicyScope::Hook => task.state,
         };
         match decisive? {
-            OperationPhase::Succeeded if task.policies.succeeded => {
+            OperationPhase::Succeeded if task.has_policy(DeletePolicy::HookSucceeded) => {
                 Some(DeleteReason::HookSucceeded)
             }
-            OperationPhase::Failed | OperationPhase::Error if task.policies.failed => {
+            phase if phase.has_failed() && task.has_policy(DeletePolicy::HookFailed) => {
                 Some(DeleteReason::HookFailed)
             }
             _ => None,
@@ -119,10 +119,10 @@ impl Engine<'_> {
             match task.is_running() {
                 true => Some(DeleteReason::Terminated),
                 // Hooks that had completed before stay, whatever their policy.
-                false if running[at] && task.is_completed() && task.policies.failed => {
-                    Some(DeleteReason::HookFailed)
-                }
-                false => None,
+                false => (running[at]
+                    && task.is_completed()
+                    && task.has_policy(DeletePolicy::HookFailed))
+                .then_some(DeleteReason::HookFailed),
             }
         });
         if !groups.is_empty() {
@@ -200,12 +200,8 @@ impl Engine<'_> {
         let learnt = phase != self.snapshot.phase
             || significant(&self.results) != significant(&self.snapshot.results)
             || essential(&progress) != essential(&self.snapshot.progress);
-        let limits = waiting_for.iter().filter_map(|wait| wait.until);
-        let limit = limits.chain(self.deadline()).filter(|at| *at > self.now).min();
-        let wake_at = match phase.is_completed() {
-            true => None,
-            false => earlier(wake_at, limit),
-        };
+        let limits = waiting_for.iter().filter_map(|wait| wait.until).chain(self.deadline());
+        let wake_at = limits.filter(|at| *at > self.now).chain(wake_at).min();
         SyncPlan {
             needs_persist_before_actions: !actions.is_empty() && learnt,
             actions,
@@ -214,7 +210,7 @@ impl Engine<'_> {
             phase,
             message,
             waiting_for,
-            wake_at,
+            wake_at: wake_at.filter(|_| !phase.is_completed()),
             warnings: std::mem::take(&mut self.warnings),
             terminated: false,
         }

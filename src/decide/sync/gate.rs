@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::hooks;
 use super::plan::{WaitReason, Waiting};
-use super::snapshot::Settings;
+use super::snapshot::SyncSettings;
 use super::task::Task;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
@@ -24,7 +24,7 @@ pub(super) const READ_AFTER: SignedDuration = SignedDuration::from_secs(3);
 pub(super) fn evaluate(
     task: &Task<'_>,
     result: &ResourceResult,
-    settings: &Settings,
+    settings: &SyncSettings,
     now: Timestamp,
 ) -> Option<(OperationPhase, String)> {
     // Another client has replaced the hook with another object.
@@ -89,7 +89,11 @@ fn is_fresh(task: &Task<'_>, result: &ResourceResult) -> bool {
 }
 
 /// When a running task counts as failed; `None` without a limit.
-fn deadline(task: &Task<'_>, since: Option<Timestamp>, settings: &Settings) -> Option<Timestamp> {
+fn deadline(
+    task: &Task<'_>,
+    since: Option<Timestamp>,
+    settings: &SyncSettings,
+) -> Option<Timestamp> {
     let limit = if task.hook { settings.hook_timeout } else { settings.wave_timeout };
     since?.checked_add(limit?).ok()
 }
@@ -99,7 +103,7 @@ pub(super) fn waiting(
     task: &Task<'_>,
     reason: WaitReason,
     since: Option<Timestamp>,
-    settings: &Settings,
+    settings: &SyncSettings,
     operation_deadline: Option<Timestamp>,
 ) -> Waiting {
     let view = task.live_view();
@@ -114,10 +118,7 @@ pub(super) fn waiting(
         }
         _ => (String::new(), since),
     };
-    let until = match (own, operation_deadline) {
-        (Some(own), Some(operation)) => Some(own.min(operation)),
-        (own, operation) => own.or(operation),
-    };
+    let until = own.into_iter().chain(operation_deadline).min();
     Waiting { key: task.key.resource.clone(), reason, detail, since, until }
 }
 

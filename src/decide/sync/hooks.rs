@@ -1,4 +1,4 @@
-//! Hooks: their phases, names, delete policies and stamps.
+//! Hooks: their phases, names and stamps.
 //!
 //! `gate.rs` decides when a hook is complete; `wave.rs` and `finish.rs` when it
 //! is deleted.
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::api::Raw;
 use crate::api::annotations;
-use crate::api::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
+use crate::api::hooks::{HookType, Role, role};
 use crate::api::operation::SyncPhase;
 
 /// The annotation that identifies the attempt that created a hook.
@@ -54,30 +54,6 @@ fn phase_of(hook: HookType) -> Option<SyncPhase> {
         HookType::PostSync => Some(SyncPhase::PostSync),
         HookType::SyncFail => Some(SyncPhase::SyncFail),
         HookType::PreDelete | HookType::PostDelete => None,
-    }
-}
-
-/// When a hook object is deleted (SE-185); several may apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeletePolicies {
-    /// The previous object is deleted before the hook is created. The default.
-    pub before_creation: bool,
-    /// Deleted when the operation succeeded.
-    pub succeeded: bool,
-    /// Deleted when the operation failed.
-    pub failed: bool,
-}
-
-impl DeletePolicies {
-    /// Reads them from an object's annotations.
-    pub fn of(object: &Value) -> Self {
-        let policies = delete_policies(object);
-        let has = |policy| policies.contains(&policy);
-        Self {
-            before_creation: has(DeletePolicy::BeforeHookCreation),
-            succeeded: has(DeletePolicy::HookSucceeded),
-            failed: has(DeletePolicy::HookFailed),
-        }
     }
 }
 

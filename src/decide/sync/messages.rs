@@ -152,14 +152,11 @@ pub(super) fn refusal(error: &str) -> String {
     error.to_owned()
 }
 
-/// `created`, as printed by kubectl, for an object whose creation was observed
-/// later.
-pub(super) fn created(key: &ResourceKey) -> String {
+/// `deployment.apps/web created`, as printed by kubectl.
+pub fn as_by_kubectl(key: &ResourceKey, verb: &str) -> String {
     let kind = key.kind.to_lowercase();
-    match key.group.as_str() {
-        "" => format!("{kind}/{} created", key.name),
-        group => format!("{kind}.{group}/{} created", key.name),
-    }
+    let group = if key.group.is_empty() { String::new() } else { format!(".{}", key.group) };
+    format!("{kind}{group}/{} {verb}", key.name)
 }
 
 /// `pruned` and `created` in a dry run (SE-282).

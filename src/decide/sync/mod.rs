@@ -21,14 +21,14 @@
 //!
 //! # One reconcile
 //!
-//! [`step`] is a plain function from a [`Snapshot`] and the time to a
+//! [`step`] is a plain function from a [`SyncSnapshot`] and the time to a
 //! [`SyncPlan`]. It keeps no state between two calls. The caller applies a
 //! plan:
 //!
 //! 1. it stores `results`, `progress`, `phase` and `message` if they changed:
 //!    before the actions if [`SyncPlan::needs_persist_before_actions`], and
 //!    always if a plan has no actions,
-//! 2. it runs the actions, group after group, and records an [`Outcome`] for
+//! 2. it runs the actions, group after group, and records an [`ActionOutcome`] for
 //!    each,
 //! 3. it calls [`step`] again with the plan's own state (stored or not), the
 //!    outcomes of its actions and a new snapshot of the live objects,
@@ -86,23 +86,21 @@ use jiff::{SignedDuration, Timestamp};
 
 pub use announce::{take_announced, with_announced};
 pub use hooks::{
-    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of,
-    operation_id, stamp, wave,
+    Class, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of, operation_id, stamp, wave,
 };
-pub use messages::TASKS_RUNNING;
+pub use messages::{TASKS_RUNNING, as_by_kubectl};
 pub use options::{How, Method, Propagation, is_unknown_option, near_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
-    Action, ActionId, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, InFlight, Object,
-    Outcome, Progress, SyncPlan, Verb, WaitReason, Waiting,
+    Action, ActionId, ActionOutcome, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened,
+    InFlight, Object, Progress, SyncPlan, TaskKey, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
 pub use retry::{BadDuration, Retry, delay, retry, retrying};
 pub use snapshot::{
-    Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, Settings, Snapshot,
-    wave_delay,
+    Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, SyncSettings,
+    SyncSnapshot, wave_delay,
 };
-pub use task::TaskKey;
 
 /// How long to wait before an action is retried whose response was lost.
 const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
@@ -118,19 +116,14 @@ pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
 ///
 /// A plan without actions and without [`SyncPlan::waiting_for`] is final. For
 /// an operation that is not running, the plan contains its own state.
-pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
+pub fn step(snapshot: &SyncSnapshot, now: Timestamp) -> SyncPlan {
     if !snapshot.phase.is_running() {
         return SyncPlan {
-            actions: Vec::new(),
             results: snapshot.results.clone(),
             progress: snapshot.progress.clone(),
             phase: snapshot.phase,
             message: snapshot.message.clone(),
-            waiting_for: Vec::new(),
-            wake_at: None,
-            needs_persist_before_actions: false,
-            warnings: Vec::new(),
-            terminated: false,
+            ..SyncPlan::default()
         };
     }
     engine::Engine::new(snapshot, now).decide()

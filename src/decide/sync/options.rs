@@ -5,10 +5,10 @@
 use serde_json::Value;
 
 use super::object::{defines, is_namespace};
-use super::snapshot::ResolvedOperation;
 use crate::api::Raw;
 use crate::api::annotations;
 use crate::api::sync_options as words;
+use crate::api::unknown::nearest;
 
 /// The `Prune` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,28 +84,20 @@ fn values(name: &str) -> &'static [&'static str] {
 
 /// The sync option that an unknown one was probably meant to be; `None` when none is near.
 pub fn near_option(item: &str) -> Option<String> {
-    // Longer than any option.
-    if item.len() > 100 {
-        return None;
-    }
     let (name, value) = item.trim().split_once('=').unwrap_or((item.trim(), ""));
     let known = SWITCHES.iter().copied().chain(["Prune", "PrunePropagationPolicy"]);
-    let lower = name.to_lowercase();
-    let near = known.filter_map(|known| {
-        let distance = strsim::damerau_levenshtein(&lower, &known.to_lowercase());
-        (distance <= known.len() / 3).then_some((distance, known))
-    });
-    let (_, near) = near.min()?;
+    let near = nearest(name, known)?;
     let wanted = value.to_lowercase();
     let value = values(near).iter().find(|known| **known == wanted).or(values(near).first())?;
     Some(format!("{near}={value}"))
 }
 
 impl AppOptions {
-    pub fn of(operation: &ResolvedOperation) -> Self {
-        let mut options = Self { force: operation.force, ..Self::default() };
+    /// Of `operation.sync.syncOptions`.
+    pub fn of(sync_options: &[String]) -> Self {
+        let mut options = Self::default();
         let (mut background, mut orphan) = (false, false);
-        for item in operation.sync_options.iter().map(|item| item.trim()) {
+        for item in sync_options.iter().map(|item| item.trim()) {
             match item {
                 words::VALIDATE_FALSE => options.no_validation = true,
                 words::SKIP_DRY_RUN_ON_MISSING_RESOURCE => options.skip_dry_run_on_missing = true,
@@ -128,7 +120,7 @@ impl AppOptions {
             }
         }
         let foreground =
-            operation.sync_options.iter().any(|item| item == "PrunePropagationPolicy=foreground");
+            sync_options.iter().any(|item| item == "PrunePropagationPolicy=foreground");
         options.propagation = match (background, foreground, orphan) {
             (true, _, _) => Propagation::Background,
             (false, false, true) => Propagation::Orphan,

@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::options::{Method, Propagation};
-use super::task::TaskKey;
-use crate::api::operation::{OperationPhase, ResourceResult};
+use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::to_rfc3339;
 
 /// The decision of one reconcile.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncPlan {
     /// The actions, group after group; see [`Group`]. Empty means: wait.
     pub actions: Vec<Group>,
@@ -71,6 +70,44 @@ pub struct Group {
     pub stops_on_failure: bool,
 }
 
+/// Identifies one task: a resource, and its phase. A hook of two phases is two
+/// tasks (SE-184).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskKey {
+    /// The phase comes first, so that keys roughly sort in run order.
+    pub phase: SyncPhase,
+    /// The resource; the namespace is empty for cluster-scoped kinds.
+    #[serde(with = "StoredKey")]
+    pub resource: ResourceKey,
+}
+
+impl TaskKey {
+    /// The task of a result.
+    pub fn of(result: &ResourceResult) -> Self {
+        let ResourceResult { group, kind, namespace, name, .. } = result;
+        let resource = ResourceKey::new(group, kind, namespace, name);
+        Self { phase: result.sync_phase, resource }
+    }
+
+    /// The result of a task of which nothing is known yet.
+    pub(super) fn result(&self, version: &str) -> ResourceResult {
+        let ResourceKey { group, kind, namespace, name } = self.resource.clone();
+        let (version, sync_phase) = (version.to_owned(), self.phase);
+        ResourceResult { group, version, kind, namespace, name, sync_phase, ..Default::default() }
+    }
+}
+
+/// How a [`ResourceKey`] is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ResourceKey")]
+struct StoredKey {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
 /// One action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -95,7 +132,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The identity that an [`Outcome`] refers to.
+    /// The identity that an [`ActionOutcome`] refers to.
     pub fn id(&self) -> ActionId {
         let (verb, task) = match self {
             Self::DryRun(apply) => (Verb::DryRun, &apply.task),
@@ -187,7 +224,7 @@ pub struct ActionId {
 
 /// The outcome of one action. Actions that were not run have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ActionOutcome {
     /// The action.
     pub action: ActionId,
     /// Its result.

@@ -10,8 +10,10 @@ use serde_json::Value;
 use super::hooks::{self, Class};
 use super::options::{AppOptions, Prune, ResourceOptions};
 use super::order::{self, Placed, Slot};
+use super::plan::{TaskKey, Verb};
+use super::snapshot::SyncSnapshot;
 use super::task::Task;
-use crate::api::operation::SyncPhase;
+use crate::api::operation::{ResultCode, SyncPhase};
 
 /// The new wave of each wave with prune tasks: the sorted waves are mirrored,
 /// first with last and so on (SE-210).
@@ -34,6 +36,26 @@ pub(super) fn assign_waves(tasks: &mut [Task<'_>], app: &AppOptions) {
         if app.prune_last || on_object {
             task.wave = last;
         }
+    }
+}
+
+/// Moves prune tasks behind all others if some objects were pruned already, with or without a
+/// result: the waves were planned with those, so that the waves of the remaining ones would be
+/// too early (SE-210). `tasks` are those of existing objects and of targets.
+pub(super) fn prune_later(snapshot: &SyncSnapshot, tasks: &mut [Task<'_>]) {
+    let pruned = snapshot.results.iter().filter(|result| result.status == ResultCode::Pruned);
+    let announced = snapshot.progress.in_flight.iter().filter(|a| a.verb == Verb::Prune);
+    let mut pruned = pruned.map(TaskKey::of).chain(announced.map(|action| action.task.clone()));
+    if !pruned.any(|key| tasks.iter().all(|task| task.key != key)) {
+        return;
+    }
+    let applied = tasks.iter().filter(|task| !task.is_prune() && task.key.phase == SyncPhase::Sync);
+    let last = applied.map(|task| task.wave).max();
+    let first = tasks.iter().filter(|task| task.is_prune()).map(|task| task.wave).min();
+    let (Some(last), Some(first)) = (last, first) else { return };
+    let shift = last.saturating_add(1).saturating_sub(first).max(0);
+    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
+        task.wave = task.wave.saturating_add(shift);
     }
 }
 

@@ -47,7 +47,7 @@ impl Engine<'_> {
                 && (task.is_created() || announced)
                 && let Some(view) = task.live_view()
             {
-                let message = messages::created(&task.key.resource);
+                let message = messages::as_by_kubectl(&task.key.resource, "created");
                 self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
                 self.note(at, view.uid(), view.resource_version());
                 self.lost.retain(|lost| *lost != at);

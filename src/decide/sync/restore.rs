@@ -3,48 +3,10 @@
 
 use super::engine::Engine;
 use super::messages;
-use super::plan::{SyncPlan, Verb};
-use super::snapshot::Snapshot;
-use super::task::{Task, TaskKey};
+use super::plan::SyncPlan;
+use super::task::Task;
 use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResultCode, SyncPhase};
-
-/// Whether the stored progress was dropped: tasks have run or are announced, and it does not
-/// say so. The destination namespace may be created before.
-pub(super) fn is_dropped(snapshot: &Snapshot) -> bool {
-    let namespace = |key: &TaskKey| {
-        let resource = &key.resource;
-        resource.kind == "Namespace"
-            && resource.group.is_empty()
-            && resource.name == snapshot.destination_namespace
-    };
-    let mut announced = snapshot.progress.in_flight.iter();
-    let mut results = snapshot.results.iter();
-    !snapshot.progress.dry_run_done
-        && !snapshot.operation.dry_run
-        && (announced.any(|action| action.verb != Verb::CreateNamespace)
-            || results.any(|result| !namespace(&TaskKey::of(result))))
-}
-
-/// Moves prune tasks behind all others if some objects were pruned already, with or without a
-/// result: the waves were planned with those, so that the waves of the remaining ones would be
-/// too early (SE-210). `tasks` are those of existing objects and of targets.
-pub(super) fn prune_later(snapshot: &Snapshot, tasks: &mut [Task<'_>]) {
-    let pruned = snapshot.results.iter().filter(|result| result.status == ResultCode::Pruned);
-    let announced = snapshot.progress.in_flight.iter().filter(|a| a.verb == Verb::Prune);
-    let mut pruned = pruned.map(TaskKey::of).chain(announced.map(|action| action.task.clone()));
-    if !pruned.any(|key| tasks.iter().all(|task| task.key != key)) {
-        return;
-    }
-    let applied = tasks.iter().filter(|task| !task.is_prune() && task.key.phase == SyncPhase::Sync);
-    let last = applied.map(|task| task.wave).max();
-    let first = tasks.iter().filter(|task| task.is_prune()).map(|task| task.wave).min();
-    let (Some(last), Some(first)) = (last, first) else { return };
-    let shift = last.saturating_add(1).saturating_sub(first).max(0);
-    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
-        task.wave = task.wave.saturating_add(shift);
-    }
-}
 
 impl Engine<'_> {
     pub(super) fn restore(&mut self) {

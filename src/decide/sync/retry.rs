@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
-use crate::api::application::{Backoff, RetryStrategy};
+use crate::api::app_spec::{Backoff, RetryStrategy};
 use crate::api::operation::OperationPhase;
 
 /// An invalid duration; retries are pointless until it is corrected.
@@ -45,8 +45,7 @@ pub fn retry(
     now: Timestamp,
 ) -> Retry {
     let message = message.to_owned();
-    let failed = matches!(phase, OperationPhase::Failed | OperationPhase::Error);
-    let Some(strategy) = strategy.filter(|_| failed && !terminated) else {
+    let Some(strategy) = strategy.filter(|_| phase.has_failed() && !terminated) else {
         return Retry::Over { phase, message };
     };
     if u64::try_from(strategy.limit).is_ok_and(|limit| retry_count >= limit) {

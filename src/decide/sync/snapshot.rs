@@ -6,8 +6,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::plan::{Outcome, Progress};
-use crate::api::application::{ManagedNamespaceMetadata, RetryStrategy};
+use super::options::AppOptions;
+use super::plan::{ActionOutcome, Progress, TaskKey, Verb};
+use crate::api::app_spec::{ManagedNamespaceMetadata, RetryStrategy};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, ResourceResult, SyncOperationResource};
 use crate::api::resource_key::ResourceKey;
@@ -15,7 +16,7 @@ use crate::decide::health::Health;
 
 /// The input of one reconcile of one operation. The engine uses nothing else.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct SyncSnapshot {
     /// The request: a copy (SE-051).
     pub operation: ResolvedOperation,
     /// Identifies this operation across restarts and Applications; part of the
@@ -37,7 +38,7 @@ pub struct Snapshot {
     pub progress: Progress,
     /// Outcomes of actions since the state was stored. Empty after a restart:
     /// then the live objects are used.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ActionOutcome>,
 
     /// The namespace of the Application's destination; may be empty.
     pub destination_namespace: String,
@@ -69,8 +70,27 @@ pub struct Snapshot {
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
     /// Value of the Application's annotation `deletion-approved` (SE-313).
     pub deletion_approved_at: Option<Timestamp>,
-    /// Settings of the installation.
-    pub settings: Settings,
+    /// SyncSettings of the installation.
+    pub settings: SyncSettings,
+}
+
+impl SyncSnapshot {
+    /// Whether the stored progress was dropped: tasks have run or are announced, and it does
+    /// not say so. The destination namespace may be created before.
+    pub(super) fn has_lost_progress(&self) -> bool {
+        let namespace = |key: &TaskKey| {
+            let resource = &key.resource;
+            resource.kind == "Namespace"
+                && resource.group.is_empty()
+                && resource.name == self.destination_namespace
+        };
+        let mut announced = self.progress.in_flight.iter();
+        let mut results = self.results.iter();
+        !self.progress.dry_run_done
+            && !self.operation.dry_run
+            && (announced.any(|action| action.verb != Verb::CreateNamespace)
+                || results.any(|result| !namespace(&TaskKey::of(result))))
+    }
 }
 
 /// One live object with computed state.
@@ -120,6 +140,12 @@ impl ResolvedOperation {
         !self.apply_only && self.resources.is_empty()
     }
 
+    /// Its options; force counts wherever it is set.
+    pub(super) fn options(&self) -> AppOptions {
+        let options = AppOptions::of(&self.sync_options);
+        AppOptions { force: options.force || self.force, ..options }
+    }
+
     /// Whether a resource takes part (SE-044).
     pub(super) fn selects(&self, key: &ResourceKey) -> bool {
         let matches = |wanted: &SyncOperationResource| {
@@ -163,9 +189,9 @@ pub enum HookPolicyScope {
     Hook,
 }
 
-/// Settings that hold for all operations.
+/// SyncSettings that hold for all operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct SyncSettings {
     /// Delay after each wave but the last; see [`wave_delay`].
     pub wave_delay: SignedDuration,
     /// Longest duration of an operation, retries included; `None` means no
@@ -189,7 +215,7 @@ pub struct Settings {
     pub hook_finalizer: bool,
 }
 
-impl Default for Settings {
+impl Default for SyncSettings {
     fn default() -> Self {
         Self {
             wave_delay: wave_delay(None),

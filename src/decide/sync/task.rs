@@ -1,56 +1,27 @@
 //! One task in its slot: its target, live object and state.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::hooks::{self, DeletePolicies, OPERATION_ANNOTATION};
+use super::hooks::{self, OPERATION_ANNOTATION};
+use super::plan::TaskKey;
 use super::snapshot::LiveObject;
 use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
-use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
-use crate::api::resource_key::ResourceKey;
-
-/// Identifies one task: a resource, and its phase. A hook of two phases is two
-/// tasks (SE-184).
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-pub struct TaskKey {
-    /// The phase comes first, so that keys roughly sort in run order.
-    pub phase: SyncPhase,
-    /// The resource; the namespace is empty for cluster-scoped kinds.
-    #[serde(with = "StoredKey")]
-    pub resource: ResourceKey,
-}
-
-impl TaskKey {
-    /// The task of a result.
-    pub fn of(result: &ResourceResult) -> Self {
-        let ResourceResult { group, kind, namespace, name, .. } = result;
-        let resource = ResourceKey::new(group, kind, namespace, name);
-        Self { phase: result.sync_phase, resource }
-    }
-}
-
-/// How a [`ResourceKey`] is stored.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ResourceKey")]
-struct StoredKey {
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
-}
+use crate::api::hooks::DeletePolicy;
+use crate::api::operation::{OperationPhase, SyncPhase};
+use crate::api::raw::object_at;
 
 /// One task, rebuilt in each reconcile from target and live object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Task<'a> {
     pub key: TaskKey,
     pub version: String,
     pub wave: i64,
     pub hook: bool,
-    pub policies: DeletePolicies,
+    pub policies: BTreeSet<DeletePolicy>,
     /// `None`: the object is to be pruned.
     pub target: Option<Arc<Value>>,
     pub live: Option<&'a LiveObject>,
@@ -96,6 +67,10 @@ impl<'a> Task<'a> {
         (self.key.phase, self.wave)
     }
 
+    pub fn has_policy(&self, policy: DeletePolicy) -> bool {
+        self.policies.contains(&policy)
+    }
+
     pub fn live_view(&self) -> Option<&'a Value> {
         self.live.map(|live| live.object.as_ref())
     }
@@ -126,7 +101,7 @@ impl<'a> Task<'a> {
     /// task has not created, and that must not be changed by an apply.
     pub fn obstacle(&self) -> Option<&'a Value> {
         let live = self.live_view()?;
-        let in_the_way = self.policies.before_creation || live.is_deleting();
+        let in_the_way = self.has_policy(DeletePolicy::BeforeHookCreation) || live.is_deleting();
         (self.hook && !self.is_created() && in_the_way).then_some(live)
     }
 
@@ -142,7 +117,7 @@ impl<'a> Task<'a> {
             return Some(target.clone());
         }
         let mut manifest = target.as_ref().clone();
-        let metadata = object_at(&mut manifest, "metadata")?;
+        let metadata = object_at(manifest.as_object_mut()?, "metadata")?;
         if !self.nameless {
             metadata.insert("name".into(), self.key.resource.name.clone().into());
         }
@@ -158,13 +133,8 @@ impl<'a> Task<'a> {
             }
         }
         if self.needs_stamp() {
-            let entry = metadata.entry("annotations").or_insert_with(|| Value::Object(default()));
-            if !entry.is_object() {
-                *entry = Value::Object(default());
-            }
-            if let Some(annotations) = entry.as_object_mut() {
-                annotations.insert(OPERATION_ANNOTATION.into(), self.stamp.clone().into());
-            }
+            let annotations = object_at(metadata, "annotations")?;
+            annotations.insert(OPERATION_ANNOTATION.into(), self.stamp.clone().into());
         }
         Some(Arc::new(manifest))
     }
@@ -172,19 +142,4 @@ impl<'a> Task<'a> {
     pub fn needs_stamp(&self) -> bool {
         self.hook || self.nameless
     }
-}
-
-fn default() -> serde_json::Map<String, Value> {
-    serde_json::Map::new()
-}
-
-fn object_at<'v>(
-    value: &'v mut Value,
-    key: &str,
-) -> Option<&'v mut serde_json::Map<String, Value>> {
-    let entry = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(default()));
-    if !entry.is_object() {
-        *entry = Value::Object(default());
-    }
-    entry.as_object_mut()
 }

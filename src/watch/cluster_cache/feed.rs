@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Change, Mark, Objects};
-use super::{ClusterCache, Error, Wanted, definitions, kind_of, raw};
+use super::{ClusterCache, Error, Wanted, definitions, raw};
+use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::{follow_listings, words};
@@ -212,7 +213,7 @@ impl Feed {
             Apply(object) | InitApply(object) => {
                 let object = raw(object, &self.resource);
                 let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
-                debug_assert_eq!(kind_of(&object).kind, self.resource.kind);
+                debug_assert_eq!(GroupVersionKind::of(&object).kind, self.resource.kind);
                 let defines = self.resource.kind == definitions().kind;
                 let whole = self.wanted.lock().by(&key).next().is_some();
                 let mut change = objects.apply(key.clone(), object, whole);

@@ -41,7 +41,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::kind::{Capabilities, GroupVersionKind, Served};
-use crate::api::resource_key::{ResourceKey, split_api_version};
+use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::{checked, reason};
 
 use discovery::Known;
@@ -499,7 +499,7 @@ impl ClusterCache {
     /// Adds an object as returned by the server.
     fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
         let key = ResourceKey::from_object(object)?;
-        let feed = self.feed(&kind_of(object), &key.namespace)?;
+        let feed = self.feed(&GroupVersionKind::of(object), &key.namespace)?;
         let change = feed.objects.lock().put(key.clone(), object)?;
         Some((key, change))
     }
@@ -553,22 +553,7 @@ impl ClusterCache {
 }
 
 fn definitions() -> GroupVersionKind {
-    GroupVersionKind {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-    }
-}
-
-/// Group, version and kind of a raw object; absent parts are empty.
-pub fn kind_of(object: &Value) -> GroupVersionKind {
-    let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let (group, version) = split_api_version(text("apiVersion"));
-    GroupVersionKind {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        kind: text("kind").to_owned(),
-    }
+    GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }
 
 /// A dynamic object as raw JSON; list items have no type.

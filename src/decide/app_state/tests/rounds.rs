@@ -63,7 +63,8 @@ impl Facts {
 }
 
 pub(super) fn settings() -> operate::Settings {
-    let sync = sync::Settings { wave_delay: SignedDuration::ZERO, ..sync::Settings::default() };
+    let sync =
+        sync::SyncSettings { wave_delay: SignedDuration::ZERO, ..sync::SyncSettings::default() };
     operate::Settings { sync, inherit_sync_options: false }
 }
 
@@ -84,7 +85,7 @@ pub(super) fn begin(app: &mut Value, now: Timestamp) -> Next {
 pub(super) fn round(
     app: &mut Value,
     observed: Result<&Observation<'_>, &ObserveError>,
-    outcomes: &[sync::Outcome],
+    outcomes: &[sync::ActionOutcome],
     since: Timestamp,
     now: Timestamp,
 ) -> Next {
@@ -159,19 +160,21 @@ fn an_operation_starts_runs_and_ends() {
     assert_eq!(operation::stage(&app), Stage::InProgress);
     assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write contains the revisions");
     let mut facts = Facts::new(&app, &[map("one")]);
-    let round = |app: &mut Value, facts: &Facts, outcomes: &[sync::Outcome]| {
+    let round = |app: &mut Value, facts: &Facts, outcomes: &[sync::ActionOutcome]| {
         round(app, Ok(&facts.observation()), outcomes, at(1), at(1))
     };
     let Next::Act(act) = round(&mut app, &facts, &[]) else { panic!("{app}") };
-    let done = |act: &operate::Act| -> Vec<sync::Outcome> {
+    let done = |act: &operate::Act| -> Vec<sync::ActionOutcome> {
         let actions = act.groups.iter().flat_map(|group| &group.actions);
         let result = sync::Happened::Done {
             message: "done".into(),
             uid: "u".into(),
             resource_version: "1".into(),
         };
-        let outcome =
-            |action: &sync::Action| sync::Outcome { action: action.id(), result: result.clone() };
+        let outcome = |action: &sync::Action| sync::ActionOutcome {
+            action: action.id(),
+            result: result.clone(),
+        };
         actions.map(outcome).collect()
     };
     // The dry run, then the apply.

@@ -39,7 +39,7 @@ fn running(facts: &Facts, app: &mut Value) -> Next {
         let next = round(app, Ok(&observation), &outcomes, at(NOW), at(NOW));
         let Next::Act(act) = next else { return next };
         let actions = act.groups.iter().flat_map(|group| &group.actions);
-        let done = |action: &crate::decide::sync::Action| crate::decide::sync::Outcome {
+        let done = |action: &crate::decide::sync::Action| crate::decide::sync::ActionOutcome {
             action: action.id(),
             result: crate::decide::sync::Happened::Done {
                 message: "done".into(),

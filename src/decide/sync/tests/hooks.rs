@@ -136,18 +136,6 @@ fn an_unrelated_object_that_appears_later_fails_the_hook_and_is_kept() {
 }
 
 #[test]
-fn policies() {
-    let only =
-        |before_creation, succeeded, failed| DeletePolicies { before_creation, succeeded, failed };
-    let of = |policy: &str| DeletePolicies::of(&manifest("Job", "x").policy(policy).0);
-    assert_eq!(DeletePolicies::of(&manifest("Job", "x").0), only(true, false, false), "V-053");
-    assert_eq!(of("garbage"), only(true, false, false), "V-053");
-    assert_eq!(of("HookSucceeded,HookFailed"), only(false, true, true), "V-054");
-    let helm = manifest("Job", "x").note("helm.sh/hook-delete-policy", "hook-succeeded");
-    assert_eq!(DeletePolicies::of(&helm.0), only(false, true, false), "V-055");
-}
-
-#[test]
 fn a_hook_is_sent_with_name_namespace_finalizer_and_stamp() {
     let hook = manifest("Job", "x").namespace("").generate("mig-").hook("PreSync");
     let mut world = World::new([hook]);

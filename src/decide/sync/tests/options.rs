@@ -5,8 +5,8 @@ use super::super::*;
 use super::world::{Manifest, manifest};
 
 fn app(options: &[&str]) -> AppOptions {
-    let sync_options = options.iter().map(|option| (*option).to_owned()).collect();
-    AppOptions::of(&ResolvedOperation { sync_options, ..ResolvedOperation::default() })
+    let sync_options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+    AppOptions::of(&sync_options)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn methods() {
             false,
         ),
         ("SE-320", plain().options("Force=true"), None, app(&[]), How::ClientSide, true),
-        ("SE-043", plain(), None, AppOptions::of(&forced), How::ClientSide, true),
+        ("SE-043", plain(), None, forced.options(), How::ClientSide, true),
     ];
     for (row, target, live, app, how, force) in cases {
         let got = method(&target.0, live.as_ref().map(|live| &live.0), &app, false);

@@ -212,7 +212,7 @@ fn waves(keep: &[(&str, i64)], prune: &[(&str, i64)], options: &str, last: &[&st
             world.live(if last.contains(&gone.0) { live.options("PruneLast=true") } else { live });
     }
     let snapshot = world.snapshot();
-    let built = super::super::build::build(&snapshot, &AppOptions::of(&snapshot.operation));
+    let built = super::super::build::build(&snapshot, &snapshot.operation.options());
     let mut waves: Vec<String> = (built.tasks.iter())
         .map(|task| format!("{}:{}", task.key.resource.name, task.wave))
         .collect();
@@ -311,7 +311,7 @@ fn tasks_are_unique_even_if_promoted_to_one_slot() {
     let namespace = manifest("Namespace", "a").hook("Sync,PostSync");
     let early = manifest("ConfigMap", "c").namespace("a").wave(-5);
     let world = World::new([namespace, early]);
-    let snapshot = Snapshot { targets: world.seen.targets.clone(), ..world.snapshot() };
+    let snapshot = SyncSnapshot { targets: world.seen.targets.clone(), ..world.snapshot() };
     let built = super::super::build::build(&snapshot, &AppOptions::default());
     let keys: BTreeSet<&TaskKey> = built.tasks.iter().map(|task| &task.key).collect();
     assert_eq!(keys.len(), built.tasks.len());

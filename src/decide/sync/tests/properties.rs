@@ -264,7 +264,7 @@ proptest! {
             let plan = step(&snapshot, world.now);
             prop_assert_eq!(&plan, &step(&snapshot, world.now));
             snapshot.outcomes = plan.actions.iter().flat_map(|group| &group.actions)
-                .map(|action| Outcome { action: action.id(), result: outcomes.next().unwrap().clone() })
+                .map(|action| ActionOutcome { action: action.id(), result: outcomes.next().unwrap().clone() })
                 .collect();
             (snapshot.phase, snapshot.message) = (plan.phase, plan.message);
             (snapshot.results, snapshot.progress) = (plan.results, plan.progress);

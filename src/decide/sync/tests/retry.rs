@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::*;
 use super::world::START;
-use crate::api::application::{Backoff, RetryStrategy};
+use crate::api::app_spec::{Backoff, RetryStrategy};
 use crate::api::operation::OperationPhase;
 
 fn backoff(duration: &str, factor: i64, max_duration: &str) -> Backoff {

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::super::*;
 use super::world::{World, manifest};
-use crate::api::application::ManagedNamespaceMetadata;
+use crate::api::app_spec::ManagedNamespaceMetadata;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, ResultCode, SyncOperationResource, SyncPhase};
 use crate::decide::health::Status;
@@ -367,7 +367,7 @@ fn an_action_without_a_response_is_repeated_after_a_delay() {
     world.reconcile().unwrap();
     let hook = world.last.clone().unwrap().actions[0].actions[0].id();
     assert_eq!(hook.verb, Verb::CreateHook);
-    let lost = Outcome { action: hook, result: Happened::Unknown("timeout".into()) };
+    let lost = ActionOutcome { action: hook, result: Happened::Unknown("timeout".into()) };
 
     let mut created = world.snapshot();
     created.outcomes = vec![lost.clone()];

@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::world::{World, manifest};
-use crate::api::application::RetryStrategy;
+use crate::api::app_spec::RetryStrategy;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 use crate::decide::health::Status;
 

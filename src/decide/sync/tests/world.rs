@@ -119,7 +119,7 @@ pub struct World {
     /// Errors of requests, by verb and name.
     pub refused: BTreeMap<(Verb, String), String>,
     /// The input of the next snapshot, including the state of the run.
-    pub seen: Snapshot,
+    pub seen: SyncSnapshot,
     /// The state that survives a crash.
     stored: (OperationPhase, String, Vec<ResourceResult>, Progress),
     /// The applied actions, one line each.
@@ -152,7 +152,7 @@ pub(super) fn first_wait(plan: &SyncPlan) -> Option<(WaitReason, &str)> {
 impl World {
     pub fn new(targets: impl IntoIterator<Item = Manifest>) -> Self {
         let now = Timestamp::from_second(START).unwrap();
-        let seen = Snapshot {
+        let seen = SyncSnapshot {
             operation: ResolvedOperation {
                 revision: "0123456789abcdef".into(),
                 prune: true,
@@ -177,7 +177,7 @@ impl World {
             namespace: NamespaceFact::Exists,
             managed_namespace_metadata: None,
             deletion_approved_at: None,
-            settings: Settings::default(),
+            settings: SyncSettings::default(),
         };
         Self {
             now,
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> SyncSnapshot {
         let targets: BTreeMap<_, _> = self
             .seen
             .targets
@@ -351,7 +351,7 @@ impl World {
                 self.crash_point()?;
                 let result = self.apply(action);
                 failed |= matches!(result, Happened::Failed(_));
-                outcomes.push(Outcome { action: action.id(), result });
+                outcomes.push(ActionOutcome { action: action.id(), result });
             }
             if failed && group.stops_on_failure {
                 break;
