@@ -6,6 +6,7 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod engine;
 mod error;
 mod funcs;
 pub mod go;
@@ -19,7 +20,7 @@ pub use sanitize::{normalize, slugify};
 
 /// Prints a number as Go's `fmt.Sprint` prints a float64 (AS-111): `3`, `1.5`, `1e+06`.
 pub fn float_text(value: f64) -> String {
-    go::shortest(value)
+    engine::float::shortest(value)
 }
 
 #[cfg(doctest)]

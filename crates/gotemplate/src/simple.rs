@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Error;
+use crate::error::Error;
 
 /// Replaces each `{{name}}` by the parameter of that name if it is a string; other
 /// placeholders are kept.

@@ -1,9 +1,8 @@
 //! Text: upper and lower case, and the styles of compound words.
 
-use super::f;
-use crate::go::Args;
-use crate::go::function::Function;
-use crate::go::value::Value;
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("upper", "s", |_, a| Ok(Value::str(a.text(0).chars().map(upper).collect::<String>()))),

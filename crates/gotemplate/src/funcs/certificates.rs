@@ -22,13 +22,12 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
 
-use super::certificate::Certificate;
 use super::encoding::decode64;
-use super::f;
 use super::keys::{Key, write_pem};
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Str, Value};
-use crate::go::{Args, Run};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{Certificate, Str, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("genCA", "si", |run, a| {
@@ -143,7 +142,7 @@ fn items<'a>(run: &mut Run<'_>, list: Option<&'a Value>) -> Outcome<&'a [Value]>
 
 /// How a value prints.
 fn shown(run: &mut Run<'_>, value: &Value) -> Outcome<String> {
-    let text = crate::go::format::text(run, value)?;
+    let text = crate::engine::format::text(run, value)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 

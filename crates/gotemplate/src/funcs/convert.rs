@@ -1,9 +1,10 @@
 //! Conversions, and types of values.
 
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{IntKind, UintKind, Value};
-use crate::go::{Args, Run, format, strconv};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{IntKind, UintKind, Value};
+use crate::engine::{format, strconv};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("atoi", "s", |_, a| Ok(Value::int(parse_decimal(&a.text(0))))),

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::gotime::{GoTime, duration_text, parse_duration, round_duration};
+use crate::engine::layout;
+use crate::engine::parse_time::parse_time;
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{IntKind, Value};
 use jiff::tz::TimeZone;
-
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::gotime::{GoTime, duration_text, parse_duration, round_duration};
-use crate::go::value::{IntKind, Value};
-use crate::go::{Args, Run, layout_parse};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("now", "", |run, _| Ok(time(GoTime::utc(run.now()?)))),
@@ -22,9 +23,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("mustDateModify", "st", must_modify),
     f("must_date_modify", "st", must_modify),
     f("toDate", "ss", |_, a| {
-        Ok(time(layout_parse(&a.text(0), &a.text(1)).unwrap_or_else(|_| GoTime::zero())))
+        Ok(time(parse_time(&a.text(0), &a.text(1)).unwrap_or_else(|_| GoTime::zero())))
     }),
-    f("mustToDate", "ss", |_, a| Ok(time(layout_parse(&a.text(0), &a.text(1))?))),
+    f("mustToDate", "ss", |_, a| Ok(time(parse_time(&a.text(0), &a.text(1))?))),
     f("unixEpoch", "t", |_, a| match &a[0] {
         Value::Time(time) => Ok(Value::str(time.stamp.as_second().to_string())),
         _ => Err("not a time".into()),
@@ -58,15 +59,15 @@ fn point(run: &Run<'_>, value: &Value) -> Outcome<GoTime> {
     }
 }
 
-fn in_zone(run: &mut Run<'_>, layout: &str, value: &Value, zone: &str) -> Outcome {
+fn in_zone(run: &mut Run<'_>, form: &str, value: &Value, zone: &str) -> Outcome {
     let time = point(run, value)?;
     let zone = match zone {
         "" | "UTC" | "Local" => TimeZone::UTC,
         // An unknown zone is treated as UTC.
         name => TimeZone::get(name).unwrap_or(TimeZone::UTC),
     };
-    run.charge_bytes(layout.len())?;
-    Ok(Value::str(time.within(zone).format(layout)))
+    run.charge_bytes(form.len())?;
+    Ok(Value::str(layout::format(&time.within(zone), form)))
 }
 
 fn modify(run: &mut Run<'_>, a: &[Value]) -> Outcome {

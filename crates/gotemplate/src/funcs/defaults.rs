@@ -1,9 +1,8 @@
 //! Defaults, choices, and failing.
 
-use super::f;
-use crate::go::Args;
-use crate::go::function::Function;
-use crate::go::value::Value;
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("default", "aa*", |_, a| {

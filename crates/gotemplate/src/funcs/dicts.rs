@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::convert::strval;
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Dict, Value};
-use crate::go::{Args, Run, deep_equal};
+use crate::engine::compare::deep_equal;
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("dict", "a*", dict),

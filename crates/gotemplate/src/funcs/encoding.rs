@@ -1,13 +1,11 @@
 //! Base64 and base32. A decoding error is returned as text.
 
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::Value;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::BASE32;
-
-use super::f;
-use crate::go::Args;
-use crate::go::function::Function;
-use crate::go::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("b64enc", "s", |_, a| Ok(Value::str(STANDARD.encode(a.bytes(0))))),

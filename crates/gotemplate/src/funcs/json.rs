@@ -1,9 +1,11 @@
 //! JSON, written as Go's `encoding/json` does.
 
-use super::f;
-use crate::go::function::{Fail, Function, Outcome};
-use crate::go::value::{IntKind, Value};
-use crate::go::{Args, Run, format_float};
+use crate::engine::fail::{Fail, Outcome};
+use crate::engine::float::format_float;
+use crate::engine::function::{Function, f};
+use crate::engine::layout;
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{IntKind, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("fromJson", "s", |run, a| match from_json(run, a) {
@@ -103,7 +105,7 @@ impl Writer<'_, '_> {
                 self.object(out, &entries, depth)?;
             }
             Value::Time(time) => {
-                self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?
+                self.text(out, &layout::format(time, "2006-01-02T15:04:05.999999999Z07:00"))?
             }
             Value::Version(version) => self.text(out, &version.to_string())?,
             Value::Certificate(certificate) => {

@@ -15,11 +15,11 @@ use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
-use super::f;
 use super::numbers::{self, ATTEMPTS, DsaNumbers, NOT_RANDOM, RandomBytes, RsaNumbers};
-use crate::go::function::{Function, Outcome};
-use crate::go::value::Value;
-use crate::go::{Args, Run};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[f("genPrivateKey", "s", |run, a| {
     let key = match a.bytes(0) {

@@ -1,10 +1,10 @@
 //! The key, certificate, password and cipher functions of a build without the
 //! feature `sprig-crypto`: they have their names and parameters, and fail.
 
-use super::f;
-use crate::go::Run;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::Value;
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::Run;
+use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("bcrypt", "s", fail),

@@ -1,10 +1,11 @@
 //! Lists. A function that changes a list returns a new one.
 
 use super::convert::to_int;
-use super::f;
-use crate::go::function::{Fail, Function, Outcome};
-use crate::go::value::{Elem, List, Value};
-use crate::go::{Args, Run, deep_equal};
+use crate::engine::compare::deep_equal;
+use crate::engine::fail::{Fail, Outcome};
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{Elem, List, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("list", "a*", |run, a| run.list(a.to_vec())),

@@ -4,10 +4,11 @@ use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, RoundingMode, Zero};
 
 use super::convert::{to_float, to_int};
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Elem, Value};
-use crate::go::{Args, Run, shortest};
+use crate::engine::fail::Outcome;
+use crate::engine::float::shortest;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{Elem, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("add", "a*", |_, a| Ok(Value::int64(a.iter().map(to_int).fold(0, i64::wrapping_add)))),

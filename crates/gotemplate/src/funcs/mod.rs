@@ -2,7 +2,6 @@
 //! adds to it (AS-130).
 
 mod case;
-pub(super) mod certificate;
 #[cfg(feature = "sprig-crypto")]
 mod certificates;
 mod convert;
@@ -23,8 +22,8 @@ mod math;
 mod numbers;
 mod paths;
 mod random;
-pub(super) mod regex;
-pub(super) mod semver;
+mod regex;
+mod semver;
 mod strings;
 mod sums;
 mod text_lists;
@@ -33,11 +32,24 @@ mod url_parse;
 mod yaml_read;
 mod yaml_write;
 
-use super::go::function::{Body, Function};
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
-/// All functions of the library.
+use crate::engine::builtins;
+use crate::engine::function::Function;
+
+/// Finds a function of the language or the library by its name.
+pub(super) fn find(name: &str) -> Option<&'static Function> {
+    static TABLE: LazyLock<HashMap<&'static str, &'static Function>> =
+        LazyLock::new(|| tables().flatten().map(|function| (function.name, function)).collect());
+    TABLE.get(name).copied()
+}
+
+/// All functions.
 pub(super) fn tables() -> impl Iterator<Item = &'static [Function]> {
     let common = [
+        // Go's own `slice` is not among them: the library has another one.
+        builtins::FUNCTIONS,
         strings::FUNCTIONS,
         case::FUNCTIONS,
         text_lists::FUNCTIONS,
@@ -68,8 +80,4 @@ fn keys_and_certificates() -> [&'static [Function]; 3] {
 #[cfg(not(feature = "sprig-crypto"))]
 fn keys_and_certificates() -> [&'static [Function]; 1] {
     [left_out::FUNCTIONS]
-}
-
-const fn f(name: &'static str, params: &'static str, body: Body) -> Function {
-    Function { name, params, body }
 }

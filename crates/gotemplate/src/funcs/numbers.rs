@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use crate::engine::run::Random;
 use crypto_bigint::modular::{BoxedMontyForm, BoxedMontyParams};
 use crypto_bigint::rand_core::{TryCryptoRng, TryRng};
 use crypto_bigint::{BoxedUint, ConcatenatingMul, Limb, NonZero, Odd, RandomBits, Resize};
@@ -9,8 +10,6 @@ use crypto_primes::hazmat::{SetBits, SmallFactorsSieveFactory};
 use crypto_primes::{Flavor, is_prime, random_prime, sieve_and_find};
 use der::asn1::UintRef;
 use der::{Encode, Sequence};
-
-use crate::go::Random;
 
 /// The random source of a run, for cryptographic libraries.
 pub(super) struct RandomBytes<'r>(pub &'r mut dyn Random);

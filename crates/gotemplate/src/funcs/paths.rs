@@ -1,9 +1,8 @@
 //! Slash-separated paths.
 
-use super::f;
-use crate::go::Args;
-use crate::go::function::Function;
-use crate::go::value::Value;
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("base", "s", |_, a| Ok(Value::str(base(&a.text(0))))),

@@ -1,12 +1,11 @@
 //! Random functions. Their bytes come from the environment of the run.
 
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::Value;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::Value;
-use crate::go::{Args, Run};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("randAlphaNum", "i", |run, a| {

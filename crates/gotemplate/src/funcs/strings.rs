@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use super::convert::strval;
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::Value;
-use crate::go::{Args, Run, format, strconv};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::Value;
+use crate::engine::{format, strconv};
 use crate::sanitize;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -221,7 +222,7 @@ fn slugify(_: &mut Run<'_>, a: &[Value]) -> Outcome {
     };
     let max = match options.first() {
         None => 50,
-        Some(Value::Int(crate::go::value::IntKind::Int, n)) => *n,
+        Some(Value::Int(crate::engine::value::IntKind::Int, n)) => *n,
         Some(_) => return Err("slugify: the maximum length must be an int".into()),
     };
     let smart = match options.get(1) {

@@ -1,13 +1,11 @@
 //! Check sums.
 
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::Value;
 use data_encoding::HEXLOWER;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
-
-use super::f;
-use crate::go::Args;
-use crate::go::function::Function;
-use crate::go::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("sha1sum", "s", |_, a| Ok(Value::str(HEXLOWER.encode(&Sha1::digest(a.bytes(0)))))),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::convert::strval;
-use super::f;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Dict, Elem, List, Value};
-use crate::go::{Args, Run};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::value::{Dict, Elem, List, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("split", "ss", |run, a| {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::f;
 use super::url_parse::{Url, UserInfo};
-use crate::go::Args;
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Dict, Value};
+use crate::engine::fail::Outcome;
+use crate::engine::function::{Function, f};
+use crate::engine::run::Args;
+use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("urlParse", "s", |run, a| {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::fail::Outcome;
+use crate::engine::float::shortest;
+use crate::engine::parse_time::parse_time;
+use crate::engine::run::Run;
+use crate::engine::strconv;
+use crate::engine::value::{Dict, Value};
 use granit_parser::{Event, Parser, ScalarStyle};
-
-use crate::go::function::Outcome;
-use crate::go::value::{Dict, Value};
-use crate::go::{Run, layout_parse, strconv};
 
 /// Type of a scalar without quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +93,7 @@ fn is_timestamp(text: &str) -> bool {
         "2006-1-2",
     ]
     .iter()
-    .any(|layout| layout_parse(layout, text).is_ok())
+    .any(|layout| parse_time(layout, text).is_ok())
 }
 
 /// Reads the first document of a text.
@@ -234,7 +236,7 @@ fn key_text(key: &Value) -> Outcome<String> {
         Value::Str(text) => Ok(text.text().into_owned()),
         Value::Bool(b) => Ok(b.to_string()),
         Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e18 => Ok(format!("{x:.0}")),
-        Value::Float(x) => Ok(crate::go::shortest(*x)),
+        Value::Float(x) => Ok(shortest(*x)),
         other => Err(format!(
             "error converting YAML to JSON: yaml: invalid map key: {}",
             other.type_name()

@@ -3,12 +3,14 @@
 
 use std::cmp::Ordering;
 
-use super::f;
 use super::json;
 use super::yaml_read::{Plain, read, resolve};
-use crate::go::function::{Function, Outcome};
-use crate::go::value::{Dict, Value};
-use crate::go::{Args, Run, shortest, strconv};
+use crate::engine::fail::Outcome;
+use crate::engine::float::shortest;
+use crate::engine::function::{Function, f};
+use crate::engine::run::{Args, Run};
+use crate::engine::strconv;
+use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("toYaml", "a", |run, a| Ok(Value::str(to_yaml(run, &a[0])?))),

@@ -5,14 +5,26 @@
 
 use std::fmt;
 
-use super::ast::{Arg, Cmd};
-use super::ast::{Branch, List, Node, Pipe, Pos};
+use super::ast::{Arg, Branch, Cmd, List, Node, Pipe, Pos};
+use super::fail::{Fail, Outcome};
 use super::format;
-use super::function::{Fail, Outcome};
-use super::parse::Trees;
+use super::function::Find;
+use super::parse::{Trees, parse};
 use super::run::Run;
 use super::value::Value;
-use super::{Error, Fault, MissingKey, position};
+use crate::error::{Error, Fault};
+
+/// Meaning of `{{.x}}` when the parameters have no `x` (AS-132).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKey {
+    /// No value, which prints as `<no value>`.
+    #[default]
+    Default,
+    /// The zero value of the map's type.
+    Zero,
+    /// The execution fails.
+    Error,
+}
 
 /// The node of an error.
 #[derive(Clone, Copy)]
@@ -56,12 +68,31 @@ enum Flow {
     Continue,
 }
 
+/// A parsed template.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(super) name: String,
+    text: String,
+    trees: Trees,
+    pub(super) missing_key: MissingKey,
+}
+
+impl Source {
+    /// Parses the text of a template; `find` knows the functions.
+    pub fn parse(
+        name: &str,
+        text: &str,
+        missing_key: MissingKey,
+        find: Find,
+    ) -> Result<Self, Error> {
+        let trees = parse(name, text, find)?;
+        Ok(Self { name: name.to_owned(), text: text.to_owned(), trees, missing_key })
+    }
+}
+
 /// One execution of a template.
 pub(super) struct Exec<'t, 'e> {
-    pub source: &'t str,
-    pub name: &'t str,
-    pub trees: &'t Trees,
-    pub missing_key: MissingKey,
+    pub source: &'t Source,
     pub run: Run<'e>,
     pub at: At<'t>,
     vars: Vec<(&'t str, Value)>,
@@ -69,28 +100,16 @@ pub(super) struct Exec<'t, 'e> {
     depth: usize,
 }
 
-impl<'t, 'e> Exec<'t, 'e> {
-    pub fn new(template: &'t super::Template, root: &'t List, run: Run<'e>) -> Self {
-        Self {
-            source: &template.text,
-            name: &template.name,
-            trees: &template.trees,
-            missing_key: template.options.missing_key,
-            run,
-            at: At::List(root),
-            vars: Vec::new(),
-            out: Vec::new(),
-            depth: 0,
-        }
-    }
+/// Executes a template with the given data and returns the output.
+pub(crate) fn execute(source: &Source, data: Value, run: Run<'_>) -> Result<Vec<u8>, Error> {
+    let Some(root) = source.trees.get(source.name.as_bytes()) else { return Ok(Vec::new()) };
+    let vars = vec![("$", data.clone())];
+    let mut exec = Exec { source, run, at: At::List(root), vars, out: Vec::new(), depth: 0 };
+    exec.walk_list(&data, root)?;
+    Ok(exec.out)
+}
 
-    /// Executes the tree with the given data and returns the output.
-    pub fn execute(mut self, root: &'t List, data: Value) -> Result<Vec<u8>, Error> {
-        self.vars.push(("$", data.clone()));
-        self.walk_list(&data, root)?;
-        Ok(self.out)
-    }
-
+impl<'t> Exec<'t, '_> {
     /// An error at the current node.
     pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
         Err(self.error(message.to_string(), Fault::Other))
@@ -107,12 +126,12 @@ impl<'t, 'e> Exec<'t, 'e> {
     }
 
     fn error(&self, message: String, fault: Fault) -> Error {
-        let (line, column) = position(self.source, self.at.pos());
+        let (line, column) = position(&self.source.text, self.at.pos());
         let mut context = self.at.to_string();
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
-        Error::Execute { name: self.name.to_owned(), line, column, context, message, fault }
+        Error::Execute { name: self.source.name.clone(), line, column, context, message, fault }
     }
 
     /// Converts an outcome without position into an error at the current node.
@@ -316,7 +335,7 @@ impl<'t, 'e> Exec<'t, 'e> {
         name: &[u8],
         pipe: Option<&'t Pipe>,
     ) -> Result<(), Error> {
-        let Some(tree) = self.trees.get(name) else {
+        let Some(tree) = self.source.trees.get(name) else {
             return self
                 .fail(format_args!("template {:?} not defined", String::from_utf8_lossy(name)));
         };
@@ -376,4 +395,12 @@ impl<'t, 'e> Exec<'t, 'e> {
             None => self.fail(format_args!("undefined variable: {name}")),
         }
     }
+}
+
+/// The line (from 1) and the column (in bytes, from 0) of a byte offset, as Go counts them.
+fn position(text: &str, pos: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..pos.min(text.len())];
+    let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+    let column = before.iter().rev().take_while(|b| **b != b'\n').count();
+    (line, column)
 }

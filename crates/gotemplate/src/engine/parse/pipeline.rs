@@ -1,8 +1,8 @@
 //! Parses pipelines: declarations, commands and their operands.
 
 use super::super::ast::{Arg, Cmd, Pipe, Pos};
+use super::super::strconv;
 use super::super::token::Kind;
-use super::super::{function, strconv};
 use super::{Parsed, Parser};
 
 impl Parser {
@@ -153,7 +153,7 @@ impl Parser {
         let item = self.next_non_space();
         let pos: Pos = item.pos;
         let arg = match item.kind {
-            Kind::Identifier => match function::find(&item.text) {
+            Kind::Identifier => match (self.find)(&item.text) {
                 Some(function) => Arg::Func(pos, function),
                 None => return self.error(format!("function {:?} not defined", item.text)),
             },

@@ -1,10 +1,12 @@
 //! Evaluates operands: fields, variables, functions and methods with their arguments.
 
 use super::ast::{Arg, Cmd, Number};
-use super::exec::{At, Exec};
-use super::function::{self, Body, Fail, Function, Param};
-use super::value::{IntKind, Value};
-use super::{Error, MissingKey, methods};
+use super::exec::{At, Exec, MissingKey};
+use super::fail::Fail;
+use super::function::{Function, Param};
+use super::methods;
+use super::value::{Dict, Elem, IntKind, List, Value};
+use crate::error::Error;
 
 type Evaluated = Result<Value, Error>;
 
@@ -22,7 +24,7 @@ impl<'t> Exec<'t, '_> {
             }
             Arg::Func(_, function) => {
                 self.at = At::Arg(first);
-                return self.function(dot, function, At::Cmd(cmd), &cmd.args, last);
+                return self.call(dot, function, None, At::Cmd(cmd), &cmd.args, last);
             }
             Arg::Pipe(pipe) => {
                 self.not_a_function(&cmd.args, last.as_ref())?;
@@ -112,7 +114,7 @@ impl<'t> Exec<'t, '_> {
     ) -> Evaluated {
         match &receiver {
             Value::Absent => {
-                if self.missing_key == MissingKey::Error {
+                if self.source.missing_key == MissingKey::Error {
                     return self.fail_missing(format_args!("nil data; no entry for key {name:?}"));
                 }
                 return Ok(Value::Absent);
@@ -124,16 +126,7 @@ impl<'t> Exec<'t, '_> {
             _ => {}
         }
         if let Some(method) = methods::find(&receiver, name) {
-            return self.call(
-                dot,
-                method.name,
-                method.params,
-                method.body,
-                Some(receiver),
-                node,
-                args,
-                last,
-            );
+            return self.call(dot, method, Some(receiver), node, args, last);
         }
         let has_args = args.len() > 1 || last.is_some();
         match &receiver {
@@ -144,7 +137,7 @@ impl<'t> Exec<'t, '_> {
                 if let Some(value) = dict.get(name) {
                     return Ok(value);
                 }
-                match self.missing_key {
+                match self.source.missing_key {
                     MissingKey::Default => Ok(Value::Absent),
                     MissingKey::Zero if dict.text => Ok(Value::str("")),
                     MissingKey::Zero => Ok(Value::Nil),
@@ -169,36 +162,20 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    /// Calls a function of the language or the library.
-    fn function(
-        &mut self,
-        dot: &Value,
-        function: &'static Function,
-        node: At<'t>,
-        args: &'t [Arg],
-        last: Option<Value>,
-    ) -> Evaluated {
-        self.call(dot, function.name, function.params, function.body, None, node, args, last)
-    }
-
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a call has this many parts, and one caller each for both kinds"
-    )]
+    /// Calls a function, or a method of a receiver.
     fn call(
         &mut self,
         dot: &Value,
-        name: &str,
-        params: &str,
-        body: Body,
+        function: &'static Function,
         receiver: Option<Value>,
         node: At<'t>,
         args: &'t [Arg],
         last: Option<Value>,
     ) -> Evaluated {
+        let name = function.name;
         let args = args.get(1..).unwrap_or_default();
         let given = args.len() + usize::from(last.is_some());
-        let (fixed, variadic) = (function::fixed(params), function::is_variadic(params));
+        let (fixed, variadic) = (function.fixed(), function.is_variadic());
         if variadic && given < fixed {
             let n = args.len();
             return self.fail(format_args!(
@@ -214,14 +191,14 @@ impl<'t> Exec<'t, '_> {
         }
         let mut values: Vec<Value> = receiver.into_iter().collect();
         for (i, arg) in args.iter().enumerate() {
-            values.push(self.argument(dot, function::param(params, i), arg)?);
+            values.push(self.argument(dot, function.param(i), arg)?);
         }
         if let Some(last) = last {
-            values.push(self.validate(last, function::param(params, given - 1))?);
+            values.push(self.validate(last, function.param(given - 1))?);
         }
         let read: usize = values.iter().map(Value::text_len).sum();
         let charged = self.run.charge(1).and_then(|()| self.run.read(read));
-        let outcome = charged.and_then(|()| body(&mut self.run, &values));
+        let outcome = charged.and_then(|()| (function.body)(&mut self.run, &values));
         let failed = match outcome {
             Ok(Value::Str(text)) => match self.run.charge_bytes(text.bytes().len()) {
                 Ok(()) => return Ok(Value::Str(text)),
@@ -265,7 +242,7 @@ impl<'t> Exec<'t, '_> {
             }
             Arg::Func(_, function) => {
                 self.at = At::Arg(node);
-                self.function(dot, function, At::Arg(node), &[], None)
+                self.call(dot, function, None, At::Arg(node), &[], None)
             }
             Arg::Field(_, names) => {
                 self.at = At::Arg(node);
@@ -335,9 +312,9 @@ impl<'t> Exec<'t, '_> {
             (_, Param::Raw) => true,
             (_, Param::Any) => return Ok(value.or_nil()),
             (Value::Absent, Param::List) => {
-                return Ok(Value::List(super::value::List::nil(super::value::Elem::Any)));
+                return Ok(Value::List(List::nil(Elem::Any)));
             }
-            (Value::Absent, Param::Dict) => return Ok(Value::Dict(super::value::Dict::nil())),
+            (Value::Absent, Param::Dict) => return Ok(Value::Dict(Dict::nil())),
             (Value::Absent, _) => {
                 return self.fail(format_args!("invalid value; expected {}", param.type_name()));
             }
@@ -349,7 +326,7 @@ impl<'t> Exec<'t, '_> {
             | (Value::Time(_), Param::Time)
             | (Value::Version(_), Param::Version)
             | (Value::Certificate(_), Param::Certificate) => true,
-            (Value::List(list), Param::List) => list.elem == super::value::Elem::Any,
+            (Value::List(list), Param::List) => list.elem == Elem::Any,
             (Value::Dict(dict), Param::Dict) => !dict.text,
             _ => false,
         };

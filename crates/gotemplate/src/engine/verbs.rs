@@ -1,11 +1,11 @@
 //! Go's package `fmt`: how one value is written under a verb with its flags.
 
+use super::fail::Outcome;
 use super::float::format_float;
-use super::function::Outcome;
-use super::methods;
 use super::run::Run;
 use super::strconv;
 use super::value::{List, UintKind, Value};
+use super::{layout, methods};
 
 /// The flags between `%` and the verb.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +133,7 @@ impl<'p, 'e> Printer<'p, 'e> {
                 self.put(if self.flags.sharp_v { "}" } else { "]" });
             }
             Value::Time(time) => {
-                let text = time.go_syntax();
+                let text = layout::go_syntax(time);
                 self.put(&text);
             }
             Value::Version(_) => self.put("&semver.Version{}"),

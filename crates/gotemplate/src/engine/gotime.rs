@@ -4,7 +4,6 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-use super::layout;
 use gotime::duration;
 
 /// A point in time with its display zone.
@@ -51,30 +50,6 @@ impl GoTime {
             None => info.abbreviation().to_owned(),
         };
         (seconds, name)
-    }
-
-    pub fn format(&self, layout: &str) -> String {
-        layout::format(self, layout)
-    }
-
-    /// How Go prints a time.
-    pub fn display(&self) -> String {
-        self.format("2006-01-02 15:04:05.999999999 -0700 MST")
-    }
-
-    /// How Go prints a time under `%#v`.
-    pub fn go_syntax(&self) -> String {
-        let t = self.civil();
-        format!(
-            "time.Date({}, time.{}, {}, {}, {}, {}, {}, time.UTC)",
-            t.year(),
-            layout::MONTHS[usize::from(t.month().unsigned_abs()) - 1],
-            t.day(),
-            t.hour(),
-            t.minute(),
-            t.second(),
-            t.subsec_nanosecond()
-        )
     }
 
     /// Adds nanoseconds, clamped to jiff's range.

@@ -1,6 +1,6 @@
 //! `print`, `println` and `printf`: Go's package `fmt`, its format strings.
 
-use super::function::Outcome;
+use super::fail::Outcome;
 use super::run::Run;
 use super::value::Value;
 use super::verbs::Printer;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::function::Outcome;
+use super::fail::Outcome;
 use super::run::Run;
 use super::value::Value;
 

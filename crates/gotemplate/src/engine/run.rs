@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::function::{Fail, Outcome};
+use super::fail::{Fail, Outcome};
+use super::pattern::Pattern;
 use super::value::{Dict, Elem, List, Value};
-use crate::funcs::regex::Pattern;
 
 /// Limits of one execution (AS-135). Exceeding one is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

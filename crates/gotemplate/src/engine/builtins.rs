@@ -1,50 +1,31 @@
 //! The built-in functions of the language.
 
-use super::function::{Function, Outcome};
+use super::fail::Outcome;
+use super::function::{Function, f};
 use super::run::{Args, Run};
 use super::value::Value;
 use super::{compare, escape, format, verbs};
 
-pub(super) const FUNCTIONS: &[Function] = &[
+pub(crate) const FUNCTIONS: &[Function] = &[
     // The executor evaluates the arguments of these two lazily.
-    Function { name: "and", params: "vv*", body: last },
-    Function { name: "or", params: "vv*", body: last },
-    Function { name: "not", params: "v", body: |_, a| Ok(Value::Bool(!a[0].truth())) },
-    Function { name: "eq", params: "vv*", body: compare::eq },
-    Function { name: "ne", params: "vv", body: compare::ne },
-    Function { name: "lt", params: "vv", body: compare::lt },
-    Function { name: "le", params: "vv", body: compare::le },
-    Function { name: "gt", params: "vv", body: compare::gt },
-    Function { name: "ge", params: "vv", body: compare::ge },
-    Function { name: "index", params: "vv*", body: index },
-    Function { name: "len", params: "v", body: len },
-    Function { name: "print", params: "a*", body: |run, a| Ok(Value::str(format::print(run, a)?)) },
-    Function {
-        name: "println",
-        params: "a*",
-        body: |run, a| Ok(Value::str(format::println(run, a)?)),
-    },
-    Function {
-        name: "printf",
-        params: "sa*",
-        body: |run, a| Ok(Value::str(format::printf(run, a.bytes(0), &a[1..])?)),
-    },
-    Function {
-        name: "html",
-        params: "a*",
-        body: |run, a| Ok(Value::str(escape::html(&joined(run, a)?))),
-    },
-    Function {
-        name: "js",
-        params: "a*",
-        body: |run, a| Ok(Value::str(escape::js(&String::from_utf8_lossy(&joined(run, a)?)))),
-    },
-    Function {
-        name: "urlquery",
-        params: "a*",
-        body: |run, a| Ok(Value::str(escape::query(&joined(run, a)?))),
-    },
-    Function { name: "call", params: "vv*", body: call },
+    f("and", "vv*", last),
+    f("or", "vv*", last),
+    f("not", "v", |_, a| Ok(Value::Bool(!a[0].truth()))),
+    f("eq", "vv*", compare::eq),
+    f("ne", "vv", compare::ne),
+    f("lt", "vv", compare::lt),
+    f("le", "vv", compare::le),
+    f("gt", "vv", compare::gt),
+    f("ge", "vv", compare::ge),
+    f("index", "vv*", index),
+    f("len", "v", len),
+    f("print", "a*", |run, a| Ok(Value::str(format::print(run, a)?))),
+    f("println", "a*", |run, a| Ok(Value::str(format::println(run, a)?))),
+    f("printf", "sa*", |run, a| Ok(Value::str(format::printf(run, a.bytes(0), &a[1..])?))),
+    f("html", "a*", |run, a| Ok(Value::str(escape::html(&joined(run, a)?)))),
+    f("js", "a*", |run, a| Ok(Value::str(escape::js(&String::from_utf8_lossy(&joined(run, a)?))))),
+    f("urlquery", "a*", |run, a| Ok(Value::str(escape::query(&joined(run, a)?)))),
+    f("call", "vv*", call),
 ];
 
 fn last(_: &mut Run<'_>, args: &[Value]) -> Outcome {

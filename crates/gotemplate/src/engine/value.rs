@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::gotime::GoTime;
-use crate::funcs::certificate::Certificate;
-use crate::funcs::semver::Version;
+use super::version::Version;
 
 /// A value; cloning is cheap and shares lists and dicts.
 #[derive(Clone, Debug)]
@@ -81,6 +80,28 @@ impl From<&str> for Str {
 impl From<&[u8]> for Str {
     fn from(bytes: &[u8]) -> Self {
         Self(bytes.into())
+    }
+}
+
+/// A certificate with its private key, both in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    pub cert: Str,
+    pub key: Str,
+}
+
+impl Certificate {
+    /// The name of the Go type.
+    pub const TYPE: &str = "sprig.certificate";
+
+    /// A field of the Go type.
+    pub fn field(&self, name: &str) -> Option<Value> {
+        self.fields().into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+    }
+
+    /// The fields of the Go type in their order.
+    pub fn fields(&self) -> [(&'static str, Value); 2] {
+        [("Cert", Value::Str(self.cert.clone())), ("Key", Value::Str(self.key.clone()))]
     }
 }
 

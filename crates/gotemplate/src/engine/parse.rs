@@ -9,9 +9,11 @@ mod pipeline;
 use std::collections::HashMap;
 
 use super::ast::{Branch, List, Node};
+use super::function::Find;
 use super::lex::lex;
 use super::strconv;
 use super::token::{Item, Kind};
+use crate::error::Error;
 
 /// Limit on the variables in scope: each use searches all of them.
 const MAX_VARIABLES: usize = 1000;
@@ -22,19 +24,14 @@ const MAX_NESTING: usize = 100;
 /// The trees of a template by name; the template itself has its own name.
 pub(super) type Trees = HashMap<Vec<u8>, List>;
 
-/// The problem and its line.
-#[derive(Debug)]
-pub(super) struct ParseError {
-    pub line: usize,
-    pub message: String,
-}
-
-type Parsed<T> = Result<T, ParseError>;
+type Parsed<T> = Result<T, Error>;
 
 /// Parses the text of the template of the given name.
-pub(super) fn parse(name: &str, text: &str) -> Parsed<Trees> {
+pub(super) fn parse(name: &str, text: &str, find: Find) -> Parsed<Trees> {
     let eof = Item { kind: Kind::Eof, pos: text.len(), text: String::new(), line: 0 };
     let mut parser = Parser {
+        name: name.to_owned(),
+        find,
         items: lex(text).into_iter(),
         token: [eof.clone(), eof.clone(), eof],
         peek_count: 0,
@@ -50,6 +47,8 @@ pub(super) fn parse(name: &str, text: &str) -> Parsed<Trees> {
 }
 
 struct Parser {
+    name: String,
+    find: Find,
     items: std::vec::IntoIter<Item>,
     token: [Item; 3],
     peek_count: usize,
@@ -139,7 +138,8 @@ impl Parser {
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(ParseError { line: self.token[0].line, message: message.into() })
+        let (name, line) = (self.name.clone(), self.token[0].line);
+        Err(Error::Parse { name, line, message: message.into() })
     }
 
     fn unexpected<T>(&self, item: &Item, context: &str) -> Parsed<T> {
