@@ -58,7 +58,7 @@ impl Template {
     /// Renders the template. Functions of time and random values (`now`, `randInt`, …)
     /// fail: see [`Self::execute_in`].
     pub fn execute(&self, data: &Map<String, Json>, limits: &Limits) -> Result<String, Error> {
-        self.run(Value::from_object(data), Run::new(*limits, None))
+        self.run(Value::from_object(data, &[]), Run::new(*limits, None))
     }
 
     /// Renders the template with the given time and random source.
@@ -80,7 +80,7 @@ impl Template {
         limits: &Limits,
         env: &mut Env,
     ) -> Result<String, Error> {
-        self.run(Value::from_typed_object(data, texts), Run::new(*limits, Some(env)))
+        self.run(Value::from_object(data, texts), Run::new(*limits, Some(env)))
     }
 
     fn run(&self, data: Value, run: Run<'_>) -> Result<String, Error> {

@@ -274,50 +274,36 @@ impl Value {
 
     /// Takes over JSON: every number becomes a float64, as in Go.
     pub fn from_json(json: &serde_json::Value) -> Self {
+        Self::from_typed(json, &[])
+    }
+
+    /// As [`Self::from_json`]; the objects at the paths `texts` are maps of strings.
+    pub fn from_object(
+        map: &serde_json::Map<String, serde_json::Value>,
+        texts: &[&[&str]],
+    ) -> Self {
+        let is_text = texts.iter().any(|path| path.is_empty());
+        let entries = map
+            .iter()
+            .map(|(key, value)| (key.clone(), Self::from_typed(value, &below(texts, key))));
+        if is_text && map.values().all(serde_json::Value::is_string) {
+            return Self::Dict(Dict::of_text(entries.collect()));
+        }
+        Self::dict(entries.collect())
+    }
+
+    fn from_typed(json: &serde_json::Value, texts: &[&[&str]]) -> Self {
         use serde_json::Value as Json;
         match json {
             Json::Null => Self::Nil,
             Json::Bool(b) => Self::Bool(*b),
             Json::Number(n) => Self::Float(n.as_f64().unwrap_or(f64::NAN)),
             Json::String(s) => Self::str(s),
-            Json::Array(items) => Self::list(items.iter().map(Self::from_json).collect()),
-            Json::Object(map) => Self::from_object(map),
-        }
-    }
-
-    pub fn from_object(map: &serde_json::Map<String, serde_json::Value>) -> Self {
-        Self::dict(map.iter().map(|(k, v)| (k.clone(), Self::from_json(v))).collect())
-    }
-
-    /// As [`Self::from_object`]; the objects at the paths `texts` are maps of strings.
-    pub fn from_typed_object(
-        map: &serde_json::Map<String, serde_json::Value>,
-        texts: &[&[&str]],
-    ) -> Self {
-        if texts.is_empty() {
-            return Self::from_object(map);
-        }
-        let is_text = texts.iter().any(|path| path.is_empty());
-        if is_text && map.values().all(serde_json::Value::is_string) {
-            let entries = map.iter().map(|(k, v)| (k.clone(), Self::from_json(v)));
-            return Self::Dict(Dict::of_text(entries.collect()));
-        }
-        Self::dict(
-            map.iter()
-                .map(|(key, value)| (key.clone(), Self::from_typed(value, &below(texts, key))))
-                .collect(),
-        )
-    }
-
-    fn from_typed(json: &serde_json::Value, texts: &[&[&str]]) -> Self {
-        use serde_json::Value as Json;
-        match json {
-            Json::Object(map) => Self::from_typed_object(map, texts),
-            Json::Array(items) if !texts.is_empty() => {
+            Json::Array(items) => {
                 let texts = below(texts, "*");
                 Self::list(items.iter().map(|item| Self::from_typed(item, &texts)).collect())
             }
-            other => Self::from_json(other),
+            Json::Object(map) => Self::from_object(map, texts),
         }
     }
 

@@ -203,6 +203,13 @@ impl<'p, 'e> Printer<'p, 'e> {
         }
     }
 
+    /// Writes text, padded with spaces whatever the flags say.
+    fn pad_with_spaces(&mut self, text: &str) {
+        let zero = std::mem::take(&mut self.flags.zero);
+        self.pad(text.as_bytes());
+        self.flags.zero = zero;
+    }
+
     /// Writes text under a verb for text.
     fn string(&mut self, text: &[u8], verb: char) {
         if matches!(verb, 'x' | 'X') {
@@ -301,10 +308,7 @@ impl<'p, 'e> Printer<'p, 'e> {
         if let Some(precision) = flags.precision {
             min = precision;
             if precision == 0 && u == 0 {
-                self.flags.zero = false;
-                self.padding(flags.width.unwrap_or(0));
-                self.flags.zero = flags.zero;
-                return;
+                return self.pad_with_spaces("");
             }
         } else if flags.zero
             && !flags.minus
@@ -345,9 +349,7 @@ impl<'p, 'e> Printer<'p, 'e> {
         } else if flags.space {
             text.insert(0, ' ');
         }
-        self.flags.zero = false;
-        self.pad(text.as_bytes());
-        self.flags.zero = flags.zero;
+        self.pad_with_spaces(&text);
     }
 
     fn unicode(&mut self, u: u64) {
@@ -359,9 +361,7 @@ impl<'p, 'e> Printer<'p, 'e> {
         {
             text.push_str(&format!(" '{c}'"));
         }
-        let zero = std::mem::take(&mut self.flags.zero);
-        self.pad(text.as_bytes());
-        self.flags.zero = zero;
+        self.pad_with_spaces(&text);
     }
 
     fn float_verb(&mut self, value: &Value, f: f64, verb: char) -> Outcome<()> {
@@ -385,13 +385,10 @@ impl<'p, 'e> Printer<'p, 'e> {
         let flags = self.flags;
         let sign = if flags.space && sign == b'+' && !flags.plus { b' ' } else { sign };
         if number.starts_with(['I', 'N']) {
-            self.flags.zero = false;
             // An infinity always shows its sign.
             let bare = number.starts_with('N') && !flags.space && !flags.plus;
             let text = if bare { number } else { format!("{}{number}", char::from(sign)) };
-            self.pad(text.as_bytes());
-            self.flags.zero = flags.zero;
-            return;
+            return self.pad_with_spaces(&text);
         }
         if flags.sharp && verb != 'b' {
             number = sharp_float(&number, verb, precision);

@@ -30,36 +30,12 @@ use crate::engine::run::{Args, Run};
 use crate::engine::value::{Certificate, Str, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("genCA", "si", |run, a| {
-        let key = Key::generate(run)?;
-        self_signed(run, &key, &Request::authority(a)?)
-    }),
-    f("genCAWithKey", "sis", |run, a| {
-        let key = given_key(run, a.bytes(2))?;
-        self_signed(run, &key, &Request::authority(a)?)
-    }),
-    f("genSelfSignedCert", "slli", |run, a| {
-        let request = Request::leaf(run, a)?;
-        let key = Key::generate(run)?;
-        self_signed(run, &key, &request)
-    }),
-    f("genSelfSignedCertWithKey", "sllis", |run, a| {
-        let request = Request::leaf(run, a)?;
-        let key = given_key(run, a.bytes(4))?;
-        self_signed(run, &key, &request)
-    }),
-    f("genSignedCert", "slliC", |run, a| {
-        let issuer = Issuer::read(run, a.get(4))?;
-        let request = Request::leaf(run, a)?;
-        let key = Key::generate(run)?;
-        signed(run, &key, &request, &issuer)
-    }),
-    f("genSignedCertWithKey", "slliCs", |run, a| {
-        let issuer = Issuer::read(run, a.get(4))?;
-        let request = Request::leaf(run, a)?;
-        let key = given_key(run, a.bytes(5))?;
-        signed(run, &key, &request, &issuer)
-    }),
+    f("genCA", "si", authority),
+    f("genCAWithKey", "sis", authority),
+    f("genSelfSignedCert", "slli", leaf),
+    f("genSelfSignedCertWithKey", "sllis", leaf),
+    f("genSignedCert", "slliC", signed_leaf),
+    f("genSignedCertWithKey", "slliCs", signed_leaf),
     f("buildCustomCert", "ss", |run, a| {
         let cert = decode64(a.bytes(0)).map_err(|_| "unable to decode base64 certificate")?;
         let key = decode64(a.bytes(1)).map_err(|_| "unable to decode base64 private key")?;
@@ -68,6 +44,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
         made(&cert, &key)
     }),
 ];
+
+fn authority(run: &mut Run<'_>, a: &[Value]) -> Outcome {
+    let key = subject_key(run, a.get(2))?;
+    self_signed(run, &key, &Request::authority(a)?)
+}
+
+fn leaf(run: &mut Run<'_>, a: &[Value]) -> Outcome {
+    let request = Request::leaf(run, a)?;
+    let key = subject_key(run, a.get(4))?;
+    self_signed(run, &key, &request)
+}
+
+fn signed_leaf(run: &mut Run<'_>, a: &[Value]) -> Outcome {
+    let issuer = Issuer::read(run, a.get(4))?;
+    let request = Request::leaf(run, a)?;
+    let key = subject_key(run, a.get(5))?;
+    signed(run, &key, &request, &issuer)
+}
 
 fn made(cert: &[u8], key: &[u8]) -> Outcome {
     let certificate = Certificate { cert: Str::from(cert), key: Str::from(key) };
@@ -172,8 +166,14 @@ fn parse(run: &mut Run<'_>, text: &[u8]) -> Outcome<x509_cert::Certificate> {
     Ok(parsed.map_err(|error| format!("error parsing certificate: decodedCert.Bytes: {error}"))?)
 }
 
-fn given_key(run: &mut Run<'_>, text: &[u8]) -> Outcome<Key> {
-    Key::parse(run, text).map_err(|fail| fail.within("parsing private key"))
+/// The key of a certificate: the given one, or a new one.
+fn subject_key(run: &mut Run<'_>, given: Option<&Value>) -> Outcome<Key> {
+    match given {
+        Some(Value::Str(text)) => {
+            Key::parse(run, text.bytes()).map_err(|fail| fail.within("parsing private key"))
+        }
+        _ => Key::generate(run),
+    }
 }
 
 fn parse_key(run: &mut Run<'_>, text: &[u8]) -> Outcome<Key> {

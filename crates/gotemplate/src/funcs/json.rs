@@ -13,12 +13,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
         other => other,
     }),
     f("mustFromJson", "s", from_json),
-    f("toJson", "a", |run, a| or_empty(to_json(run, &a[0], true, None))),
-    f("mustToJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, None)?))),
-    f("toPrettyJson", "a", |run, a| or_empty(to_json(run, &a[0], true, Some(0)))),
-    f("mustToPrettyJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, Some(0))?))),
-    f("toRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, None)?))),
-    f("mustToRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, None)?))),
+    f("toJson", "a", |run, a| or_empty(to_json(run, &a[0], true, false))),
+    f("mustToJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, false)?))),
+    f("toPrettyJson", "a", |run, a| or_empty(to_json(run, &a[0], true, true))),
+    f("mustToPrettyJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], true, true)?))),
+    f("toRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, false)?))),
+    f("mustToRawJson", "a", |run, a| Ok(Value::str(to_json(run, &a[0], false, false)?))),
 ];
 
 fn from_json(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -37,15 +37,15 @@ fn or_empty(text: Outcome<String>) -> Outcome {
     }
 }
 
-/// Writes JSON; with `indent` over several lines.
+/// Writes JSON; with `pretty` over several lines.
 pub(super) fn to_json(
     run: &mut Run<'_>,
     value: &Value,
     html: bool,
-    indent: Option<usize>,
+    pretty: bool,
 ) -> Outcome<String> {
     let mut out = String::new();
-    Writer { run, html, pretty: indent.is_some() }.write(&mut out, value, 0)?;
+    Writer { run, html, pretty }.write(&mut out, value, 0)?;
     Ok(out)
 }
 

@@ -91,12 +91,12 @@ impl Writer<'_, '_> {
             Value::Dict(dict) if !dict.nil => "{}".to_owned(),
             Value::Str(text) => self.scalar(&text.text(), inner.max(2), position),
             Value::Time(_) | Value::Version(_) => {
-                let json = json::to_json(self.run, value, false, None)?;
+                let json = json::to_json(self.run, value, false, false)?;
                 let text = strconv::unquote(&json).unwrap_or_default();
                 self.scalar(&String::from_utf8_lossy(&text), inner.max(2), position)
             }
             _ => {
-                let text = json::to_json(self.run, value, false, None)?;
+                let text = json::to_json(self.run, value, false, false)?;
                 match resolve(&text) {
                     Plain::Int(n) => n.to_string(),
                     Plain::Float(x) => shortest(x),
