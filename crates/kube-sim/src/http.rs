@@ -17,13 +17,13 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
 use super::answer::{ResponseBody, error_response};
 use super::guard::Guard;
 use super::handler::{Dropped, handle};
-use super::write_timeout::WriteTimeout;
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 1000;
@@ -145,12 +145,13 @@ async fn requests<S>(stream: S, service: ApiService)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = TokioIo::new(WriteTimeout::new(stream, READ_WITHIN));
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(READ_WITHIN));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(BUFFER)
-        .serve_connection(stream, TowerToHyperService::new(service))
+        .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service))
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "connection ended");

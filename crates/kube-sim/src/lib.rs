@@ -68,7 +68,6 @@ mod validate;
 mod watch;
 pub mod workloads;
 mod write;
-mod write_timeout;
 
 #[cfg(test)]
 mod tests;
