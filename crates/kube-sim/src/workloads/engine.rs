@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Error, Options,
-    kind::{Kind, Stage, View},
+    kind::Kind,
     outcome::{self, Outcome},
+    view::{Stage, View},
 };
 use crate::clock::Clock;
 
@@ -309,16 +310,14 @@ fn end_pod(
     Some(async move { settle(api.delete(&name, &params).await.map(|_| ())) }.boxed())
 }
 
-fn namespaced(
+/// The objects of a resource in the namespace of one of them.
+pub(super) fn namespaced(
     client: &Client,
     resource: &ApiResource,
     object: &DynamicObject,
 ) -> Api<DynamicObject> {
-    Api::namespaced_with(
-        client.clone(),
-        object.namespace().as_deref().unwrap_or_default(),
-        resource,
-    )
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    Api::namespaced_with(client.clone(), namespace, resource)
 }
 
 /// What an answer of the API server means for the simulation.

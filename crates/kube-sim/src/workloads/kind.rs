@@ -9,9 +9,10 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
     policy::v1::PodDisruptionBudget,
 };
-use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use kube::api::ApiResource;
 use serde_json::Value;
 
+use super::view::{Stage, View};
 use super::{Options, rules};
 
 /// A kind whose status is simulated, or that workloads own.
@@ -32,61 +33,6 @@ pub enum Kind {
     Pod,
     /// Has no status.
     ControllerRevision,
-}
-
-/// An object as the rules see it; a part that it lacks is `Value::Null`.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// Names, labels, annotations, generation.
-    pub metadata: &'a ObjectMeta,
-    /// The `spec` as it is stored.
-    pub spec: &'a Value,
-    /// The `status` as it is stored.
-    pub status: &'a Value,
-}
-
-/// How far the work on an object has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// At work; not ready yet.
-    Progressing,
-    /// Ready, available, completed or bound.
-    Succeeded,
-    /// Failed in the way of the kind.
-    Failed,
-}
-
-impl<'a> View<'a> {
-    /// The parts of `object`.
-    pub fn new(object: &'a DynamicObject) -> Self {
-        Self {
-            metadata: &object.metadata,
-            spec: &object.data["spec"],
-            status: &object.data["status"],
-        }
-    }
-
-    /// `metadata.name`, empty when absent.
-    pub fn name(&self) -> &'a str {
-        self.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    /// `metadata.generation`, 0 when absent.
-    pub fn generation(&self) -> i64 {
-        self.metadata.generation.unwrap_or(0)
-    }
-
-    /// `spec.replicas`, which the API server sets to 1 when absent.
-    pub fn replicas(&self) -> i64 {
-        self.spec["replicas"].as_i64().unwrap_or(1)
-    }
-
-    /// The status condition of type `kind`, or null.
-    pub fn condition(&self, kind: &str) -> &'a Value {
-        static ABSENT: Value = Value::Null;
-        let conditions = self.status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-        conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&ABSENT)
-    }
 }
 
 impl Kind {
@@ -117,39 +63,35 @@ impl Kind {
 
     /// Group, version and plural of the kind.
     pub fn resource(self) -> ApiResource {
-        match self {
-            Self::Deployment => ApiResource::erase::<Deployment>(&()),
-            Self::ReplicaSet => ApiResource::erase::<ReplicaSet>(&()),
-            Self::StatefulSet => ApiResource::erase::<StatefulSet>(&()),
-            Self::DaemonSet => ApiResource::erase::<DaemonSet>(&()),
-            Self::Job => ApiResource::erase::<Job>(&()),
-            Self::CronJob => ApiResource::erase::<CronJob>(&()),
-            Self::PodDisruptionBudget => ApiResource::erase::<PodDisruptionBudget>(&()),
-            Self::HorizontalPodAutoscaler => ApiResource::erase::<HorizontalPodAutoscaler>(&()),
-            Self::PersistentVolumeClaim => ApiResource::erase::<PersistentVolumeClaim>(&()),
-            Self::Service => ApiResource::erase::<Service>(&()),
-            Self::Ingress => ApiResource::erase::<Ingress>(&()),
-            Self::Pod => ApiResource::erase::<Pod>(&()),
-            Self::ControllerRevision => ApiResource::erase::<ControllerRevision>(&()),
-        }
+        self.described().0
     }
 
     /// The name of the kind, as in `kind:`.
     pub fn name(self) -> &'static str {
+        self.described().1
+    }
+
+    fn described(self) -> (ApiResource, &'static str) {
+        fn of<K>() -> (ApiResource, &'static str)
+        where
+            K: k8s_openapi::Resource + kube::Resource<DynamicType = ()>,
+        {
+            (ApiResource::erase::<K>(&()), K::KIND)
+        }
         match self {
-            Self::Deployment => "Deployment",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Job => "Job",
-            Self::CronJob => "CronJob",
-            Self::PodDisruptionBudget => "PodDisruptionBudget",
-            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
-            Self::Service => "Service",
-            Self::Ingress => "Ingress",
-            Self::Pod => "Pod",
-            Self::ControllerRevision => "ControllerRevision",
+            Self::Deployment => of::<Deployment>(),
+            Self::ReplicaSet => of::<ReplicaSet>(),
+            Self::StatefulSet => of::<StatefulSet>(),
+            Self::DaemonSet => of::<DaemonSet>(),
+            Self::Job => of::<Job>(),
+            Self::CronJob => of::<CronJob>(),
+            Self::PodDisruptionBudget => of::<PodDisruptionBudget>(),
+            Self::HorizontalPodAutoscaler => of::<HorizontalPodAutoscaler>(),
+            Self::PersistentVolumeClaim => of::<PersistentVolumeClaim>(),
+            Self::Service => of::<Service>(),
+            Self::Ingress => of::<Ingress>(),
+            Self::Pod => of::<Pod>(),
+            Self::ControllerRevision => of::<ControllerRevision>(),
         }
     }
 

@@ -57,6 +57,7 @@ mod outcome;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -64,8 +65,9 @@ use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub use kind::{Kind, Stage, View};
+pub use kind::Kind;
 pub use outcome::{DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION};
+pub use view::{Stage, View};
 
 /// What is simulated, and how fast.
 #[derive(Clone, Debug, PartialEq, Eq)]

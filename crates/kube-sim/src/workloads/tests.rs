@@ -5,8 +5,8 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::Options;
-use super::kind::View;
 use super::outcome::{self, Outcome};
+use super::view::View;
 
 /// A Deployment as an API server holds it after its creation.
 fn deployment(spec: Value) -> DynamicObject {

@@ -28,9 +28,10 @@ use tokio_util::sync::CancellationToken;
 use self::cache::Cache;
 use super::{
     DELAY_ANNOTATION, Error, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION, Options,
-    engine::{Written, settle, status_code},
-    kind::{Kind, View},
+    engine::{Written, namespaced, settle, status_code},
+    kind::Kind,
     outcome::{self, Outcome},
+    view::View,
 };
 use crate::clock::Clock;
 
@@ -318,8 +319,7 @@ fn owner_of(object: &DynamicObject) -> Option<Uid> {
 }
 
 fn api(client: &Client, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {
-    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    Api::namespaced_with(client.clone(), namespace, &kind.resource())
+    namespaced(client, &kind.resource(), object)
 }
 
 /// The object that was created; `None` when one of its name is there already.

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{condition, digest, time};
-use crate::workloads::kind::{Stage, View};
 use crate::workloads::outcome::{Failure, failure};
+use crate::workloads::view::{Stage, View};
 
 /// A Deployment: first its new ReplicaSet comes up beside the old one, if there
 /// is an old one, then it has taken over, or has missed the deadline.

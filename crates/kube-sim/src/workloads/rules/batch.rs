@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{condition, time};
-use crate::workloads::kind::{Stage, View};
+use crate::workloads::view::{Stage, View};
 
 /// A Job: its Pods run, then have succeeded or failed. A finished Job never
 /// changes again, and a suspended one has no Pods.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::workloads::kind::{Stage, View};
+use crate::workloads::view::{Stage, View};
 
 /// A claim, bound to what it asked for. No PersistentVolume is made.
 pub(in crate::workloads) fn claim(object: &View<'_>, stage: Stage) -> Option<Value> {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::kind::View;
+use super::view::View;
 
 /// A time as Kubernetes writes it: whole seconds, UTC.
 fn time(now: Timestamp) -> Value {

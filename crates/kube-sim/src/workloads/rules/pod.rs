@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{condition, infrastructure::address, time};
-use crate::workloads::kind::{Stage, View};
 use crate::workloads::outcome::{Failure, failure, message};
+use crate::workloads::view::{Stage, View};
 
 /// Where the containers of a Pod are, all of them alike.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::condition;
-use crate::workloads::kind::{Stage, View};
+use crate::workloads::view::{Stage, View};
 
 /// A budget over healthy Pods, one more than it needs. Its selector
 /// is ignored, since there may be no Pods at all.
