@@ -1,6 +1,5 @@
 //! Defaults of built-in kinds, as far as controllers and diffs notice them.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
@@ -13,19 +12,37 @@ fn or(object: &mut Value, field: &str, value: Value) {
     }
 }
 
+/// Sets the fields that have no value; where both have an object, its fields.
+fn fill(object: &mut Value, defaults: Value) {
+    let Value::Object(defaults) = defaults else { return };
+    for (field, value) in defaults {
+        if value.is_object() && object[&field].is_object() {
+            fill(&mut object[&field], value);
+        } else {
+            or(object, &field, value);
+        }
+    }
+}
+
+/// The label of a namespace by which selectors find it.
+fn name_label(object: &mut Value) {
+    let name = object["metadata"]["name"].clone();
+    or(&mut object["metadata"], "labels", json!({}));
+    object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+}
+
 /// Defaults of a new object, and the status that it starts with.
-pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State, _now: Timestamp) {
+pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State) {
     match kind.plural.as_str() {
         "namespaces" => {
-            let name = object["metadata"]["name"].clone();
-            or(&mut object["metadata"], "labels", json!({}));
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+            name_label(object);
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             object["status"] = json!({"phase": "Active"});
         }
         "pods" => object["status"] = json!({"phase": "Pending", "qosClass": qos(&object["spec"])}),
-        "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
-        "persistentvolumes" => object["status"] = json!({"phase": "Pending"}),
+        "persistentvolumeclaims" | "persistentvolumes" => {
+            object["status"] = json!({"phase": "Pending"})
+        }
         "services" => {
             service_address(object, state);
             object["status"] = json!({"loadBalancer": {}});
@@ -43,10 +60,7 @@ pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State, _now
             object["status"] = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
         }
         "horizontalpodautoscalers" => {
-            object["status"] = json!({"currentMetrics": null, "desiredReplicas": 0});
-            if let Some(status) = object["status"].as_object_mut() {
-                status.remove("currentMetrics");
-            }
+            object["status"] = json!({"desiredReplicas": 0});
         }
         _ => {}
     }
@@ -104,9 +118,7 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
             }
         }
         "namespaces" => {
-            let name = object["metadata"]["name"].clone();
-            or(&mut object["metadata"], "labels", json!({}));
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+            name_label(object);
             if object["spec"]["finalizers"].is_null() && old["spec"]["finalizers"].is_array() {
                 object["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
             }
@@ -192,36 +204,39 @@ fn on_spec(kind: &Kind, object: &mut Value) {
         "pods" => pod_spec(spec),
         "services" => service(spec),
         "deployments" => {
-            or(spec, "replicas", json!(1));
-            or(spec, "revisionHistoryLimit", json!(10));
-            or(spec, "progressDeadlineSeconds", json!(600));
-            or(spec, "strategy", json!({}));
-            or(&mut spec["strategy"], "type", json!("RollingUpdate"));
+            fill(
+                spec,
+                json!({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600,
+                    "strategy": {"type": "RollingUpdate"}}),
+            );
             rolling(&mut spec["strategy"], &json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
         }
         "replicasets" | "replicationcontrollers" => or(spec, "replicas", json!(1)),
         "statefulsets" => stateful_set(spec),
         "daemonsets" => {
-            or(spec, "revisionHistoryLimit", json!(10));
-            or(spec, "updateStrategy", json!({}));
-            or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
+            fill(
+                spec,
+                json!({"revisionHistoryLimit": 10, "updateStrategy": {"type": "RollingUpdate"}}),
+            );
             rolling(&mut spec["updateStrategy"], &json!({"maxSurge": 0, "maxUnavailable": 1}));
         }
         "jobs" => job_spec(spec),
         "cronjobs" => {
-            or(spec, "concurrencyPolicy", json!("Allow"));
-            or(spec, "suspend", json!(false));
-            or(spec, "successfulJobsHistoryLimit", json!(3));
-            or(spec, "failedJobsHistoryLimit", json!(1));
+            fill(
+                spec,
+                json!({"concurrencyPolicy": "Allow", "suspend": false,
+                    "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}),
+            );
             // The Job's own defaults are set when it is made from the template.
             pod_spec(&mut spec["jobTemplate"]["spec"]["template"]["spec"]);
         }
         "persistentvolumeclaims" => or(spec, "volumeMode", json!("Filesystem")),
         "persistentvolumes" => {
-            or(spec, "volumeMode", json!("Filesystem"));
-            or(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
+            fill(
+                spec,
+                json!({"volumeMode": "Filesystem", "persistentVolumeReclaimPolicy": "Retain"}),
+            );
         }
-        "ingresses" => {}
         "networkpolicies" => {
             let egress = spec["egress"].is_array();
             or(
@@ -245,35 +260,33 @@ fn on_spec(kind: &Kind, object: &mut Value) {
 }
 
 fn rolling(strategy: &mut Value, fields: &Value) {
-    if strategy["type"] != "RollingUpdate" {
-        return;
-    }
-    or(strategy, "rollingUpdate", json!({}));
-    for (key, value) in fields.as_object().into_iter().flatten() {
-        or(&mut strategy["rollingUpdate"], key, value.clone());
+    if strategy["type"] == "RollingUpdate" {
+        fill(strategy, json!({"rollingUpdate": fields}));
     }
 }
 
 fn stateful_set(spec: &mut Value) {
-    or(spec, "replicas", json!(1));
-    or(spec, "revisionHistoryLimit", json!(10));
-    or(spec, "podManagementPolicy", json!("OrderedReady"));
-    or(spec, "updateStrategy", json!({}));
-    or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
+    fill(
+        spec,
+        json!({"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady",
+            "updateStrategy": {"type": "RollingUpdate"}}),
+    );
     rolling(&mut spec["updateStrategy"], &json!({"partition": 0}));
     for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
-        or(claim, "apiVersion", json!("v1"));
-        or(claim, "kind", json!("PersistentVolumeClaim"));
-        or(&mut claim["spec"], "volumeMode", json!("Filesystem"));
-        or(claim, "status", json!({"phase": "Pending"}));
+        fill(
+            claim,
+            json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "spec": {"volumeMode": "Filesystem"}, "status": {"phase": "Pending"}}),
+        );
     }
 }
 
 fn job_spec(spec: &mut Value) {
-    or(spec, "backoffLimit", json!(6));
-    or(spec, "suspend", json!(false));
-    or(spec, "completionMode", json!("NonIndexed"));
-    or(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
+    fill(
+        spec,
+        json!({"backoffLimit": 6, "suspend": false, "completionMode": "NonIndexed",
+            "podReplacementPolicy": "TerminatingOrFailed"}),
+    );
     if spec["completions"].is_null() && spec["parallelism"].is_null() {
         spec["completions"] = json!(1);
     }
@@ -354,11 +367,11 @@ pub(crate) fn pod_spec(spec: &mut Value) {
     if !spec.is_object() {
         return;
     }
-    or(spec, "restartPolicy", json!("Always"));
-    or(spec, "dnsPolicy", json!("ClusterFirst"));
-    or(spec, "schedulerName", json!("default-scheduler"));
-    or(spec, "terminationGracePeriodSeconds", json!(30));
-    or(spec, "securityContext", json!({}));
+    fill(
+        spec,
+        json!({"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "securityContext": {},
+            "schedulerName": "default-scheduler", "terminationGracePeriodSeconds": 30}),
+    );
     let account = spec["serviceAccountName"].clone();
     if account.is_string() {
         or(spec, "serviceAccount", account);
@@ -387,10 +400,11 @@ fn container(container: &mut Value) {
     let image = container["image"].as_str().unwrap_or_default();
     let name = image.rsplit('/').next().unwrap_or_default();
     let latest = !image.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
-    or(container, "imagePullPolicy", json!(if latest { "Always" } else { "IfNotPresent" }));
-    or(container, "terminationMessagePath", json!("/dev/termination-log"));
-    or(container, "terminationMessagePolicy", json!("File"));
-    or(container, "resources", json!({}));
+    fill(
+        container,
+        json!({"imagePullPolicy": if latest { "Always" } else { "IfNotPresent" }, "resources": {},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}),
+    );
     for port in container["ports"].as_array_mut().into_iter().flatten() {
         or(port, "protocol", json!("TCP"));
     }
@@ -404,18 +418,13 @@ fn container(container: &mut Value) {
         if !probe_value.is_object() {
             continue;
         }
-        let fields = [
-            ("timeoutSeconds", 1),
-            ("periodSeconds", 10),
-            ("successThreshold", 1),
-            ("failureThreshold", 3),
-        ];
-        for (field, value) in fields {
-            or(probe_value, field, json!(value));
-        }
+        fill(
+            probe_value,
+            json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1,
+                "failureThreshold": 3}),
+        );
         if probe_value["httpGet"].is_object() {
-            or(&mut probe_value["httpGet"], "scheme", json!("HTTP"));
-            or(&mut probe_value["httpGet"], "path", json!("/"));
+            fill(&mut probe_value["httpGet"], json!({"scheme": "HTTP", "path": "/"}));
         }
     }
 }

@@ -139,7 +139,7 @@ impl Writer<'_> {
         }
         let value = &mut object.value;
         if kind.is_builtin() {
-            defaults::on_create(&kind, value, self.state, self.now);
+            defaults::on_create(&kind, value, self.state);
         }
         self.check(value, None)?;
         let name = value["metadata"]["name"].as_str().unwrap_or_default();
