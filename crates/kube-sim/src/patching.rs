@@ -8,7 +8,7 @@ use super::convert;
 use super::errors::{ApiError, Cause};
 use super::handler::Call;
 use super::kinds::Kind;
-use super::patch::{apply, json, merge, shape::Shape, strategic};
+use super::patch::{apply, json, shape::Shape, strategic};
 use super::protobuf;
 use super::scale;
 use super::stored::{Object, Stored};
@@ -82,7 +82,9 @@ pub(crate) fn patch(
     };
     match media {
         "application/json-patch+json" => json::apply(&mut object, patch)?,
-        "application/merge-patch+json" if patch.is_object() => merge::apply(&mut object, patch),
+        "application/merge-patch+json" if patch.is_object() => {
+            json_patch::merge(&mut object, patch)
+        }
         "application/merge-patch+json" => {
             return Err(ApiError::bad_request("a merge patch must be a JSON object"));
         }

@@ -9,6 +9,7 @@ use super::super::kinds::Kind;
 use super::super::managed_fields::{self as managed, Manager};
 use super::super::schema::ListType;
 use super::super::stored::Object;
+use super::order::reorder;
 use super::shape::Shape;
 
 /// What an apply request says about itself.
@@ -145,32 +146,15 @@ fn merge(shape: Shape<'_>, target: &mut Value, config: &Value) {
                     None => target.push(item.clone()),
                 }
             }
-            reorder(shape, &kind, target, list);
+            let wanted: Vec<Option<String>> =
+                list.iter().map(|item| element(shape, &kind, item)).collect();
+            reorder(target, |item| {
+                let id = element(shape, &kind, item);
+                wanted.iter().position(|wanted| *wanted == id)
+            });
         }
         other => *target = other.clone(),
     }
-}
-
-/// Items of the configuration come in its order; others keep their place behind the one they followed.
-fn reorder(shape: Shape<'_>, kind: &ListType, items: &mut Vec<Value>, config: &[Value]) {
-    let wanted: Vec<Option<String>> = config.iter().map(|c| element(shape, kind, c)).collect();
-    let mut last = 0;
-    let mut ranked: Vec<(usize, usize, Value)> = items
-        .drain(..)
-        .enumerate()
-        .map(|(i, item)| {
-            let id = element(shape, kind, &item);
-            match wanted.iter().position(|w| *w == id) {
-                Some(r) => {
-                    last = r + 1;
-                    (r + 1, 0, item)
-                }
-                None => (last, i + 1, item),
-            }
-        })
-        .collect();
-    ranked.sort_by_key(|(at, side, _)| (*at, *side));
-    items.extend(ranked.into_iter().map(|(_, _, item)| item));
 }
 
 /// Removes what was applied last time and has no owner any more.

@@ -1,7 +1,7 @@
-//! The four patch types of the Kubernetes API.
+//! Patch types of the Kubernetes API; a merge patch is that of `json_patch`.
 
 pub(crate) mod apply;
 pub(crate) mod json;
-pub(crate) mod merge;
+mod order;
 pub(crate) mod shape;
 pub(crate) mod strategic;

@@ -118,7 +118,6 @@ impl<'a> Shape<'a> {
         matches!(self, Self::Builtin(step) if step.names[0] == "finalizers")
     }
 
-    /// Whether a map is cleared of keys that the patch does not name, when it says `$retainKeys`.
     /// A default where the key is absent.
     pub fn key_default(self, key: &str) -> Option<Value> {
         match self {
@@ -132,37 +131,39 @@ impl<'a> Shape<'a> {
 }
 
 impl Step<'_> {
-    fn list_type(&self) -> ListType {
-        let map = |keys: &[&str]| ListType::Map(keys.iter().map(|k| (*k).to_owned()).collect());
-        let [name, parent, grand] = self.names;
-        match (name, parent) {
-            ("finalizers", "metadata") => ListType::Set,
-            ("ownerReferences", "metadata") => map(&["uid"]),
+    /// The keys that distinguish the items of a list, where they are merged.
+    fn keys(&self) -> &'static [&'static str] {
+        match (self.names[0], self.names[1]) {
+            ("ownerReferences", "metadata") => &["uid"],
             (
                 "containers"
                 | "initContainers"
                 | "ephemeralContainers"
                 | "volumes"
-                | "resourceClaims",
+                | "resourceClaims"
+                | "imagePullSecrets",
                 "spec",
-            ) => map(&["name"]),
-            ("env" | "schedulingGates" | "matchConditions", _) => map(&["name"]),
-            ("imagePullSecrets", "spec") => map(&["name"]),
-            ("hostAliases", "spec") => map(&["ip"]),
-            ("topologySpreadConstraints", "spec") => map(&["topologyKey", "whenUnsatisfiable"]),
+            ) => &["name"],
+            ("env" | "schedulingGates" | "matchConditions", _) | ("webhooks", "") => &["name"],
+            ("secrets", "") if self.kind == "ServiceAccount" => &["name"],
+            ("hostAliases", "spec") | ("podIPs" | "hostIPs", "status") => &["ip"],
+            ("topologySpreadConstraints", "spec") => &["topologyKey", "whenUnsatisfiable"],
             ("ports", "containers" | "initContainers" | "ephemeralContainers") => {
-                map(&["containerPort", "protocol"])
+                &["containerPort", "protocol"]
             }
-            ("ports", "spec") if self.kind == "Service" => map(&["port", "protocol"]),
-            ("volumeMounts", _) => map(&["mountPath"]),
-            ("volumeDevices", _) => map(&["devicePath"]),
-            ("conditions", "status") => map(&["type"]),
-            ("addresses", "status") => map(&["type"]),
-            ("podIPs" | "hostIPs", "status") => map(&["ip"]),
-            ("secrets", "") if self.kind == "ServiceAccount" => map(&["name"]),
-            ("webhooks", "") => map(&["name"]),
-            _ if grand.is_empty() => ListType::Atomic,
-            _ => ListType::Atomic,
+            ("ports", "spec") if self.kind == "Service" => &["port", "protocol"],
+            ("volumeMounts", _) => &["mountPath"],
+            ("volumeDevices", _) => &["devicePath"],
+            ("conditions" | "addresses", "status") => &["type"],
+            _ => &[],
+        }
+    }
+
+    fn list_type(&self) -> ListType {
+        match (self.names[0], self.keys()) {
+            ("finalizers", _) if self.names[1] == "metadata" => ListType::Set,
+            (_, []) => ListType::Atomic,
+            (_, keys) => ListType::Map(keys.iter().map(|k| (*k).to_owned()).collect()),
         }
     }
 
@@ -195,31 +196,11 @@ impl Step<'_> {
     }
 
     fn merge_key(&self) -> Option<&'static str> {
-        let [name, parent, _] = self.names;
-        match (name, parent) {
-            ("ownerReferences", "metadata") => Some("uid"),
-            ("containers" | "initContainers" | "ephemeralContainers" | "volumes", "spec") => {
-                Some("name")
-            }
-            (
-                "env" | "imagePullSecrets" | "schedulingGates" | "resourceClaims"
-                | "matchConditions",
-                _,
-            ) => Some("name"),
-            ("hostAliases", _) => Some("ip"),
-            ("topologySpreadConstraints", _) => Some("topologyKey"),
-            ("ports", "containers" | "initContainers" | "ephemeralContainers") => {
-                Some("containerPort")
-            }
-            ("ports", "spec") if self.kind == "Service" => Some("port"),
-            ("volumeMounts", _) => Some("mountPath"),
-            ("volumeDevices", _) => Some("devicePath"),
-            ("conditions" | "addresses", "status") => Some("type"),
-            ("podIPs" | "hostIPs", "status") => Some("ip"),
-            ("taints", "spec") => Some("key"),
-            ("secrets", "") if self.kind == "ServiceAccount" => Some("name"),
-            ("webhooks", "") => Some("name"),
-            _ => None,
+        match self.names[0] {
+            // Atomic for server-side apply.
+            "taints" => Some("key"),
+            "imagePullSecrets" => Some("name"),
+            _ => self.keys().first().copied(),
         }
     }
 }

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::errors::ApiError;
+use super::order::reorder;
 use super::shape::Shape;
 
 const ORDER: &str = "$setElementOrder/";
@@ -92,7 +93,13 @@ fn merge_map(
             && let Some(order) = order.as_array()
             && let Some(items) = target.get_mut(list).and_then(Value::as_array_mut)
         {
-            reorder(shape.field(list), items, order);
+            let key = shape.field(list).merge_key();
+            reorder(items, |item| {
+                order.iter().position(|o| match key {
+                    Some(key) => o.get(key).is_some() && o.get(key) == item.get(key),
+                    None => o == item,
+                })
+            });
         }
     }
     Ok(())
@@ -154,31 +161,4 @@ fn clean(value: &Value) -> Value {
         Value::Array(list) => Value::Array(list.iter().map(clean).collect()),
         other => other.clone(),
     }
-}
-
-/// Puts items into the order that the patch gives; items that it does not name
-/// stay behind the one they followed.
-fn reorder(shape: Shape<'_>, items: &mut Vec<Value>, order: &[Value]) {
-    let key = shape.merge_key();
-    let rank = |item: &Value| match key {
-        Some(key) => order.iter().position(|o| o.get(key).is_some() && o.get(key) == item.get(key)),
-        None => order.iter().position(|o| o == item),
-    };
-    let mut last = 0;
-    let mut ranked: Vec<(usize, usize, Value)> = items
-        .drain(..)
-        .enumerate()
-        .map(|(i, item)| {
-            let (at, side) = match rank(&item) {
-                Some(r) => {
-                    last = r + 1;
-                    (r + 1, 0)
-                }
-                None => (last, i + 1),
-            };
-            (at, side, item)
-        })
-        .collect();
-    ranked.sort_by_key(|(at, side, _)| (*at, *side));
-    items.extend(ranked.into_iter().map(|(_, _, item)| item));
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::field_set::{FieldSet, fields_of};
 use crate::kinds::{Kind, Registry};
 use crate::patch::shape::Shape;
-use crate::patch::{merge, strategic};
+use crate::patch::strategic;
 use crate::{builtin, managed_fields};
 
 fn kind(group: &str, plural: &str) -> Kind {
@@ -90,7 +90,7 @@ fn merge_patches_follow_the_examples_of_rfc_7396() {
         (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
     ];
     for (mut target, patch, want) in cases {
-        merge::apply(&mut target, &patch);
+        json_patch::merge(&mut target, &patch);
         assert_eq!(target, want, "{patch}");
     }
 }
