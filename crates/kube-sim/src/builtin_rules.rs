@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::errors::Cause;
+use super::errors::{Cause, Causes};
 use super::kinds::Kind;
 use super::selectors::label_selector_matches;
 use super::validate::{is_dns_label, is_dns_subdomain};
@@ -43,7 +43,7 @@ pub(crate) fn name(kind: &Kind, object: &Value) -> Option<Cause> {
 
 /// Checks an object of a built-in kind; `old` is absent for a creation.
 pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     let spec = &object["spec"];
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => {
@@ -55,11 +55,7 @@ pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cau
         ("apps", "deployments" | "replicasets" | "statefulsets" | "daemonsets") => {
             workload(object, &mut causes);
             if old.is_some_and(|old| old["spec"]["selector"] != spec["selector"]) {
-                causes.push(Cause::invalid(
-                    "spec.selector",
-                    &spec["selector"],
-                    "field is immutable",
-                ));
+                causes.invalid("spec.selector", &spec["selector"], "field is immutable");
             }
             if kind.plural == "statefulsets"
                 && let Some(old) = old
@@ -71,27 +67,19 @@ pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cau
             pod(&spec["template"]["spec"], "spec.template.spec", &mut causes);
             let policy = &spec["template"]["spec"]["restartPolicy"];
             if !matches!(policy.as_str(), Some("OnFailure" | "Never")) {
-                let supported = ["OnFailure".to_owned(), "Never".to_owned()];
-                causes.push(Cause::unsupported(
-                    "spec.template.spec.restartPolicy",
-                    policy,
-                    &supported,
-                ));
+                let supported = ["OnFailure", "Never"];
+                causes.unsupported("spec.template.spec.restartPolicy", policy, &supported);
             }
             if let Some(old) = old {
                 for field in ["selector", "template", "completions"] {
                     if old["spec"][field] != spec[field] {
-                        causes.push(Cause::invalid(
-                            format!("spec.{field}"),
-                            &spec[field],
-                            "field is immutable",
-                        ));
+                        causes.invalid(format!("spec.{field}"), &spec[field], "field is immutable");
                     }
                 }
             }
         }
         ("batch", "cronjobs") if is_empty(&spec["schedule"]) => {
-            causes.push(Cause::required("spec.schedule", ""))
+            causes.required("spec.schedule", "")
         }
         ("", "services") => service(spec, old.map(|o| &o["spec"]), &mut causes),
         ("", "configmaps" | "secrets") => {
@@ -99,34 +87,34 @@ pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cau
             if let Some(old) = old {
                 immutable_data(old, object, &mut causes);
                 if kind.plural == "secrets" && old["type"] != object["type"] {
-                    causes.push(Cause::invalid("type", &object["type"], "field is immutable"));
+                    causes.invalid("type", &object["type"], "field is immutable");
                 }
             }
         }
         ("", "persistentvolumeclaims") => claim(spec, old.map(|o| &o["spec"]), &mut causes),
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => {
             if object["roleRef"]["name"].as_str().unwrap_or_default().is_empty() {
-                causes.push(Cause::required("roleRef.name", ""));
+                causes.required("roleRef.name", "");
             }
             if old.is_some_and(|old| old["roleRef"] != object["roleRef"]) {
-                causes.push(Cause::invalid("roleRef", &object["roleRef"], "cannot change roleRef"));
+                causes.invalid("roleRef", &object["roleRef"], "cannot change roleRef");
             }
         }
         ("storage.k8s.io", "storageclasses") if is_empty(&object["provisioner"]) => {
-            causes.push(Cause::required("provisioner", ""));
+            causes.required("provisioner", "");
         }
         _ => {}
     }
-    causes
+    causes.0
 }
 
 fn is_empty(text: &Value) -> bool {
     text.as_str().unwrap_or_default().is_empty()
 }
 
-fn pod(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn pod(spec: &Value, path: &str, causes: &mut Causes) {
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(Cause::required(format!("{path}.containers"), ""));
+        causes.required(format!("{path}.containers"), "");
     }
     for list in ["initContainers", "containers"] {
         let mut seen: Vec<&str> = Vec::new();
@@ -134,23 +122,23 @@ fn pod(spec: &Value, path: &str, causes: &mut Vec<Cause>) {
             let at = format!("{path}.{list}[{i}]");
             let name = container["name"].as_str().unwrap_or_default();
             if name.is_empty() {
-                causes.push(Cause::required(format!("{at}.name"), ""));
+                causes.required(format!("{at}.name"), "");
             } else if !is_dns_label(name) {
-                causes.push(Cause::invalid(format!("{at}.name"), &container["name"], LABEL));
+                causes.invalid(format!("{at}.name"), &container["name"], LABEL);
             } else if seen.contains(&name) {
                 let message = format!("Duplicate value: {name:?}");
-                causes.push(Cause::new("FieldValueDuplicate", format!("{at}.name"), message));
+                causes.add("FieldValueDuplicate", format!("{at}.name"), message);
             }
             seen.push(name);
             if container["image"].as_str().unwrap_or_default().is_empty() {
-                causes.push(Cause::required(format!("{at}.image"), ""));
+                causes.required(format!("{at}.image"), "");
             }
         }
     }
 }
 
 /// Of a pod's spec only a few fields may change.
-fn pod_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn pod_change(old: &Value, new: &Value, causes: &mut Causes) {
     let fixed = |spec: &Value| {
         let mut spec = spec.clone();
         if let Some(map) = spec.as_object_mut() {
@@ -175,16 +163,16 @@ fn pod_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         spec
     };
     if fixed(old) != fixed(new) {
-        causes.push(Cause::forbidden(
+        causes.forbidden(
             "spec",
             "pod updates may not change fields other than `spec.containers[*].image`, \
              `spec.initContainers[*].image`, `spec.activeDeadlineSeconds` or `spec.tolerations` \
              (only additions to existing tolerations)",
-        ));
+        );
     }
 }
 
-fn workload(object: &Value, causes: &mut Vec<Cause>) {
+fn workload(object: &Value, causes: &mut Causes) {
     let spec = &object["spec"];
     let selector = &spec["selector"];
     let empty = ["matchLabels", "matchExpressions"].iter().all(|f| {
@@ -192,7 +180,7 @@ fn workload(object: &Value, causes: &mut Vec<Cause>) {
             && selector[f].as_array().is_none_or(Vec::is_empty)
     });
     if !selector.is_object() || empty {
-        causes.push(Cause::required("spec.selector", ""));
+        causes.required("spec.selector", "");
     } else {
         let labels: BTreeMap<String, String> = spec["template"]["metadata"]["labels"]
             .as_object()
@@ -202,32 +190,24 @@ fn workload(object: &Value, causes: &mut Vec<Cause>) {
             .collect();
         if !label_selector_matches(selector, &labels) {
             let shown = &spec["template"]["metadata"]["labels"];
-            causes.push(Cause::invalid(
+            causes.invalid(
                 "spec.template.metadata.labels",
                 shown,
                 "`selector` does not match template `labels`",
-            ));
+            );
         }
     }
     if spec["replicas"].as_i64().is_some_and(|n| n < 0) {
-        causes.push(Cause::invalid(
-            "spec.replicas",
-            &spec["replicas"],
-            "must be greater than or equal to 0",
-        ));
+        causes.invalid("spec.replicas", &spec["replicas"], "must be greater than or equal to 0");
     }
     pod(&spec["template"]["spec"], "spec.template.spec", causes);
     let policy = &spec["template"]["spec"]["restartPolicy"];
     if policy != "Always" {
-        causes.push(Cause::unsupported(
-            "spec.template.spec.restartPolicy",
-            policy,
-            &["Always".to_owned()],
-        ));
+        causes.unsupported("spec.template.spec.restartPolicy", policy, &["Always"]);
     }
 }
 
-fn stateful_set_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn stateful_set_change(old: &Value, new: &Value, causes: &mut Causes) {
     let free = [
         "replicas",
         "ordinals",
@@ -244,36 +224,36 @@ fn stateful_set_change(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
         map
     };
     if fixed(old) != fixed(new) {
-        causes.push(Cause::forbidden(
+        causes.forbidden(
             "spec",
             "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
              'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
              'minReadySeconds' are forbidden",
-        ));
+        );
     }
 }
 
-fn service(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn service(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     let ports = spec["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
     let headless = spec["clusterIP"] == "None";
     if ports.is_empty() && !headless && spec["type"] != "ExternalName" {
-        causes.push(Cause::required("spec.ports", ""));
+        causes.required("spec.ports", "");
     }
     for (i, port) in ports.iter().enumerate() {
         if !port["port"].as_i64().is_some_and(|p| (1..=65_535).contains(&p)) {
-            causes.push(Cause::invalid(
+            causes.invalid(
                 format!("spec.ports[{i}].port"),
                 &port["port"],
                 "must be between 1 and 65535, inclusive",
-            ));
+            );
         }
         if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
-            causes.push(Cause::required(format!("spec.ports[{i}].name"), ""));
+            causes.required(format!("spec.ports[{i}].name"), "");
         }
     }
-    let supported = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"].map(str::to_owned);
-    if !spec["type"].as_str().is_some_and(|t| supported.iter().any(|s| s == t)) {
-        causes.push(Cause::unsupported("spec.type", &spec["type"], &supported));
+    let supported = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+    if !spec["type"].as_str().is_some_and(|t| supported.contains(&t)) {
+        causes.unsupported("spec.type", &spec["type"], &supported);
     }
     if let Some(old) = old
         && old["type"] != "ExternalName"
@@ -281,15 +261,11 @@ fn service(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         && old["clusterIP"].as_str().is_some_and(|ip| !ip.is_empty())
         && old["clusterIP"] != spec["clusterIP"]
     {
-        causes.push(Cause::invalid(
-            "spec.clusterIPs[0]",
-            &spec["clusterIP"],
-            "may not change once set",
-        ));
+        causes.invalid("spec.clusterIPs[0]", &spec["clusterIP"], "may not change once set");
     }
 }
 
-fn keys(object: &Value, causes: &mut Vec<Cause>) {
+fn keys(object: &Value, causes: &mut Causes) {
     for part in ["data", "binaryData"] {
         for key in object[part].as_object().into_iter().flatten().map(|(k, _)| k) {
             let fine = !key.is_empty()
@@ -298,33 +274,33 @@ fn keys(object: &Value, causes: &mut Vec<Cause>) {
                 && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
             if !fine {
                 let shown = Value::String(key.clone());
-                causes.push(Cause::invalid(
+                causes.invalid(
                     format!("{part}[{key}]"),
                     &shown,
                     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
-                ));
+                );
             }
         }
     }
 }
 
-fn immutable_data(old: &Value, new: &Value, causes: &mut Vec<Cause>) {
+fn immutable_data(old: &Value, new: &Value, causes: &mut Causes) {
     if old["immutable"] != true {
         return;
     }
     for field in ["immutable", "data", "binaryData"] {
         if old[field] != new[field] {
-            causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
+            causes.forbidden(field, "field is immutable when `immutable` is set");
         }
     }
 }
 
-fn claim(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+fn claim(spec: &Value, old: Option<&Value>, causes: &mut Causes) {
     if spec["accessModes"].as_array().is_none_or(Vec::is_empty) {
-        causes.push(Cause::required("spec.accessModes", "at least 1 access mode is required"));
+        causes.required("spec.accessModes", "at least 1 access mode is required");
     }
     if spec["resources"]["requests"]["storage"].is_null() {
-        causes.push(Cause::required("spec.resources[storage]", ""));
+        causes.required("spec.resources[storage]", "");
     }
     let Some(old) = old else { return };
     let fixed = |spec: &Value| {
@@ -344,9 +320,9 @@ fn claim(spec: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         before.insert("volumeName".to_owned(), volume.clone());
     }
     if before != after {
-        causes.push(Cause::forbidden(
+        causes.forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
-        ));
+        );
     }
 }

@@ -3,13 +3,9 @@
 use serde_json::{Value, json};
 
 use super::errors::{ApiError, Cause};
-use super::state::{finalizers, is_deleting};
-use super::stored::Text;
+use super::stored::{finalizers, is_deleting};
 use super::write::Writer;
 use super::{builtin_rules, crd, validate};
-
-/// What etcd accepts for one object, as the real one is set up by default.
-const OBJECT_LIMIT: usize = 1536 << 10;
 
 impl Writer<'_> {
     /// Checks that a body is of the kind and in the place that the URL names.
@@ -104,7 +100,7 @@ impl Writer<'_> {
         Err(ApiError::invalid(
             &self.kind,
             &self.key.name,
-            vec![Cause::forbidden("metadata.finalizers", detail)],
+            vec![Cause::forbidden("metadata.finalizers", &detail)],
         ))
     }
 
@@ -130,17 +126,4 @@ impl Writer<'_> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         Err(ApiError::invalid(kind, name, causes))
     }
-}
-
-/// Refuses an object that is too large to be stored.
-pub(crate) fn check_size(text: &Text) -> Result<(), ApiError> {
-    let size = text.len();
-    if size > OBJECT_LIMIT {
-        return Err(ApiError::new(
-            500,
-            "",
-            format!("etcdserver: request is too large: {size} bytes"),
-        ));
-    }
-    Ok(())
 }

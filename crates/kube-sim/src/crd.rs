@@ -4,21 +4,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::clock::seconds;
-use super::errors::Cause;
-use super::kinds::{Column, Custom, Generation, Kind, ResourceKey, Scale};
+use super::errors::{Cause, Causes};
+use super::kinds::{Column, Custom, Generation, Kind, Scale};
+use super::place::{Key, Place, ResourceKey};
 use super::schema::Schema;
-use super::state::{State, is_deleting};
-use super::store::{Key, Place, Store};
+use super::state::State;
+use super::store::Store;
+use super::stored::is_deleting;
 
 /// Finalizer that holds a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-pub(crate) fn resource() -> ResourceKey {
-    ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions")
-}
 
 /// Fills in what may be left out: names, scope of conversion, column defaults.
 pub(crate) fn default(object: &mut Value) {
@@ -41,56 +40,48 @@ pub(crate) fn default(object: &mut Value) {
 
 /// Checks a definition; the schema itself is checked for being structural only as far as is cheap.
 pub(crate) fn validate(object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     let spec = &object["spec"];
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&spec["group"]), text(&spec["names"]["plural"]));
     for (field, value) in [("spec.group", &group), ("spec.names.plural", &plural)] {
         if value.is_empty() {
-            causes.push(Cause::required(field, ""));
+            causes.required(field, "");
         }
     }
     if text(&spec["names"]["kind"]).is_empty() {
-        causes.push(Cause::required("spec.names.kind", ""));
+        causes.required("spec.names.kind", "");
     }
     let name = &object["metadata"]["name"];
     let wanted = format!("{plural}.{group}");
     if *name != wanted.as_str() {
-        causes.push(Cause::invalid(
-            "metadata.name",
-            name,
-            "must be spec.names.plural+\".\"+spec.group",
-        ));
+        causes.invalid("metadata.name", name, "must be spec.names.plural+\".\"+spec.group");
     }
     let scope = &spec["scope"];
     if !matches!(scope.as_str(), Some("Namespaced" | "Cluster")) {
-        causes.push(Cause::unsupported(
-            "spec.scope",
-            scope,
-            &["Cluster".to_owned(), "Namespaced".to_owned()],
-        ));
+        causes.unsupported("spec.scope", scope, &["Cluster", "Namespaced"]);
     }
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let stored = versions.iter().filter(|v| v["storage"] == true).count();
     if stored != 1 {
         let shown = &spec["versions"];
-        causes.push(Cause::invalid(
+        causes.invalid(
             "spec.versions",
             shown,
             "must have exactly one version marked as storage version",
-        ));
+        );
     }
     for (i, version) in versions.iter().enumerate() {
         let schema = &version["schema"]["openAPIV3Schema"];
         if !schema.is_object() {
             let field = format!("spec.versions[{i}].schema.openAPIV3Schema");
-            causes.push(Cause::required(field, "schemas are required"));
+            causes.required(field, "schemas are required");
         } else if schema["type"] != "object" {
             let field = format!("spec.versions[{i}].schema.openAPIV3Schema.type");
-            causes.push(Cause::required(field, "must not be empty at the root"));
+            causes.required(field, "must not be empty at the root");
         }
     }
-    causes
+    causes.0
 }
 
 /// Writes the conditions of an accepted definition and holds it with a finalizer.
@@ -139,7 +130,7 @@ pub(crate) fn establish(object: &mut Value, now: Timestamp) {
 
 /// Says in the conditions that objects are being removed.
 pub(crate) fn mark_terminating(place: &ResourceKey, object: &mut Value, now: Timestamp) {
-    if *place != resource() {
+    if *place != ResourceKey::definitions() {
         return;
     }
     if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
@@ -227,20 +218,8 @@ fn scale(raw: &Value) -> Option<Scale> {
 }
 
 fn columns(version: &Value) -> Vec<Column> {
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    version["additionalPrinterColumns"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|c| Column {
-            name: text(&c["name"]),
-            kind: text(&c["type"]),
-            format: text(&c["format"]),
-            description: text(&c["description"]),
-            priority: c["priority"].as_i64().unwrap_or(0),
-            path: text(&c["jsonPath"]),
-        })
-        .collect()
+    let columns = version["additionalPrinterColumns"].as_array().into_iter().flatten();
+    columns.filter_map(|column| Column::deserialize(column).ok()).collect()
 }
 
 /// Where the objects of a definition are, by its name: `PLURAL.GROUP`.
@@ -265,14 +244,17 @@ pub(crate) fn is_empty(store: &Store, name: &str) -> bool {
 
 /// The definition that waits for the last object of a resource to go.
 pub(crate) fn definition_of(state: &State, storage: &ResourceKey) -> Option<Place> {
-    let place = (resource(), Key::new("", format!("{}.{}", storage.resource, storage.group)));
+    let place = (
+        ResourceKey::definitions(),
+        Key::new("", format!("{}.{}", storage.resource, storage.group)),
+    );
     let stored = state.store.get(&place.0, &place.1)?;
     stored.deleting.then_some(place)
 }
 
 /// Stops to serve the kinds of a definition that is gone.
 pub(crate) fn removed(state: &mut State, place: &Place) {
-    if place.0 == resource() {
+    if place.0 == ResourceKey::definitions() {
         let storage = storage_of(&place.1.name);
         state.kinds.remove(&storage.group, &storage.resource);
         state.kinds_changed += 1;

@@ -7,14 +7,12 @@ use serde_json::{Value, json};
 use super::answer::Reply;
 use super::errors::ApiError;
 use super::gc::Propagation;
-use super::handler::Call;
 use super::kinds::Kind;
-use super::read::{self, partial};
-use super::request::{Query, View};
+use super::place::{Key, Place, ResourceKey};
+use super::read;
+use super::request::{Call, Query, View};
 use super::selectors::Selectors;
-use super::state::namespaces;
-use super::store::{Key, Place};
-use super::stored::{Stored, to_json};
+use super::stored::{Stored, partial, to_json};
 use super::write::Writer;
 
 /// What a DELETE asks for, from its body or its query.
@@ -118,7 +116,7 @@ pub(crate) fn delete(
     let current = writer.found()?;
     let kind = writer.kind.clone();
     options.check(&kind, &writer.key.name, &current)?;
-    if writer.place().0 == namespaces()
+    if writer.place().0 == ResourceKey::namespaces()
         && matches!(&*writer.key.name, "default" | "kube-system" | "kube-public")
     {
         return Err(ApiError::forbidden(

@@ -2,12 +2,13 @@
 //!
 //! Every refusal of this crate is an [`ApiError`]; nothing here knows about storage.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
 
 /// One field that was refused, as it appears under `details.causes`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Cause {
     /// For example `FieldValueInvalid` or `FieldManagerConflict`.
     pub reason: &'static str,
@@ -39,7 +40,7 @@ impl Cause {
         )
     }
 
-    pub fn unsupported(field: impl Into<String>, value: &Value, supported: &[String]) -> Self {
+    pub fn unsupported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         Self::new(
             "FieldValueNotSupported",
@@ -48,8 +49,8 @@ impl Cause {
         )
     }
 
-    pub fn forbidden(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {}", detail.as_ref()))
+    pub fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {detail}"))
     }
 
     fn text(&self) -> String {
@@ -58,6 +59,37 @@ impl Cause {
         } else {
             format!("{}: {}", self.field, self.message)
         }
+    }
+}
+
+/// Refused fields, in the order in which they are found.
+#[derive(Debug, Default)]
+pub(crate) struct Causes(pub Vec<Cause>);
+
+impl Causes {
+    pub fn add(
+        &mut self,
+        reason: &'static str,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) {
+        self.0.push(Cause::new(reason, field, message));
+    }
+
+    pub fn required(&mut self, field: impl Into<String>, detail: &str) {
+        self.0.push(Cause::required(field, detail));
+    }
+
+    pub fn invalid(&mut self, field: impl Into<String>, value: &Value, detail: impl AsRef<str>) {
+        self.0.push(Cause::invalid(field, value, detail));
+    }
+
+    pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, supported: &[&str]) {
+        self.0.push(Cause::unsupported(field, value, supported));
+    }
+
+    pub fn forbidden(&mut self, field: impl Into<String>, detail: &str) {
+        self.0.push(Cause::forbidden(field, detail));
     }
 }
 
@@ -81,14 +113,19 @@ pub(crate) struct ApiError {
 }
 
 /// What a refusal is about.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Details {
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The plural resource name, or the kind for `Invalid`.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// `retryAfterSeconds`, also sent as a header.
+    /// Also sent as a header.
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
 }
 
@@ -218,31 +255,9 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": {},
             "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
         });
-        let mut details = serde_json::Map::new();
-        for (key, value) in [
-            ("name", &self.details.name),
-            ("group", &self.details.group),
-            ("kind", &self.details.kind),
-        ] {
-            if !value.is_empty() {
-                details.insert(key.to_owned(), json!(value));
-            }
-        }
-        if !self.details.causes.is_empty() {
-            let causes = self
-                .details
-                .causes
-                .iter()
-                .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
-                .collect::<Vec<_>>();
-            details.insert("causes".to_owned(), Value::Array(causes));
-        }
-        if let Some(seconds) = self.details.retry_after {
-            details.insert("retryAfterSeconds".to_owned(), json!(seconds));
-        }
         // Clients such as `kubectl debug` read those of a missing subresource unchecked.
-        if !details.is_empty() || self.code == 404 {
-            status["details"] = Value::Object(details);
+        if *self.details != Details::default() || self.code == 404 {
+            status["details"] = json!(self.details);
         }
         status
     }

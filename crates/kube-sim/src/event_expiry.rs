@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::kinds::ResourceKey;
-use super::state::State;
-use super::store::{Key, Place};
+use super::place::Key;
 
 /// How long an Event stays after its last write: `--event-ttl` of the real one.
 const TTL: SignedDuration = SignedDuration::from_hours(1);
@@ -19,39 +17,24 @@ pub(crate) const MAX_EVENTS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct EventExpiry(BTreeMap<u64, (Timestamp, Key)>);
 
-/// Where the Events of both groups are stored.
-pub(crate) fn events() -> ResourceKey {
-    ResourceKey::new("", "events")
-}
-
-impl State {
-    /// Records a write of an Event, and deletes expired Events.
-    pub fn event_written(&mut self, key: &Key, former: Option<u64>, revision: u64, now: Timestamp) {
-        let written = &mut self.event_expiry.0;
+impl EventExpiry {
+    /// Records a write of an Event; `former` is the revision of the write before.
+    pub fn written(&mut self, key: &Key, former: Option<u64>, revision: u64, now: Timestamp) {
         if let Some(former) = former {
-            written.remove(&former);
+            self.0.remove(&former);
         }
-        written.insert(revision, (now, key.clone()));
-        self.expire_events(now);
+        self.0.insert(revision, (now, key.clone()));
     }
 
-    /// Deletes expired Events. Called before each request for Events.
-    pub fn expire_events(&mut self, now: Timestamp) {
-        let resource = events();
-        loop {
-            let crowded = self.event_expiry.0.len() > MAX_EVENTS;
-            let Some(oldest) = self.event_expiry.0.first_entry() else { return };
-            let (written, _) = oldest.get();
-            if !crowded && now.duration_since(*written) < TTL {
-                return;
-            }
-            let revision = *oldest.key();
-            let (_, key) = oldest.remove();
-            let place: Place = (resource.clone(), key);
-            // A client may have deleted it and created another one of that name.
-            if self.store.get(&place.0, &place.1).is_some_and(|event| event.revision == revision) {
-                self.remove_now(&place, now);
-            }
+    /// Takes out the oldest Event if its time is over: the revision of its last write, and its key.
+    pub fn take_expired(&mut self, now: Timestamp) -> Option<(u64, Key)> {
+        let crowded = self.0.len() > MAX_EVENTS;
+        let oldest = self.0.first_entry()?;
+        let (written, _) = oldest.get();
+        if !crowded && now.duration_since(*written) < TTL {
+            return None;
         }
+        let (revision, (_, key)) = oldest.remove_entry();
+        Some((revision, key))
     }
 }

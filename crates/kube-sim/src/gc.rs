@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::clock::seconds;
 use super::crd;
-use super::state::{State, namespaces, set_finalizers};
-use super::store::{Key, Place};
-use super::stored::{Owner, Stored};
+use super::place::{Key, Place, ResourceKey};
+use super::state::State;
+use super::stored::{Owner, Stored, set_finalizers};
 
 /// Finalizer of an object that waits for its dependents to go first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -89,6 +89,17 @@ impl State {
         Some(last)
     }
 
+    /// Deletes expired Events. Called before each request for Events.
+    pub fn expire_events(&mut self, now: Timestamp) {
+        while let Some((revision, key)) = self.event_expiry.take_expired(now) {
+            let place = (ResourceKey::events(), key);
+            // A client may have deleted it and created another one of that name.
+            if self.store.get(&place.0, &place.1).is_some_and(|event| event.revision == revision) {
+                self.remove_now(&place, now);
+            }
+        }
+    }
+
     fn settle(&mut self, mut queue: VecDeque<Work>, now: Timestamp) {
         while let Some(next) = queue.pop_front() {
             match next {
@@ -120,7 +131,7 @@ impl State {
             Propagation::Orphan => list.push(ORPHAN),
             Propagation::Background => {}
         }
-        let namespace = place.0 == namespaces();
+        let namespace = place.0 == ResourceKey::namespaces();
         if list.is_empty() && !namespace {
             if let Some(last) = self.store.remove(&place.0, &place.1) {
                 queue.push_back(Work::Removed(place.clone(), last));
@@ -176,7 +187,7 @@ impl State {
         if list.contains(&crd::CLEANUP) && crd::is_empty(&self.store, &place.1.name) {
             list.retain(|f| *f != crd::CLEANUP);
         }
-        if place.0 == namespaces() && !self.store.is_empty(&place.1.name) {
+        if place.0 == ResourceKey::namespaces() && !self.store.is_empty(&place.1.name) {
             return;
         }
         if list.len() != stored.finalizers.len() {
@@ -205,9 +216,9 @@ impl State {
     /// What is deleted with a namespace or with the definition of a kind, without
     /// what is being deleted already.
     fn contents(&self, place: &Place) -> Vec<Place> {
-        let mut contents = if place.0 == namespaces() {
+        let mut contents = if place.0 == ResourceKey::namespaces() {
             self.store.places_in(&place.1.name)
-        } else if place.0 == crd::resource() {
+        } else if place.0 == ResourceKey::definitions() {
             crd::contents(&self.store, &place.1.name)
         } else {
             Vec::new()
@@ -226,8 +237,10 @@ impl State {
         if !place.1.namespace.is_empty()
             && self.namespace(&place.1.namespace).is_some_and(|n| n.deleting)
         {
-            queue
-                .push_back(Work::Progress((namespaces(), Key::new("", place.1.namespace.clone()))));
+            queue.push_back(Work::Progress((
+                ResourceKey::namespaces(),
+                Key::new("", place.1.namespace.clone()),
+            )));
         }
         crd::removed(self, place);
         if let Some(definition) = crd::definition_of(self, &place.0) {

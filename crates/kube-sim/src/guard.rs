@@ -65,11 +65,10 @@ impl Guard {
     }
 
     /// A kubeconfig for a server that listens on an address and has this guard.
-    /// It holds the token; its context is in `namespace`.
-    pub fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
+    /// It holds the token; `name` is that of its cluster, user and context, which is in `namespace`.
+    pub fn kubeconfig(&self, name: &str, address: SocketAddr, namespace: &str) -> String {
         use base64::Engine;
         let authority = base64::engine::general_purpose::STANDARD.encode(&self.certificate);
-        let token = &self.token;
         // A wildcard is no address to connect to.
         let ip = match address.ip() {
             ip if !ip.is_unspecified() => ip,
@@ -77,12 +76,9 @@ impl Guard {
             IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
         };
         let address = SocketAddr::new(ip, address.port());
-        format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: wavegate\n  cluster:\n    server: https://{address}\n    \
-             certificate-authority-data: {authority}\nusers:\n- name: wavegate\n  user:\n    token: {token}\ncontexts:\n\
-             - name: wavegate\n  context:\n    cluster: wavegate\n    user: wavegate\n    namespace: {namespace}\n\
-             current-context: wavegate\n"
-        )
+        let cluster =
+            format!("server: https://{address}\n    certificate-authority-data: {authority}");
+        kubeconfig(name, &cluster, &format!("\n    token: {}", self.token), namespace)
     }
 
     /// Whether a request that reached `listener` may be answered.
@@ -101,7 +97,7 @@ impl Guard {
             let message = "requests of web pages are refused: the header Origin is set";
             return Err(ApiError::new(403, "Forbidden", message));
         }
-        let named = text(headers, header::HOST);
+        let named = header_text(headers, header::HOST);
         let target = request.uri.authority().map(http::uri::Authority::as_str);
         // Of a whole URL in the first line the header is a mere copy.
         if !target.into_iter().chain([named]).all(|host| self.is_meant(listener, host)) {
@@ -116,7 +112,7 @@ impl Guard {
         // They have no body, and are refused with better words.
         let enters = ["/exec", "/attach", "/portforward"];
         let writes = writes && !enters.iter().any(|end| request.uri.path().ends_with(end));
-        let type_ = text(headers, header::CONTENT_TYPE);
+        let type_ = header_text(headers, header::CONTENT_TYPE);
         if writes && !type_.trim_start().to_ascii_lowercase().starts_with("application/") {
             let message =
                 "the header Content-Type must say what the body is, such as application/json";
@@ -146,7 +142,7 @@ impl Guard {
 
     fn is_authorized(&self, headers: &HeaderMap) -> bool {
         let (scheme, given) =
-            text(headers, header::AUTHORIZATION).split_once(' ').unwrap_or_default();
+            header_text(headers, header::AUTHORIZATION).split_once(' ').unwrap_or_default();
         let (given, wanted) = (Sha256::digest(given.trim()), Sha256::digest(&self.token));
         // All of it is compared, so that the time reveals nothing.
         let differs = given.iter().zip(wanted.iter()).fold(0, |all, (a, b)| all | (a ^ b));
@@ -154,6 +150,16 @@ impl Guard {
     }
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+/// A kubeconfig with one context.
+pub(super) fn kubeconfig(name: &str, cluster: &str, user: &str, namespace: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: {name}\n  cluster:\n    {cluster}\nusers:\n- name: {name}\n  \
+         user:{user}\ncontexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {name}\n    \
+         namespace: {namespace}\ncurrent-context: {name}\n"
+    )
+}
+
+/// The value of a header; empty without one, and for one that is no text.
+pub(super) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

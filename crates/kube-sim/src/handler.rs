@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use super::answer::{Reply, ResponseBody, answer, error_response, injected};
 use super::errors::ApiError;
 use super::faults::{Effect, RequestRecord};
+use super::guard::header_text;
 use super::kinds::Kind;
 use super::openapi::Wanted;
 use super::patching;
+use super::place::Key;
 use super::read::{self, ListRequest};
-use super::request::{Query, ResourcePath, Route, View, route, view};
-use super::store::Key;
+use super::request::{Call, Query, ResourcePath, Route, route, view};
 use super::stored::{Object, Stored};
 use super::write::{FieldValidation, Ownership, Writer};
 use super::{Inner, deletion, discovery, openapi, pod_log, scale, watch};
@@ -32,17 +33,6 @@ const BODY_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 #[error("connection reset by the embedded API server, as an injected fault asks")]
 pub struct Dropped;
-
-/// A request without its body.
-pub(crate) struct Call<'a> {
-    pub path: ResourcePath,
-    pub query: Query,
-    pub view: View,
-    pub method: &'a Method,
-    pub content_type: &'a str,
-    pub manager: String,
-    pub dry_run: bool,
-}
 
 /// Answers one request.
 pub(crate) async fn handle<B>(
@@ -123,10 +113,6 @@ where
 /// The first word of `User-Agent`.
 fn agent(headers: &HeaderMap) -> &str {
     header_text(headers, header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default()
-}
-
-fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
-    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
 fn describe(client: &str, parts: &request::Parts, route: &Route, query: &Query) -> RequestRecord {

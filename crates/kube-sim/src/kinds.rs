@@ -4,31 +4,13 @@
 //! are added and removed at run time by [`super::crd`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::place::ResourceKey;
 use super::schema::Schema;
-
-/// Where objects of a kind are stored: all served versions share one place.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ResourceKey {
-    pub group: Arc<str>,
-    pub resource: Arc<str>,
-}
-
-impl ResourceKey {
-    pub fn new(group: &str, resource: &str) -> Self {
-        Self { group: group.into(), resource: resource.into() }
-    }
-}
-
-impl fmt::Debug for ResourceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.group, self.resource)
-    }
-}
 
 /// Which changes count as a new `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +35,19 @@ pub(crate) struct Scale {
 }
 
 /// A printer column of a CustomResourceDefinition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Column {
     pub name: String,
+    #[serde(rename = "type")]
     pub kind: String,
+    #[serde(default)]
     pub format: String,
+    #[serde(default)]
     pub description: String,
+    #[serde(default)]
     pub priority: i64,
-    pub path: String,
+    pub json_path: String,
 }
 
 /// What a CustomResourceDefinition says about one version.

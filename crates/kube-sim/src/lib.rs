@@ -1,4 +1,4 @@
-//! An in-memory Kubernetes API server, for the demo, for tests and for simulations.
+//! An in-memory Kubernetes API server, for demonstrations, for tests and for simulations.
 //!
 //! [`Server::client`] gives a `kube::Client` that talks to it inside the
 //! process; [`Server::serve`] gives the same server to `kubectl` over HTTP. It
@@ -51,6 +51,7 @@ mod managed_fields;
 mod openapi;
 mod patch;
 mod patching;
+mod place;
 mod pod_log;
 mod protobuf;
 mod read;
@@ -63,7 +64,7 @@ mod store;
 mod stored;
 mod table;
 mod typed;
-mod types;
+mod unread;
 mod validate;
 mod watch;
 pub mod workloads;
@@ -132,7 +133,7 @@ impl Server {
         let clock = clock::Clock::new();
         let state = Mutex::new(state::State::new(clock.now()));
         let drops = tokio::sync::watch::Sender::new(0);
-        let unread = Arc::new(tokio::sync::Semaphore::new(answer::UNREAD_LIMIT));
+        let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
         let ledger = Mutex::new(ledger);
         Self { inner: Arc::new(Inner { state, clock, ledger, drops, unread }) }
     }
@@ -188,13 +189,9 @@ impl Server {
         http::serve(self.inner.clone(), listener, Some(Arc::new(guard)), stop).await
     }
 
-    /// A kubeconfig for a server that listens on an address.
+    /// A kubeconfig for a server that listens on an address without a guard, in the namespace `default`.
     pub fn kubeconfig(&self, address: SocketAddr) -> String {
-        format!(
-            "apiVersion: v1\nkind: Config\nclusters:\n- name: wavegate\n  cluster:\n    server: http://{address}\n\
-             users:\n- name: wavegate\n  user: {{}}\ncontexts:\n- name: wavegate\n  context:\n    cluster: wavegate\n    \
-             user: wavegate\n    namespace: default\ncurrent-context: wavegate\n"
-        )
+        guard::kubeconfig("kube-sim", &format!("server: http://{address}"), " {}", "default")
     }
 
     /// Sets the UID of the next object that is created, for an object that is restored.

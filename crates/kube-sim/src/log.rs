@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::store::Key;
+use super::place::Key;
 use super::stored::Stored;
 
 /// Changes kept per resource.

@@ -99,15 +99,10 @@ pub(crate) fn read(managed: Option<&Bytes>) -> Option<Vec<Manager>> {
 /// Writes managed fields, in the real one's order: appliers first, then by time.
 pub(crate) fn write(mut managers: Vec<Manager>) -> Option<Bytes> {
     managers.retain(|m| !m.fields.is_empty());
-    managers.sort_by(|a, b| {
-        (!a.apply, &a.time, &a.name, &a.api_version, &a.subresource).cmp(&(
-            !b.apply,
-            &b.time,
-            &b.name,
-            &b.api_version,
-            &b.subresource,
-        ))
-    });
+    fn order(m: &Manager) -> (bool, &str, &str, &str, &str) {
+        (!m.apply, &m.time, &m.name, &m.api_version, &m.subresource)
+    }
+    managers.sort_by(|a, b| order(a).cmp(&order(b)));
     let entries: Vec<Entry<'_>> = managers
         .iter()
         .map(|manager| Entry {

@@ -15,10 +15,10 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::answer::Reply;
+use super::builtin;
 use super::errors::ApiError;
 use super::kinds::{Kind, Registry};
 use super::stored::to_json;
-use super::types;
 
 /// Deeper schemas are left as they are.
 const MAX_DEPTH: usize = 64;
@@ -173,10 +173,7 @@ fn definitions(kinds: &[Arc<Kind>], version: Version) -> Map<String, Value> {
             custom.insert(reversed.join("."), custom_schema(schema, kind, &at));
             continue;
         }
-        let api_version = kind.api_version();
-        let known =
-            types::TYPES.iter().find(|t| t.kind == kind.kind && t.api_version == api_version);
-        if let Some(known) = known {
+        if let Some(known) = builtin::find(&kind.api_version(), &kind.kind) {
             named.push((reference_name(&(known.schema)(&mut generator)), kind));
         }
     }

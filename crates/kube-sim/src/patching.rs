@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::convert;
 use super::errors::{ApiError, Cause};
-use super::handler::Call;
 use super::kinds::Kind;
 use super::patch::{apply, json, shape::Shape, strategic};
 use super::protobuf;
+use super::request::Call;
 use super::scale;
 use super::stored::{Object, Stored};
 use super::typed;

@@ -8,15 +8,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::convert;
 use super::errors::ApiError;
 use super::kinds::Kind;
+use super::place::Key;
 use super::request::{Query, View};
 use super::selectors::Selectors;
 use super::state::State;
-use super::store::Key;
 use super::stored::{Stored, to_json};
 use super::table;
 
@@ -31,25 +31,13 @@ pub(crate) fn render(
     let object = convert::served(kind, stored);
     match view {
         View::Object => object.json.clone(),
-        View::Metadata => partial_json(&object).into(),
+        View::Metadata => object.partial_json().into(),
         View::Table => {
             let include = table::Include::parse(query.get("includeObject"));
             let meta = json!({"resourceVersion": object.revision.to_string()});
             to_json(&table::table(kind, &[object], include, meta, true, now)).into()
         }
     }
-}
-
-/// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(mut object: Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take()})
-}
-
-/// The same as JSON.
-pub(crate) fn partial_json(stored: &Stored) -> Vec<u8> {
-    const HEAD: &[u8] =
-        br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
-    [HEAD, stored.metadata(), b"}"].concat()
 }
 
 /// Where the next page begins: behind this key, as of this revision.
@@ -234,7 +222,7 @@ impl Page {
             }
             let item = convert::served(kind, item);
             if request.view == View::Metadata {
-                out.extend(partial_json(&item));
+                out.extend(item.partial_json());
             } else if kind.is_builtin() {
                 // So the real one lists them: the list says what its items are.
                 out.push(b'{');

@@ -2,7 +2,11 @@
 //!
 //! Pure: knows nothing of what is stored.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use http::Method;
+use percent_encoding::percent_decode_str;
 
 use super::errors::ApiError;
 
@@ -42,9 +46,9 @@ pub(crate) enum Route {
 
 /// Reads a path.
 pub(crate) fn route(path: &str) -> Route {
-    let parts: Vec<String> =
-        path.split('/').filter(|p| !p.is_empty()).map(percent_decode).collect();
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let decode = |part| percent_decode_str(part).decode_utf8_lossy();
+    let parts: Vec<Cow<'_, str>> = path.split('/').filter(|p| !p.is_empty()).map(decode).collect();
+    let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
     match parts.as_slice() {
         ["api"] => Route::LegacyVersions,
         ["apis"] => Route::Groups,
@@ -86,26 +90,6 @@ fn resource(group: &str, version: &str, rest: &[&str]) -> Route {
     })
 }
 
-fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while i < bytes.len() {
-        let hex = |b: u8| (b as char).to_digit(16).and_then(|d| u8::try_from(d).ok());
-        if bytes[i] == b'%'
-            && let (Some(high), Some(low)) =
-                (bytes.get(i + 1).copied().and_then(hex), bytes.get(i + 2).copied().and_then(hex))
-        {
-            out.push(high << 4 | low);
-            i += 3;
-        } else {
-            out.push(bytes[i]);
-            i += 1;
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// The query of a request; of a repeated key the first value counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(BTreeMap<String, String>);
@@ -113,10 +97,8 @@ pub(crate) struct Query(BTreeMap<String, String>);
 impl Query {
     pub fn parse(query: Option<&str>) -> Self {
         let mut map = BTreeMap::new();
-        for pair in query.unwrap_or_default().split('&').filter(|p| !p.is_empty()) {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let decode = |text: &str| percent_decode(&text.replace('+', " "));
-            map.entry(decode(key)).or_insert_with(|| decode(value));
+        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            map.entry(key.into_owned()).or_insert_with(|| value.into_owned());
         }
         Self(map)
     }
@@ -192,4 +174,15 @@ pub(crate) fn view(accept: &str) -> View {
         }
     }
     View::Object
+}
+
+/// A request without its body.
+pub(crate) struct Call<'a> {
+    pub path: ResourcePath,
+    pub query: Query,
+    pub view: View,
+    pub method: &'a Method,
+    pub content_type: &'a str,
+    pub manager: String,
+    pub dry_run: bool,
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::errors::{ApiError, Cause};
 use super::kinds::Kind;
+use super::selectors::labels_text;
 use super::stored::Stored;
 use super::write::{Current, Ownership, Writer};
 
@@ -26,23 +27,13 @@ pub(crate) fn of(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
     if let Some(selector) = paths.selector.as_deref().map(at) {
         let text = match selector {
             Value::String(text) => text.clone(),
-            other => selector_text(other),
+            other => labels_text(other),
         };
         if !text.is_empty() {
             scale["status"]["selector"] = json!(text);
         }
     }
     Ok(scale)
-}
-
-fn selector_text(selector: &Value) -> String {
-    let labels = selector["matchLabels"].as_object().or(selector.as_object());
-    labels
-        .into_iter()
-        .flatten()
-        .filter_map(|(k, v)| v.as_str().map(|v| format!("{k}={v}")))
-        .collect::<Vec<_>>()
-        .join(",")
 }
 
 /// Replaces the scale of the object that a request names.

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt as _};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::errors::ApiError;
 use super::kinds::Kind;
-use super::store::Key;
+use super::place::Key;
 use super::stored::Stored;
 
 /// One requirement on a label.
@@ -228,22 +231,15 @@ fn parse_term(term: &str) -> Option<Requirement> {
 
 /// Whether a `LabelSelector` object matches labels; used where the server itself must know.
 pub(crate) fn label_selector_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let by_label = selector["matchLabels"]
-        .as_object()
-        .is_none_or(|m| m.iter().all(|(k, v)| labels.get(k).map(String::as_str) == v.as_str()));
-    let by_expression = selector["matchExpressions"].as_array().is_none_or(|list| {
-        list.iter().all(|e| {
-            let label = e["key"].as_str().and_then(|k| labels.get(k)).map(String::as_str);
-            let listed =
-                || e["values"].as_array().is_some_and(|v| v.iter().any(|w| w.as_str() == label));
-            match e["operator"].as_str() {
-                Some("In") => label.is_some() && listed(),
-                Some("NotIn") => label.is_none() || !listed(),
-                Some("Exists") => label.is_some(),
-                Some("DoesNotExist") => label.is_none(),
-                _ => false,
-            }
-        })
-    });
-    by_label && by_expression
+    let selector = LabelSelector::deserialize(selector).ok();
+    let selector = selector.and_then(|selector| Selector::try_from(selector).ok());
+    selector.is_some_and(|selector| selector.matches(labels))
+}
+
+/// The labels that a selector asks for, as text.
+pub(crate) fn labels_text(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().or(selector.as_object());
+    let pairs = labels.into_iter().flatten();
+    let pairs = pairs.filter_map(|(key, value)| value.as_str().map(|v| format!("{key}={v}")));
+    pairs.collect::<Vec<_>>().join(",")
 }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::builtin;
 use super::clock::{Ids, seconds};
 use super::errors::ApiError;
 use super::event_expiry::EventExpiry;
-use super::kinds::{Kind, Registry, ResourceKey};
-use super::store::{Key, Store};
+use super::kinds::{Kind, Registry};
+use super::place::{Key, ResourceKey};
+use super::store::Store;
 use super::stored::{Object, Stored};
 
 /// Objects, kinds and identifiers of one server.
@@ -47,13 +48,13 @@ impl State {
                 },
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
             });
-            state.store.put(&namespaces(), Key::new("", name), Object::new(namespace));
+            state.store.put(&ResourceKey::namespaces(), Key::new("", name), Object::new(namespace));
         }
         state
     }
 
     pub fn namespace(&self, name: &str) -> Option<&Arc<Stored>> {
-        self.store.get(&namespaces(), &Key::new("", name))
+        self.store.get(&ResourceKey::namespaces(), &Key::new("", name))
     }
 
     /// Refuses to create into a namespace that is missing or going away.
@@ -79,31 +80,5 @@ impl State {
             return Err(e);
         }
         Ok(())
-    }
-}
-
-pub(crate) fn namespaces() -> ResourceKey {
-    ResourceKey::new("", "namespaces")
-}
-
-pub(crate) fn is_deleting(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
-}
-
-pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .map(|l| l.iter().filter_map(Value::as_str).collect())
-        .unwrap_or_default()
-}
-
-/// Sets `metadata.finalizers`; an empty list is left out.
-pub(crate) fn set_finalizers(object: &mut Value, list: &[&str]) {
-    if list.is_empty() {
-        if let Some(meta) = object["metadata"].as_object_mut() {
-            meta.remove("finalizers");
-        }
-    } else {
-        object["metadata"]["finalizers"] = json!(list);
     }
 }

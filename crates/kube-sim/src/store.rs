@@ -9,22 +9,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::kinds::ResourceKey;
 use super::log::{Change, Log};
+use super::place::{Key, Place, ResourceKey};
 use super::stored::{Object, Stored, Text};
-
-/// A place in a resource. Cluster-scoped objects have an empty namespace.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
-    pub namespace: Arc<str>,
-    pub name: Arc<str>,
-}
-
-impl Key {
-    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
-        Self { namespace: namespace.into(), name: name.into() }
-    }
-}
 
 /// The objects of one resource, and how they came to be.
 #[derive(Debug)]
@@ -81,9 +68,6 @@ pub struct Memory {
     /// Bytes of objects that only these keep.
     pub change_bytes: usize,
 }
-
-/// An object's place in the store.
-pub(crate) type Place = (ResourceKey, Key);
 
 /// Everything stored.
 #[derive(Debug)]

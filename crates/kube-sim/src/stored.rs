@@ -12,9 +12,7 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
-
-use super::state::{finalizers, is_deleting};
+use serde_json::{Map, Value, json};
 
 /// An object that is read or written.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -140,9 +138,43 @@ impl Stored {
         &self.json[self.metadata.start as usize..self.metadata.end as usize]
     }
 
+    /// The object as JSON, as [`partial`] makes it.
+    pub fn partial_json(&self) -> Vec<u8> {
+        const HEAD: &[u8] =
+            br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+        [HEAD, self.metadata(), b"}"].concat()
+    }
+
     /// The object without `apiVersion` and `kind`, and without the bracket that opens it.
     pub fn body(&self) -> &[u8] {
         &self.json[self.body as usize..]
+    }
+}
+
+/// `PartialObjectMetadata` of an object.
+pub(crate) fn partial(mut object: Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take()})
+}
+
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .map(|l| l.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
+}
+
+/// Sets `metadata.finalizers`; an empty list is left out.
+pub(crate) fn set_finalizers(object: &mut Value, list: &[&str]) {
+    if list.is_empty() {
+        if let Some(meta) = object["metadata"].as_object_mut() {
+            meta.remove("finalizers");
+        }
+    } else {
+        object["metadata"]["finalizers"] = json!(list);
     }
 }
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::columns;
+use super::columns::{self, definition};
 use super::jsonpath;
 use super::kinds::{Column, Kind};
-use super::read::partial;
-use super::stored::Stored;
+use super::stored::{Stored, partial};
 use gotime::age;
 
 /// How much of the object comes with each row.
@@ -68,17 +67,6 @@ pub(crate) fn table(
     })
 }
 
-/// Describes a column.
-pub(crate) fn definition(
-    name: &str,
-    kind: &str,
-    format: &str,
-    priority: i64,
-    description: &str,
-) -> Value {
-    json!({"name": name, "type": kind, "format": format, "description": description, "priority": priority})
-}
-
 fn name_column() -> Value {
     definition("Name", "string", "name", 0, "Name must be unique within a namespace.")
 }
@@ -105,7 +93,7 @@ fn custom_cells(columns: &[Column], object: &Value, now: Timestamp) -> Vec<Value
 
 /// The value of a column; null where there is none, which kubectl shows as `<none>`.
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    let found = jsonpath::find(&column.path, object);
+    let found = jsonpath::find(&column.json_path, object);
     let Some(first) = found.first() else { return Value::Null };
     match column.kind.as_str() {
         "date" => first.as_str().map_or(json!("<invalid>"), |text| json!(age::since(text, now))),
@@ -123,19 +111,8 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
 }
 
 /// How long ago an object was created.
-pub(crate) fn created(object: &Value, now: Timestamp) -> String {
+fn created(object: &Value, now: Timestamp) -> String {
     object["metadata"]["creationTimestamp"]
         .as_str()
         .map_or_else(|| "<unknown>".to_owned(), |t| age::since(t, now))
-}
-
-/// A span between two times of an object, up to now while the second is absent.
-pub(crate) fn span(from: &Value, to: &Value, now: Timestamp) -> String {
-    let Some(from) = from.as_str().and_then(|t| t.parse::<Timestamp>().ok()) else {
-        return String::new();
-    };
-    let to = to.as_str().and_then(|t| t.parse::<Timestamp>().ok()).unwrap_or(now);
-    age::human(std::time::Duration::from_secs(
-        u64::try_from(to.as_second() - from.as_second()).unwrap_or(0),
-    ))
 }

@@ -4,9 +4,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
+use super::builtin;
 use super::kinds::Kind;
 use super::schema::Path;
-use super::types;
 
 /// Reads and writes an object of a built-in kind in its stored version, as far
 /// as it differs from `old`. Its metadata are left out: see [`metadata`].
@@ -46,8 +46,9 @@ pub(crate) fn normalise(
 /// Reads an object as its type and writes it again.
 fn through_type(kind: &Kind, value: Value, dropped: &mut Vec<String>) -> Result<Value, String> {
     let api_version = value["apiVersion"].as_str().unwrap_or_default();
+    let known = builtin::find(api_version, &kind.kind);
     // Definitions hold free-form schemas: kept as they are.
-    let Some(known) = types::find(api_version, &kind.kind) else { return Ok(value) };
+    let Some(known) = known.filter(|_| !kind.is_crd()) else { return Ok(value) };
     let typed = (known.through)(&value)?;
     lost(&value, &typed, &Path::Root, dropped);
     Ok(typed)

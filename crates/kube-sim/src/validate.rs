@@ -3,10 +3,11 @@
 //! Gives causes in the words of the real API server; never changes an object.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::errors::Cause;
+use super::errors::{Cause, Causes};
 use super::schema::{ListType, Path, Schema};
 
 /// More causes than this are not collected; the first ones say enough.
@@ -15,9 +16,9 @@ const MAX_CAUSES: usize = 50;
 /// Checks an object of a custom kind. Fields at the top that are as in `old` are
 /// not checked again.
 pub(crate) fn custom(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     check(schema, object, old, &Path::Root, &mut causes);
-    causes
+    causes.0
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -50,26 +51,27 @@ fn check(
     value: &Value,
     old: Option<&Value>,
     path: &Path<'_>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
-    if causes.len() >= MAX_CAUSES {
+    if causes.0.len() >= MAX_CAUSES {
         return;
     }
     if value.is_null() && (schema.nullable || schema.kind.is_empty()) {
         return;
     }
     if !type_fits(schema, value) {
-        causes.push(wrong_type(schema, value, path));
+        causes.0.push(wrong_type(schema, value, path));
         return;
     }
     if let Some(allowed) = &schema.allowed
         && !allowed.contains(value)
     {
-        let names = allowed
+        let names: Vec<String> = allowed
             .iter()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-            .collect::<Vec<_>>();
-        causes.push(Cause::unsupported(path.to_string(), value, &names));
+            .collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        causes.unsupported(path.to_string(), value, &names);
     }
     match value {
         Value::Object(map) => check_map(schema, map, value, old, path, causes),
@@ -89,6 +91,11 @@ fn check(
     check_combinations(schema, value, path, causes);
 }
 
+/// Refuses a value of a body.
+fn refuse(causes: &mut Causes, path: &Path<'_>, value: &Value, what: fmt::Arguments<'_>) {
+    causes.invalid(path.to_string(), value, format!("{path} in body {what}"));
+}
+
 fn wrong_type(schema: &Schema, value: &Value, path: &Path<'_>) -> Cause {
     let path = path.to_string();
     let at = if path.is_empty() { "<nil>" } else { &path };
@@ -106,10 +113,10 @@ fn check_map(
     value: &Value,
     old: Option<&Value>,
     path: &Path<'_>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     for name in schema.required.iter().filter(|name| !map.contains_key(*name)) {
-        causes.push(Cause::required(path.field(name).to_string(), ""));
+        causes.required(path.field(name).to_string(), "");
     }
     let (min, max) = (schema.min_properties, schema.max_properties);
     count(min, max, map.len(), "properties", value, path, causes);
@@ -127,7 +134,7 @@ fn check_map(
     }
 }
 
-fn unique(schema: &Schema, list: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
+fn unique(schema: &Schema, list: &[Value], path: &Path<'_>, causes: &mut Causes) {
     let keys = match &schema.list_type {
         ListType::Map(keys) => Some(keys),
         ListType::Set => None,
@@ -142,7 +149,7 @@ fn unique(schema: &Schema, list: &[Value], path: &Path<'_>, causes: &mut Vec<Cau
     for (i, item) in list.iter().enumerate() {
         if !seen.insert(identity(item)) {
             let message = format!("Duplicate value: {item}");
-            causes.push(Cause::new("FieldValueDuplicate", path.item(i).to_string(), message));
+            causes.add("FieldValueDuplicate", path.item(i).to_string(), message);
         }
     }
 }
@@ -154,154 +161,103 @@ fn count(
     what: &str,
     value: &Value,
     path: &Path<'_>,
-    causes: &mut Vec<Cause>,
+    causes: &mut Causes,
 ) {
     let len = len as u64;
     if let Some(max) = max.filter(|m| len > *m) {
         let message = format!("Too many: {len}: must have at most {max} {what}");
-        causes.push(Cause::new("FieldValueTooMany", path.to_string(), message));
+        causes.add("FieldValueTooMany", path.to_string(), message);
     }
     if let Some(min) = min.filter(|m| len < *m) {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body should have at least {min} {what}"),
-        ));
+        refuse(causes, path, value, format_args!("should have at least {min} {what}"));
     }
 }
 
-fn check_text(
-    schema: &Schema,
-    text: &str,
-    value: &Value,
-    path: &Path<'_>,
-    causes: &mut Vec<Cause>,
-) {
+fn check_text(schema: &Schema, text: &str, value: &Value, path: &Path<'_>, causes: &mut Causes) {
     let len = text.chars().count() as u64;
     if let Some(max) = schema.max_length.filter(|m| len > *m) {
         let message = format!("Too long: may not be more than {max} bytes");
-        causes.push(Cause::new("FieldValueTooLong", path.to_string(), message));
+        causes.add("FieldValueTooLong", path.to_string(), message);
     }
     if let Some(min) = schema.min_length.filter(|m| len < *m) {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body should be at least {min} chars long"),
-        ));
+        refuse(causes, path, value, format_args!("should be at least {min} chars long"));
     }
     if let Some(pattern) = schema.pattern.as_ref().filter(|p| !p.is_match(text)) {
         let detail = format!("{path} in body should match '{}'", pattern.as_str());
-        causes.push(Cause::invalid(path.to_string(), value, detail));
+        causes.invalid(path.to_string(), value, detail);
     }
     if schema.format == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body must be of type date-time: {value}"),
-        ));
+        refuse(causes, path, value, format_args!("must be of type date-time: {value}"));
     }
 }
 
-fn check_number(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
+fn check_number(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Causes) {
     let Some(n) = value.as_f64() else { return };
     if let Some(max) = schema.maximum
         && (n > max || (schema.exclusive_maximum && n >= max))
     {
         let relation = if schema.exclusive_maximum { "less than" } else { "less than or equal to" };
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body should be {relation} {max}"),
-        ));
+        refuse(causes, path, value, format_args!("should be {relation} {max}"));
     }
     if let Some(min) = schema.minimum
         && (n < min || (schema.exclusive_minimum && n <= min))
     {
         let relation =
             if schema.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body should be {relation} {min}"),
-        ));
+        refuse(causes, path, value, format_args!("should be {relation} {min}"));
     }
     if let Some(step) = schema.multiple_of.filter(|s| *s > 0.0)
         && (n / step).fract() != 0.0
     {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body should be a multiple of {step}"),
-        ));
+        refuse(causes, path, value, format_args!("should be a multiple of {step}"));
     }
 }
 
-fn check_combinations(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
+fn check_combinations(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Causes) {
     let fits = |branch: &Schema| {
-        let mut found = Vec::new();
+        let mut found = Causes::default();
         check(branch, value, None, path, &mut found);
-        found.is_empty()
+        found.0.is_empty()
     };
     for branch in &schema.all_of {
         check(branch, value, None, path, causes);
     }
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body must validate at least one schema (anyOf)"),
-        ));
+        refuse(causes, path, value, format_args!("must validate at least one schema (anyOf)"));
     }
     if !schema.one_of.is_empty() && schema.one_of.iter().filter(|b| fits(b)).count() != 1 {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body must validate one and only one schema (oneOf)"),
-        ));
+        refuse(causes, path, value, format_args!("must validate one and only one schema (oneOf)"));
     }
     if schema.not.as_ref().is_some_and(|branch| fits(branch)) {
-        causes.push(Cause::invalid(
-            path.to_string(),
-            value,
-            format!("{path} in body must not validate the schema (not)"),
-        ));
+        refuse(causes, path, value, format_args!("must not validate the schema (not)"));
     }
+}
+
+/// Whether a text begins and ends with one of some bytes, and has only these and `others`.
+fn is_word(text: &str, fine: fn(&u8) -> bool, others: &[u8]) -> bool {
+    let bytes = text.as_bytes();
+    bytes.iter().all(|b| fine(b) || others.contains(b))
+        && bytes.first().is_some_and(fine)
+        && bytes.last().is_some_and(fine)
+}
+
+fn is_label(text: &str) -> bool {
+    is_word(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), b"-")
 }
 
 /// Lower-case letters, digits and `-`, at most 63, starting and ending with a letter or digit.
 pub(crate) fn is_dns_label(text: &str) -> bool {
-    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = text.as_bytes();
-    !bytes.is_empty()
-        && bytes.len() <= 63
-        && bytes.iter().all(|b| fine(*b) || *b == b'-')
-        && fine(bytes[0])
-        && fine(bytes[bytes.len() - 1])
+    text.len() <= 63 && is_label(text)
 }
 
 /// Dot-separated labels, at most 253 characters in all.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    !text.is_empty()
-        && text.len() <= 253
-        && text.split('.').all(|part| {
-            let bytes = part.as_bytes();
-            !bytes.is_empty()
-                && bytes.iter().all(|b| fine(*b) || *b == b'-')
-                && fine(bytes[0])
-                && fine(bytes[bytes.len() - 1])
-        })
+    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 /// The name part of a label or annotation key, or a label's value when not empty.
 fn is_qualified_part(text: &str) -> bool {
-    let fine = |b: u8| b.is_ascii_alphanumeric();
-    let bytes = text.as_bytes();
-    !bytes.is_empty()
-        && bytes.len() <= 63
-        && bytes.iter().all(|b| fine(*b) || b"-_.".contains(b))
-        && fine(bytes[0])
-        && fine(bytes[bytes.len() - 1])
+    text.len() <= 63 && is_word(text, u8::is_ascii_alphanumeric, b"-_.")
 }
 
 fn is_qualified_name(text: &str) -> bool {
@@ -316,16 +272,16 @@ const ANNOTATION_BYTES: usize = 256 << 10;
 
 /// Checks labels, annotations, finalizers and owners.
 pub(crate) fn metadata(object: &Value) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let mut causes = Causes::default();
     let meta = &object["metadata"];
     for (key, value) in meta["labels"].as_object().into_iter().flatten() {
         if !is_qualified_name(key) {
             let key = Value::String(key.clone());
-            causes.push(Cause::invalid("metadata.labels", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.invalid("metadata.labels", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character");
         }
         let text = value.as_str().unwrap_or_default();
         if !text.is_empty() && !is_qualified_part(text) {
-            causes.push(Cause::invalid("metadata.labels", value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.invalid("metadata.labels", value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character");
         }
     }
     let mut bytes = 0;
@@ -333,20 +289,20 @@ pub(crate) fn metadata(object: &Value) -> Vec<Cause> {
         bytes += key.len() + value.as_str().map_or(0, str::len);
         if !is_qualified_name(&key.to_lowercase()) {
             let key = Value::String(key.clone());
-            causes.push(Cause::invalid("metadata.annotations", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+            causes.invalid("metadata.annotations", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character");
         }
     }
     if bytes > ANNOTATION_BYTES {
         let message = format!("Too long: must have at most {ANNOTATION_BYTES} bytes");
-        causes.push(Cause::new("FieldValueTooLong", "metadata.annotations", message));
+        causes.add("FieldValueTooLong", "metadata.annotations", message);
     }
     for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
         if !finalizer.as_str().is_some_and(is_qualified_name) {
-            causes.push(Cause::invalid(
+            causes.invalid(
                 format!("metadata.finalizers[{i}]"),
                 finalizer,
                 "name is neither a standard finalizer name nor is it fully qualified",
-            ));
+            );
         }
     }
     let mut controllers = 0;
@@ -354,23 +310,22 @@ pub(crate) fn metadata(object: &Value) -> Vec<Cause> {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner[field].as_str().unwrap_or_default().is_empty() {
                 let shown = Value::String(String::new());
-                let cause = Cause::invalid(
+                causes.invalid(
                     format!("metadata.ownerReferences[{i}].{field}"),
                     &shown,
                     format!("{field} must not be empty"),
                 );
-                causes.push(cause);
             }
         }
         controllers += usize::from(owner["controller"] == true);
     }
     if controllers > 1 {
         let refs = &meta["ownerReferences"];
-        causes.push(Cause::invalid(
+        causes.invalid(
             "metadata.ownerReferences",
             refs,
             "Only one reference can have Controller set to true",
-        ));
+        );
     }
-    causes
+    causes.0
 }

@@ -16,17 +16,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::Inner;
-use super::answer::Unread;
 use super::convert;
 use super::errors::ApiError;
 use super::kinds::Kind;
 use super::log::Change;
-use super::read::partial_json;
 use super::request::{Query, View};
 use super::selectors::Selectors;
 use super::state::State;
 use super::stored::{Object, Stored, to_json};
 use super::table;
+use super::unread::Unread;
 
 /// How often a watch without events gets a bookmark, if it allows bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -283,7 +282,7 @@ impl Watch {
         let object = convert::served(&self.kind, stored);
         let rendered = match self.view {
             View::Object => return line(kind, &object.json),
-            View::Metadata => return line(kind, &partial_json(&object)),
+            View::Metadata => return line(kind, &object.partial_json()),
             View::Table => {
                 let meta = json!({"resourceVersion": object.revision.to_string()});
                 let now = self.server.clock.now();

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::checks::check_size;
 use super::clock::seconds;
 use super::errors::{ApiError, Cause};
 use super::kinds::{Generation, Kind};
-use super::state::{State, finalizers, is_deleting};
-use super::store::{Key, Place};
-use super::stored::{Object, Stored, Text};
+use super::place::{Key, Place};
+use super::state::State;
+use super::stored::{Object, Stored, Text, finalizers, is_deleting};
 use super::{convert, crd, defaults, managed_fields, typed};
+
+/// What etcd accepts for one object, as the real one is set up by default.
+const OBJECT_LIMIT: usize = 1536 << 10;
 
 /// What becomes of fields that the kind does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,7 +241,8 @@ impl Writer<'_> {
         }
         if self.kind.is_event() {
             let former = former.map(|former| former.revision);
-            self.state.event_written(&place.1, former, stored.revision, self.now);
+            self.state.event_expiry.written(&place.1, former, stored.revision, self.now);
+            self.state.expire_events(self.now);
         }
         let former = former.map_or(&[][..], |former| &former.owners);
         if stored.deleting || *stored.owners != *former {
@@ -356,6 +359,19 @@ impl Writer<'_> {
     pub fn to_stored(&self, object: Value) -> Value {
         convert::to_version(&self.kind, &self.kind.stored_as, object)
     }
+}
+
+/// Refuses an object that is too large to be stored.
+fn check_size(text: &Text) -> Result<(), ApiError> {
+    let size = text.len();
+    if size > OBJECT_LIMIT {
+        return Err(ApiError::new(
+            500,
+            "",
+            format!("etcdserver: request is too large: {size} bytes"),
+        ));
+    }
+    Ok(())
 }
 
 /// Makes a field what it is elsewhere. Most are so already.

@@ -157,7 +157,7 @@ impl Environment {
         namespace: &str,
     ) -> anyhow::Result<SocketAddr> {
         let address = listener.local_addr().context("cannot listen")?;
-        access::write(kubeconfig, &guard.kubeconfig(address, namespace))
+        access::write(kubeconfig, &guard.kubeconfig("wavegate", address, namespace))
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         let (server, stop) = (self.server.clone(), self.stop.clone());
         tokio::spawn(async move {

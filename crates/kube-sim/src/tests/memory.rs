@@ -14,7 +14,7 @@ use super::watches::open;
 use super::*;
 use crate::event_expiry::MAX_EVENTS;
 use crate::log::{Change, LOG_BYTES, LOG_LIMIT, Log};
-use crate::store::Key;
+use crate::place::Key;
 use crate::stored::{Object, Stored};
 
 const MERGE: &str = "application/merge-patch+json";

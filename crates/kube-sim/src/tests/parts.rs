@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::kinds::Registry;
+use crate::place::Key;
 use crate::request::{Query, ResourcePath, Route, View, route, view};
 use crate::schema::Schema;
 use crate::selectors::Selectors;
-use crate::store::Key;
 use crate::stored::{Object, Stored};
 use crate::{builtin, discovery, jsonpath, protobuf, validate};
 
