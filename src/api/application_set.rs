@@ -214,9 +214,10 @@ lenient! {
         /// Name of the Application.
         pub application: String,
         /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
-        /// `Invalid`, `Comparison`, `HeldByPerson`, `SyncWindow`, `Excluded`,
-        /// `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`, `Promotion`,
-        /// `OperationStart`, `Operation`, `FailedOperation` or `Health`.
+        /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `SyncWindow`,
+        /// `Excluded`, `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`,
+        /// `Promotion`, `OperationStart`, `Operation`, `Confirmation`,
+        /// `FailedOperation`, `OutOfSync`, `Degraded`, `Health` or `Deletion`.
         pub kind: String,
         /// Why the Application is not Healthy yet, in words that may change.
         pub reason: String,

@@ -18,14 +18,13 @@ use super::output::{self, Output, or_dash, printable, some_of};
 use super::status;
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
-use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::blocking_resource::below::Cause;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Member, Report, State};
+use crate::decide::rollout::report::{Condition, Member, Report, State};
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
@@ -117,15 +116,6 @@ pub(super) struct Behind {
     pub last_step: usize,
 }
 
-/// A condition of the set.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Condition {
-    #[serde(rename = "type")]
-    pub kind: String,
-    pub reason: String,
-    pub message: String,
-}
-
 impl Args {
     /// What to follow, with --watch.
     pub fn watched(&self) -> Option<Request<'_>> {
@@ -193,29 +183,35 @@ fn explain_as(
 ) -> Explanation {
     let report = shown::read(set, applications);
     let waits = report.waits(all);
+    let summary = summary_of(&report, &waits);
     let waits: Vec<Wait> =
         waits.into_iter().map(|wait| wait_of(set, &report, wait, applications, now)).collect();
     Explanation {
-        summary: summary(&report, &waits),
+        summary,
         more: report.waiting_count().saturating_sub(waits.len()),
         notes: Vec::new(),
         behind: behind(&report, all),
         state: report.state(),
         waits,
-        conditions: conditions(set),
+        conditions: report.set.status.problems,
         namespace: report.set.namespace,
         application_set: report.set.name,
     }
 }
 
-fn summary(report: &Report, waits: &[Wait]) -> String {
+/// What a set waits for, in one line.
+pub(super) fn summary(report: &Report) -> String {
+    summary_of(report, &report.waits(false))
+}
+
+fn summary_of(report: &Report, waits: &[rollout::wait::Wait]) -> String {
     let (name, steps) = (&report.set.name, report.set.strategy.steps().len());
     let first = waits.first().map(|wait| {
         let more = match report.waiting_count().max(waits.len()) - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        format!("{}: {}{more}", wait.application, wait.reason)
+        format!("{}: {}{more}", wait.application, wait.message)
     });
     let message = || status::message(report);
     match (report.state(), first) {
@@ -298,23 +294,6 @@ const STARTS: SignedDuration = SignedDuration::from_secs(10);
 
 fn advice_of(actions: &[Action]) -> String {
     actions.iter().map(|action| action.text.as_str()).collect::<Vec<_>>().join("; ")
-}
-
-fn conditions(set: &Value) -> Vec<Condition> {
-    let wrong = |found: &&Value| {
-        let kinds = [
-            condition::ERROR_OCCURRED,
-            condition::INVALID_ROLLOUT_CONFIG,
-            condition::DELETIONS_HELD,
-        ];
-        kinds.contains(&found.field("type")) && found.field("status") == "True"
-    };
-    let condition = |found: &Value| Condition {
-        kind: found.field("type").to_owned(),
-        reason: found.field("reason").to_owned(),
-        message: found.field("message").to_owned(),
-    };
-    set.items("/status/conditions").iter().filter(wrong).map(condition).collect()
 }
 
 /// The most names in a line.

@@ -112,7 +112,7 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let mut followed = Followed::new(name, namespace);
     followed.client = (!request.no_refresh).then(|| cluster.client().clone());
     let ending = followed.run(&mut show, &mut signals, &mut changes, request.timeout).await?;
-    show.look_below(&ending, &cluster).await;
+    show.look_below(&followed, &ending, &cluster).await;
     if ending != Ending::ReaderGone && is_closed(show.finish(&followed, &ending))? {
         return Ok(ExitCode::from(READER_GONE));
     }
@@ -244,7 +244,6 @@ impl Followed {
     /// Applies an event, and prints the transitions that follow from it. The state at the
     /// start is no transition.
     fn apply(&mut self, event: WatchEvent, show: &mut Show) -> Result<io::Result<()>, Error> {
-        show.observe(&event);
         let was_listed = self.is_listed();
         let (at, now) = (self.began.elapsed(), Timestamp::now());
         let transitions = match event {
@@ -432,12 +431,6 @@ enum Show {
 }
 
 impl Show {
-    fn observe(&mut self, event: &WatchEvent) {
-        if let Self::Reasons(reasons) = self {
-            reasons.observe(event);
-        }
-    }
-
     /// The state at the start is known.
     fn begin(&mut self, followed: &Followed) -> io::Result<()> {
         let Self::Ui(ui) = self else { return Ok(()) };
@@ -475,9 +468,14 @@ impl Show {
     }
 
     /// Reads what is below the workloads that a rollout is stuck on.
-    async fn look_below(&mut self, ending: &Ending, cluster: &ClusterConnection) {
+    async fn look_below(
+        &mut self,
+        followed: &Followed,
+        ending: &Ending,
+        cluster: &ClusterConnection,
+    ) {
         if let (Self::Reasons(reasons), Ending::Stuck) = (self, ending) {
-            reasons.look_below(cluster).await;
+            reasons.look_below(followed, cluster).await;
         }
     }
 

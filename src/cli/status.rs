@@ -12,14 +12,14 @@ use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::commands::take_back;
 use super::error::Error;
 use super::output::{self, Output, or_dash, printable, some_of};
+use super::rollout_view::sentence::why;
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Member, Report, State, Why};
+use crate::decide::rollout::report::{Member, Report, State};
 use crate::decide::rollout::steps::Strategy;
-use crate::decide::rollout::wait::WaitKind;
 use crate::desired::name_of;
 
 /// The most namespaces in a message.
@@ -143,8 +143,6 @@ impl Summary {
 impl Row {
     fn of(report: &Report, name: &str, member: &Member) -> Self {
         let live = member.live.as_ref();
-        let Why { kind, message } = report.why(member);
-        let held = live.filter(|_| member.is_held() && kind == WaitKind::HeldByPerson);
         Self {
             application: name.to_owned(),
             step: member.step.map(|step| step + 1),
@@ -153,12 +151,7 @@ impl Row {
             health: live.map(|live| live.health.clone()).unwrap_or_default(),
             operation: live.map(|live| live.operation_text().to_owned()).unwrap_or_default(),
             since: member.since().map(to_rfc3339).unwrap_or_default(),
-            message: match held {
-                Some(live) => {
-                    format!("{message}; {}", take_back(live, &report.set.namespace, name))
-                }
-                None => message,
-            },
+            message: why(report, name, &report.why(member)),
         }
     }
 }

@@ -57,15 +57,17 @@ impl Action {
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
 pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
     let &Waiting { wait, member, live, .. } = waiting;
-    if let Some(live) = live.filter(|_| member.is_going()) {
-        return vec![about_deletion(live, &wait.application).into()];
-    }
     let found = match (wait.kind, live, &member.live) {
+        (WaitKind::Deletion, Some(live), _) => vec![about_deletion(live, &wait.application).into()],
         (
             WaitKind::Operation
+            | WaitKind::Confirmation
             | WaitKind::FailedOperation
+            | WaitKind::OutOfSync
+            | WaitKind::Degraded
             | WaitKind::Health
             | WaitKind::Comparison
+            | WaitKind::ErrorCondition
             | WaitKind::OtherOperation
             | WaitKind::Promotion
             | WaitKind::MaxUpdate
@@ -122,7 +124,7 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
                 format!("correct the template of the ApplicationSet: {}", of_set("edit")).into()
             }
         },
-        WaitKind::Comparison => Action::nothing(&format!(
+        WaitKind::Comparison | WaitKind::ErrorCondition => Action::nothing(&format!(
             "it continues when a controller has compared it; to compare it at once: {}",
             own("refresh")
         )),
@@ -134,10 +136,12 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
             Some(live) => about_window(live, &own("sync")).into(),
             None => Action::nothing("it continues when the sync window permits it"),
         },
-        WaitKind::OtherOperation | WaitKind::Operation => Action::nothing(&format!(
-            "it continues when its operation has ended; to end that at once: {}",
-            own("terminate")
-        )),
+        WaitKind::OtherOperation | WaitKind::Operation | WaitKind::Confirmation => {
+            Action::nothing(&format!(
+                "it continues when its operation has ended; to end that at once: {}",
+                own("terminate")
+            ))
+        }
         WaitKind::ManualSync if member.step.is_none() && report.is_rolling() => {
             format!("sync it yourself, or select it by a step: {}", sync()).into()
         }
@@ -165,10 +169,11 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
                 .to_owned()
                 .into()
         }
+        WaitKind::Deletion => Action::nothing("it is being deleted"),
         WaitKind::FailedOperation => {
             format!("commit a fix, or start a new sync: {}", sync()).into()
         }
-        WaitKind::Health => Action::nothing(&format!(
+        WaitKind::OutOfSync | WaitKind::Degraded | WaitKind::Health => Action::nothing(&format!(
             "it continues when the Application is Synced and Healthy; its resources: {}",
             own("tree")
         )),
@@ -195,7 +200,7 @@ fn about_deletion(live: &Value, name: &str) -> String {
 
 /// Suggested actions by the resources, the source and the operation of an Application.
 fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<Action> {
-    let &Waiting { report, wait, member, resource, .. } = waiting;
+    let &Waiting { report, wait, resource, .. } = waiting;
     let name = &wait.application;
     let sync = sync_of(read, live.namespace(), name);
     let mut actions: Vec<Action> = about_resource(live, resource).into_iter().collect();
@@ -205,13 +210,13 @@ fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<A
         return actions;
     }
     actions.extend(about_source(live, name).map(Action::from));
-    let has_failed = read.operation().has_failed() || member.needs_a_sync();
+    let has_failed = read.operation().has_failed() || wait.kind == WaitKind::FailedOperation;
     let is_unhealthy = resource.is_some_and(|resource| resource.status == "Degraded");
     let by_itself =
         || Action::from("a commit that fixes the cause is rolled out by itself".to_owned());
     if let Some(resource) = resource.filter(|resource| resource.requires_pruning()) {
         actions.extend(about_pruning(live, resource, &sync).map(Action::from));
-    } else if !report.is_rolling() && !read.is_automated {
+    } else if !report.is_rolling() && !read.observed.is_automated {
         let is_out = read.sync == "OutOfSync";
         let action = format!("automated sync is not enabled, so sync it yourself: {sync}");
         actions.extend((is_out || has_failed).then_some(action.into()));

@@ -1,26 +1,22 @@
 //! `explain --watch`: the first line of `explain`, whenever it changes.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::note;
 use super::super::explain::{self, Explanation};
-use super::super::rollout_view::events::WatchEvent;
+use super::super::rollout_view::set::Set;
 use super::super::rollout_view::text::Line;
 use super::{Ending, Followed};
+use crate::api::ObjectKey;
 use crate::api::time::to_rfc3339;
 use crate::terminal::printable_lines;
 
-/// The lines, and what they follow from.
+/// The lines.
 #[derive(Default)]
 pub(super) struct Reasons {
-    set: Option<Arc<Value>>,
-    applications: BTreeMap<String, Arc<Value>>,
     /// The last line without its time.
     last: String,
     /// The whole explanation at the end, if only a person can continue.
@@ -28,27 +24,13 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    pub fn observe(&mut self, event: &WatchEvent) {
-        match event {
-            WatchEvent::Set(set) => self.set = Some(Arc::new(set.parse())),
-            WatchEvent::SetGone(_) => self.set = None,
-            WatchEvent::Application(live) => {
-                self.applications.insert(live.name().to_owned(), Arc::new(live.parse()));
-            }
-            WatchEvent::ApplicationGone(live) => {
-                self.applications.remove(live.name());
-            }
-            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => {}
-        }
-    }
-
     pub fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
         if !is_changed || !followed.is_listed() {
             return Ok(());
         }
-        let line = match (followed.disconnected(), &self.set) {
+        let line = match (followed.disconnected(), followed.fleet.known().next()) {
             (Some(why), _) => format!("disconnected, retrying: {why}"),
-            (None, Some(set)) => explain::explain(set, &self.applications).summary,
+            (None, Some(set)) => explain::summary(&set.report),
             (None, None) => return Ok(()),
         };
         if line == self.last {
@@ -64,10 +46,16 @@ impl Reasons {
     }
 
     /// Explains why only a person can continue, down to the Pod.
-    pub async fn look_below(&mut self, cluster: &ClusterConnection) {
-        let Some(set) = &self.set else { return };
-        let mut explanation = explain::explain(set, &self.applications);
-        explanation.look_below(cluster, &self.applications).await;
+    pub async fn look_below(&mut self, followed: &Followed, cluster: &ClusterConnection) {
+        let Some(ObjectKey { namespace, name }) = followed.fleet.known().next().map(Set::key)
+        else {
+            return;
+        };
+        // Without it, the last line has said why.
+        let Ok(Some(set)) = cluster.application_set(&namespace, &name).await else { return };
+        let Ok(applications) = cluster.applications_by_name(&namespace).await else { return };
+        let mut explanation = explain::explain(&set, &applications);
+        explanation.look_below(cluster, &applications).await;
         self.stuck = Some(explanation);
     }
 

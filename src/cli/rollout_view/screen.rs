@@ -189,7 +189,7 @@ impl Screen<'_> {
                 // Why it cannot go on is said in full, where it fits.
                 let says_why =
                     |member: &Member| member.live.as_ref().is_some_and(|live| live.doing.is_reason);
-                let holds = |member: &Member| set.report.is_held_by(member) || says_why(member);
+                let holds = |member: &Member| set.report.hold(member).is_some() || says_why(member);
                 let matters = outcome.is_stuck() || set.report.members.values().any(holds);
                 let is_roomy = height.is_none_or(|height| height >= ROOMY);
                 match many {
@@ -362,18 +362,16 @@ fn member_line(
     now: Timestamp,
 ) -> Line {
     let live = member.live.as_ref();
-    let refusal = report.refusal(member);
-    let failure = report.failure(member).map(|failure| why(report, name, &failure));
-    let holds = failure.is_some() || refusal.is_some();
+    let held = report.hold(member);
     let is_done = report.is_done(member);
     let (glyph, style) = match () {
         () if is_done => ("✔", Style::Green),
-        () if holds => ("✘", Style::Red),
+        () if held.is_some() => ("✘", Style::Red),
         () if report.is_in_flight(member) => ("●", Style::Yellow),
         () => ("○", Style::Dim),
     };
     let phase = match (report.is_rolling(), member.phase()) {
-        _ if refusal.is_some() => "refused",
+        _ if live.is_none() && held.is_some() => "refused",
         (true, None) if live.is_none() => "to come",
         (true, phase) => phase.map_or("Unknown", Phase::name),
         (false, _) if is_done => "done",
@@ -401,8 +399,8 @@ fn member_line(
         line = line.and(style, format!("  {}", cell(health, 11)));
     }
     let stuck = live.filter(|live| live.is_stuck());
-    let detail = match refusal.map(str::to_owned).or(failure) {
-        Some(reason) => reason,
+    let detail = match &held {
+        Some(held) => why(report, name, held),
         None if is_done => String::new(),
         // A failure has no age.
         None => match stuck {
@@ -410,5 +408,6 @@ fn member_line(
             None => detail(report, member, now),
         },
     };
-    line.and(if holds { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
+    line.and(if held.is_some() { Style::Red } else { Style::Plain }, format!("  {detail}"))
+        .cut(width)
 }

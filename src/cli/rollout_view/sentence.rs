@@ -8,8 +8,8 @@ use super::set::Set;
 use super::text::{Line, Style};
 use crate::cli::commands::take_back;
 use crate::cli::status::OFF;
-use crate::decide::rollout::report::{DONE, Failure, Foremost, Member, Outcome, Report};
-use crate::decide::rollout::wait::{OPERATION_START, WaitKind};
+use crate::decide::rollout::report::{Application, Member, Outcome, Report, State, Why};
+use crate::decide::rollout::wait::{EndedBy, OPERATION_START, WaitKind};
 
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
 pub(in crate::cli) fn seconds(time: Duration) -> String {
@@ -76,43 +76,39 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
                 watches its namespace"
             .to_owned();
     }
-    match report.foremost() {
-        Foremost::Deletion => "The set is being deleted".to_owned(),
-        Foremost::Failed(name, member, failure) => {
-            let what = match &member.live {
-                Some(live) if live.is_stuck() => "failed",
-                _ => "cannot continue by itself",
-            };
-            format!("{name} {what}: {}", why(report, name, &failure))
-        }
-        Foremost::Moving(name, member, others) => {
-            let others = match others {
-                0 => String::new(),
-                others => format!(" and {others} more"),
-            };
-            let doing = member.live.as_ref().map(|live| &live.doing);
-            let stage = match doing.filter(|doing| !doing.stage.is_empty() && !doing.is_reason) {
-                Some(doing) => format!(" ({})", doing.stage),
-                None => String::new(),
-            };
-            format!("Waiting for {name}{others}{stage}: {}", detail(report, member, now))
-        }
-        Foremost::Reported(reported) => {
-            let member = report.members.get(&reported.application);
-            let known = (reported.since, reported.until);
-            let (since, until) = member.map_or(known, |member| report.age_of(member));
-            // The age says the limit.
-            let is_limited = until.is_some() && reported.kind == Some(WaitKind::OperationStart);
-            let reason = if is_limited { OPERATION_START } else { &reported.message };
-            format!("Waiting for {}{}: {reason}", reported.application, age(since, until, now))
-        }
-        Foremost::Done(name) => format!("Waiting for {name}: {DONE}"),
-        Foremost::Incomplete(name, live) => {
-            let (sync, health) = (live.observed.sync, live.observed.health);
-            format!("Waiting for {name}: {sync}, {health}")
-        }
-        Foremost::Unknown => "Waiting for the controllers".to_owned(),
+    if report.state() == State::Deleting {
+        return "The set is being deleted".to_owned();
     }
+    let Some(wait) = report.foremost() else { return "Waiting for the controllers".to_owned() };
+    let (name, none) = (&wait.application, Member::default());
+    let member = report.members.get(name).unwrap_or(&none);
+    if let Some(held) = report.hold(member).filter(|held| held.kind.ended_by() == EndedBy::Person) {
+        let what = match &member.live {
+            Some(live) if live.is_stuck() => "failed",
+            _ => "cannot continue by itself",
+        };
+        return format!("{name} {what}: {}", why(report, name, &held));
+    }
+    let says = |live: &&Application| {
+        !live.doing.detail.is_empty() && (live.is_operating() || !live.is_partial())
+    };
+    let doing = member.live.as_ref().filter(says).map(|live| &live.doing);
+    if let Some(doing) = doing.filter(|_| report.is_in_flight(member)) {
+        let others = match report.in_flight().saturating_sub(1) {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let stage = match (doing.stage.as_str(), doing.is_reason) {
+            ("", _) | (_, true) => String::new(),
+            (stage, false) => format!(" ({stage})"),
+        };
+        return format!("Waiting for {name}{others}{stage}: {}", detail(report, member, now));
+    }
+    let (since, until) = report.age_of(member);
+    // The age says the limit.
+    let is_limited = until.is_some() && wait.kind == WaitKind::OperationStart;
+    let reason = if is_limited { OPERATION_START } else { &wait.message };
+    format!("Waiting for {name}{}: {reason}", age(since, until, now))
 }
 
 /// What an Application waits for, with its age.
@@ -129,13 +125,12 @@ pub(super) fn detail(report: &Report, member: &Member, now: Timestamp) -> String
 
 /// Why an Application does not continue by itself; of one that a person holds, with what ends
 /// that.
-pub(super) fn why(report: &Report, name: &str, failure: &Failure) -> String {
+pub(in crate::cli) fn why(report: &Report, name: &str, why: &Why) -> String {
+    let Why { kind, message } = why;
     let live = report.members.get(name).and_then(|member| member.live.as_ref());
-    match live.filter(|_| failure.is_held) {
-        Some(live) => {
-            format!("{}; {}", failure.why, take_back(live, &report.set.namespace, name))
-        }
-        None => failure.why.clone(),
+    match live.filter(|_| *kind == WaitKind::HeldByPerson) {
+        Some(live) => format!("{message}; {}", take_back(live, &report.set.namespace, name)),
+        None => message.clone(),
     }
 }
 
@@ -146,14 +141,14 @@ pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
         None => String::new(),
     };
     match outcome {
-        Outcome::Blocked { step, application, failure, behind } => {
+        Outcome::Blocked { step, application, why: cause, behind } => {
             let behind = match behind {
                 0 => String::new(),
                 1 => "; 1 Application is waiting for it".to_owned(),
                 behind => format!("; {behind} Applications are waiting for it"),
             };
             let at = format!("Stopped {}", place(step));
-            let why = why(&set.report, application, failure);
+            let why = why(&set.report, application, cause);
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
         Outcome::Manual { step, applications } => {

@@ -8,12 +8,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fleet::Fleet;
-use super::screen::Frame;
-use super::screen::Screen;
+use super::screen::{Frame, Screen};
 use super::transition::Transition;
 use crate::api::ObjectKey;
 use crate::cli::demo::summary::{self, Facts};
-use crate::decide::rollout::report::{Failure, Outcome};
+use crate::decide::rollout::report::{Outcome, Why};
 use crate::decide::rollout::wait::WaitKind;
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
@@ -76,7 +75,8 @@ fn application(name: &str, status: Value) -> Value {
 }
 
 fn untouched(name: &str) -> Value {
-    application(name, json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Missing"}}))
+    let compared = json!({"status": "OutOfSync", "comparedTo": {"destination": {}}});
+    application(name, json!({"sync": compared, "health": {"status": "Missing"}}))
 }
 
 fn syncing(name: &str, result: Value, message: &str) -> Value {
@@ -328,10 +328,10 @@ fn a_rollout_ends_when_no_change_is_possible() {
         halfway().observe(&works("prod-eu")).observe(&last).observe(&set(status)).outcome()
     };
     let failed = set_status(2, ["Healthy", "Healthy", "Progressing"], &[]);
-    let blocked = |why: &str, behind| Outcome::Blocked {
+    let blocked = |message: &str, behind| Outcome::Blocked {
         step: Some(1),
         application: "prod-us".to_owned(),
-        failure: Failure { why: why.to_owned(), is_held: false },
+        why: Why { kind: WaitKind::FailedOperation, message: message.to_owned() },
         behind,
     };
     let stopped = |behind| {

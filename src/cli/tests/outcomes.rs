@@ -58,7 +58,7 @@ fn wait(kind: &str, reason: &str) -> Value {
 /// The same by what the status of the set says.
 fn stopped_by(wait: Value, dev: Value, spec: &Value) -> Option<(String, String)> {
     match outcome_of(wait, dev, spec) {
-        Outcome::Blocked { application, failure, .. } => Some((application, failure.why)),
+        Outcome::Blocked { application, why, .. } => Some((application, why.message)),
         _ => None,
     }
 }

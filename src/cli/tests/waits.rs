@@ -286,13 +286,13 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
         .map(|wait| (wait.application.as_str(), wait.reason.as_str()))
         .collect();
     let want = [
-        ("b", "sync status Synced, health status Missing"),
         ("c", "its sync failed: no"),
         ("d", "its sync failed: no"),
+        ("b", "sync status Synced, health status Missing"),
     ];
-    assert_eq!(waits, want, "e is not owned by the set");
+    assert_eq!(waits, want, "what a person ends is first; e is not owned by the set");
     let want = "automated sync is not enabled, so sync it yourself: wavegate sync -n argocd c";
-    assert_eq!(explanation.waits[1].advice, want);
+    assert_eq!(explanation.waits[0].advice, want);
     let summary = Summary::read(&all_at_once, &applications);
     assert_eq!((summary.state, summary.complete, summary.total), (State::AllAtOnce, 1, 4));
     assert_eq!(summary.message, "1 of 4 applications are Synced and Healthy; there are no steps");

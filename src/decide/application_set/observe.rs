@@ -8,7 +8,7 @@ use super::generated::Generated;
 use super::owner::{self, Identity, Owner, Takeover};
 use super::update::{Comparison, Rules, Update};
 use super::validate::Target;
-use super::{normalize, operation, person, record};
+use super::{autosync, normalize, operation, person, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use crate::api::conditions::application as condition;
 use crate::api::sources::{InEffect, revisions};
@@ -159,7 +159,9 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         let kind = condition["type"].as_str().unwrap_or_default();
         kind == condition::INVALID_SPEC_ERROR || kind == condition::UNKNOWN_ERROR
     };
-    let Blocking { reason: detail, until, .. } = blocking_resource::of(live);
+    let any_error = |found: &Value| condition::is_error(found["type"].as_str().unwrap_or_default());
+    let Blocking { resource, reason: detail, until, needs_confirmation, .. } =
+        blocking_resource::of(live);
     Observed {
         health: HealthStatus::from_word(status["health"]["status"].as_str().unwrap_or_default()),
         sync: SyncStatusCode::from_word(status["sync"]["status"].as_str().unwrap_or_default()),
@@ -174,6 +176,10 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         deployed: deployed(live),
         person: person::sync(live, &revisions(&status["sync"])).map(Box::new),
         has_error_condition: conditions.iter().any(has_error),
+        has_error: conditions.iter().any(any_error),
+        is_automated: autosync::is_enabled(live),
+        needs_confirmation,
+        needs_a_prune: resource.is_some_and(|resource| resource.needs_a_person_to_prune()),
         detail,
         until,
         sources: sources(&live["spec"]),

@@ -11,14 +11,14 @@ use super::deletion::Going;
 use super::generated::{labels, labels_of};
 use super::observe::observe;
 use super::operation::{PROMOTION, USERNAME};
-use super::{autosync, is_owned, record, stored};
-use crate::api::conditions::application_set as condition;
+use super::{is_owned, record, stored};
+use crate::api::conditions::{application as of_application, application_set as condition};
 use crate::api::time::of_field as time;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::report::{
-    Application, Awaited, Deletion, Doing, Initiator, Report, ReportedWait, Rollout, Set, Status,
-    report,
+    Application, Awaited, Condition, Deletion, Doing, Initiator, Report, ReportedWait, Rollout,
+    Set, Status, report,
 };
 use crate::decide::rollout::steps::{Strategy, memberships};
 use crate::decide::rollout::wait::WaitKind;
@@ -49,6 +49,15 @@ pub fn set(set: &Value) -> Set {
         let found = status.condition(kind).filter(|found| found["status"] == "True");
         found.map(|found| (found.field("reason").to_owned(), found.field("message").to_owned()))
     };
+    let problems =
+        [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG, condition::DELETIONS_HELD];
+    let is_problem =
+        |found: &&Value| problems.contains(&found.field("type")) && found.field("status") == "True";
+    let problem = |found: &Value| Condition {
+        kind: found.field("type").to_owned(),
+        reason: found.field("reason").to_owned(),
+        message: found.field("message").to_owned(),
+    };
     let listed = set.items("/status/resources").len();
     let count = set["status"]["resourcesCount"].as_u64();
     let unlisted_since =
@@ -62,6 +71,7 @@ pub fn set(set: &Value) -> Set {
         generated: None,
         status: Status {
             exists: set["status"].as_object().is_some_and(|status| !status.is_empty()),
+            problems: status.conditions.iter().filter(is_problem).map(problem).collect(),
             error: is_true(condition::ERROR_OCCURRED),
             invalid_config: is_true(condition::INVALID_ROLLOUT_CONFIG).map(|found| found.1),
             holds_deletions: is_true(condition::DELETIONS_HELD).is_some(),
@@ -76,7 +86,7 @@ pub fn set(set: &Value) -> Set {
 }
 
 /// The summary of a rollout in a status.
-pub fn rollout(status: &stored::Status) -> Rollout {
+fn rollout(status: &stored::Status) -> Rollout {
     let rollout = &status.rollout;
     let progress = || {
         let (complete, total) = rollout["progress"].as_str()?.split_once('/')?;
@@ -107,7 +117,6 @@ pub fn rollout(status: &stored::Status) -> Rollout {
 /// One Application. A field of an unexpected type counts as absent.
 pub fn application(live: &Value) -> Application {
     let status = &live["status"];
-    let conditions = || live.items("/status/conditions").iter();
     let resources = live.items("/status/resources").iter();
     let mut out = resources.filter(|resource| resource.field("status") == "OutOfSync").peekable();
     let mut application = Application {
@@ -119,18 +128,12 @@ pub fn application(live: &Value) -> Application {
         blocking: blocking_resource::of(live),
         deletion: Going::read(live)
             .map(|going| Deletion { message: going.to_string(), since: going.since }),
-        has_error: conditions().any(is_error),
-        is_automated: autosync::is_enabled(live),
         only_prunes: out.peek().is_some() && out.all(|one| one["requiresPruning"] == true),
         initiator: initiator(live),
         doing: Doing::default(),
     };
     application.doing = doing(live, &application);
     application
-}
-
-fn is_error(condition: &Value) -> bool {
-    condition.field("type").ends_with("Error")
 }
 
 fn initiator(live: &Value) -> Initiator {
@@ -230,7 +233,7 @@ fn detail(live: &Value, application: &Application) -> (String, Option<Timestamp>
         return (without_start(state.field("message")).0, None);
     }
     let conditions = live.items("/status/conditions");
-    let condition = conditions.iter().find(|one| is_error(one));
+    let condition = conditions.iter().find(|one| of_application::is_error(one.field("type")));
     // A warning may explain why an Application is not in sync after its sync.
     let condition = condition.or(conditions.first().filter(|_| state.is_object()));
     match (condition, resource) {

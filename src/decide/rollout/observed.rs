@@ -86,6 +86,14 @@ pub struct Observed {
     pub person: Option<Box<PersonSync>>,
     /// It has a condition `InvalidSpecError` or `UnknownError`.
     pub has_error_condition: bool,
+    /// It has any error condition, such as for a source that cannot be read.
+    pub has_error: bool,
+    /// Automated sync is enabled.
+    pub is_automated: bool,
+    /// Its operation waits until a person confirms its deletions.
+    pub needs_confirmation: bool,
+    /// A resource is left that only a person prunes.
+    pub needs_a_prune: bool,
     /// What it is waiting for, for users: the resource and the reason. May be
     /// empty.
     pub detail: String,
@@ -218,6 +226,40 @@ impl Observed {
                 self.requested.as_ref().is_some_and(|request| request.promotion.is_some())
             }
         }
+    }
+
+    /// Whether it was compared after the end of its operation. Times have whole seconds, so
+    /// an equal one may be later.
+    pub fn is_judged(&self) -> bool {
+        self.judged().is_some_and(|(compared, ended)| compared >= ended)
+    }
+
+    /// Whether it was compared in the second in which its operation ended, so that a newer
+    /// comparison may be about to say something else.
+    pub fn is_judged_at_once(&self) -> bool {
+        self.judged().is_some_and(|(compared, ended)| compared == ended)
+    }
+
+    fn judged(&self) -> Option<(Timestamp, Timestamp)> {
+        let ended = self.operation.as_ref()?.finished_at?;
+        Some((whole_seconds(self.reconciled_at?), whole_seconds(ended)))
+    }
+
+    /// Whether it is Degraded after an operation that succeeded.
+    pub fn is_degraded(&self) -> bool {
+        let last = self.operation.as_ref();
+        last.is_some_and(|last| last.phase == OperationPhase::Succeeded)
+            && self.is_judged()
+            && self.health == health::Status::Degraded
+    }
+
+    /// Whether it stays OutOfSync: its sync is over, and nothing requests another one for the same
+    /// revision.
+    pub(super) fn stays_out_of_sync(&self) -> bool {
+        (self.operation.is_none() || self.is_judged())
+            && !self.is_automated
+            && self.sync == SyncStatusCode::OutOfSync
+            && self.health != health::Status::Progressing
     }
 
     /// Whether it is Synced and Healthy, whatever that was compared with.

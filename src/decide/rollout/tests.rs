@@ -131,6 +131,10 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
         deployed: Deployed::Never,
         person: None,
         has_error_condition: false,
+        has_error: false,
+        is_automated: false,
+        needs_confirmation: false,
+        needs_a_prune: false,
         detail: String::new(),
         until: None,
         sources: vec![SourceKey {

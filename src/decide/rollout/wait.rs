@@ -7,7 +7,7 @@
 //! |---|---|
 //! | validation rejected it | `Invalid` |
 //! | it does not exist yet | `Creating` |
-//! | its entry is Waiting, a person has synced it to something else | `HeldByPerson` |
+//! | its entry is Waiting, a person has synced it to something else, and no operation runs | `HeldByPerson` |
 //! | Waiting, and a sync window denies its sync | `SyncWindow` |
 //! | Waiting, and an operation runs or is requested | `OtherOperation` |
 //! | Waiting, and `maxUpdate` is 0 | `ManualSync` |
@@ -23,7 +23,16 @@
 //! | Healthy, but another Application has seen a newer revision | `Comparison` |
 //! | Healthy, but its health is now another (only with the setting of AS-331) | `Health` |
 //!
-//! Two kinds replace these: `FailedWrite` or `Refused` when the write that it waits for
+//! These are more specific:
+//!
+//! | kind | when | specific |
+//! |---|---|---|
+//! | `Comparison`, `Health` | it has an error condition | `ErrorCondition` |
+//! | `Operation`, `OtherOperation` | a person has to confirm deletions | `Confirmation` |
+//! | `Health` | its operation is over, and it is Degraded | `Degraded` |
+//! | `Health` | its operation is over, and it is OutOfSync | `OutOfSync` |
+//!
+//! Two kinds replace all of these: `FailedWrite` or `Refused` when the write that it waits for
 //! failed or must not be done, and `Excluded` when the application controller would have to
 //! act, which an annotation forbids.
 
@@ -34,8 +43,8 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::gate::Lag;
-use super::phase::{Compared, Entry, Mark, Observed, Phase};
-pub use super::wait_kind::WaitKind;
+use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
+pub use super::wait_kind::{EndedBy, WaitKind};
 use super::{Denied, Row};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
@@ -43,10 +52,52 @@ use crate::decide::health;
 impl WaitKind {
     /// The kind of the wait for an existing Application in this phase, for a report of a status
     /// that names none: what only the controller knows, such as a sync window, does not count.
-    /// `None` when it is complete.
-    pub(super) fn of(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Option<Self> {
+    /// One that is complete waits for its next comparison to say so.
+    pub(super) fn in_step(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Self {
         let existing = Existing { phase, entry, seen, denied: None, behind: None };
-        Some(existing.rung(turn, false)?.kind())
+        existing.rung(turn, false).map_or_else(|| Self::unlisted(seen), |rung| rung.kind())
+    }
+
+    /// The same for one that a rollout has no phase for yet.
+    pub(super) fn unlisted(seen: &Observed) -> Self {
+        match seen.has_operation_in_flight() {
+            true => Self::of_running(seen, Self::Operation),
+            false if seen.is_synced_and_healthy() || !seen.has_error => Self::Health,
+            false => Self::ErrorCondition,
+        }
+    }
+
+    /// The same for one of a set without steps.
+    pub(super) fn without_steps(seen: &Observed) -> Self {
+        let has_failed = seen.operation.as_ref().is_some_and(|last| last.phase.has_failed());
+        let is_out = seen.reconciled_at.is_some() && seen.sync == SyncStatusCode::OutOfSync;
+        match Self::unlisted(seen) {
+            Self::Health if has_failed => Self::FailedOperation,
+            Self::Health if seen.is_degraded() => Self::Degraded,
+            Self::Health if is_out && !seen.is_automated => Self::ManualSync,
+            Self::Health if seen.needs_a_prune => Self::OutOfSync,
+            Self::ErrorCondition if has_failed => Self::FailedOperation,
+            kind => kind,
+        }
+    }
+
+    /// Of one whose operation, if any, did not fail.
+    fn after_operation(seen: &Observed) -> Self {
+        match Self::unlisted(seen) {
+            Self::Health if seen.is_degraded() => Self::Degraded,
+            Self::Health if seen.stays_out_of_sync() => Self::OutOfSync,
+            kind => kind,
+        }
+    }
+
+    /// Of one with a running or requested operation.
+    const fn of_running(seen: &Observed, kind: Self) -> Self {
+        if seen.needs_confirmation { Self::Confirmation } else { kind }
+    }
+
+    /// Of one that waits for a comparison.
+    const fn of_comparison(seen: &Observed) -> Self {
+        if seen.has_error { Self::ErrorCondition } else { Self::Comparison }
     }
 }
 
@@ -150,7 +201,7 @@ enum Rung<'a> {
     Creating,
     HeldByPerson(&'a Entry),
     SyncWindow(&'a Denied),
-    OtherOperation(&'a Observed),
+    OtherOperation(&'a Entry, &'a Observed),
     ManualSync(&'a Entry, &'a Observed),
     SpecIsWritten,
     NotCompared(&'a Observed),
@@ -185,8 +236,11 @@ impl<'a> Existing<'a> {
             Phase::Pending => Rung::OperationStart,
             Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
             Phase::Progressing => {
-                let has_failed = seen.operation.as_ref().is_some_and(|last| last.has_failed());
-                match entry.needs_a_sync() || has_failed {
+                let last = seen.operation.as_ref();
+                let has_failed = last.is_some_and(ObservedOperation::has_failed);
+                // The entry may be older than the operation.
+                let has_synced = last.is_some_and(ObservedOperation::has_synced);
+                match entry.needs_a_sync() && !has_synced || has_failed {
                     true => Rung::FailedOperation(entry, seen),
                     false => Rung::NotHealthy(entry, seen),
                 }
@@ -205,13 +259,17 @@ impl<'a> Existing<'a> {
     fn rung_of_waiting(self, turn: Turn) -> Rung<'a> {
         let Self { entry, seen, .. } = self;
         if entry.is_held() {
-            return Rung::HeldByPerson(entry);
+            // The sync of the person may be running.
+            return match seen.has_operation_in_flight() {
+                true => Rung::OtherOperation(entry, seen),
+                false => Rung::HeldByPerson(entry),
+            };
         }
         if let Some(denied) = self.denied {
             return Rung::SyncWindow(denied);
         }
         match turn.limit {
-            _ if seen.has_operation_in_flight() => Rung::OtherOperation(seen),
+            _ if seen.has_operation_in_flight() => Rung::OtherOperation(entry, seen),
             Limit::AtMost(0) => Rung::ManualSync(entry, seen),
             _ if seen.spec_differs => Rung::SpecIsWritten,
             _ if seen.compared != Compared::Current => Rung::NotCompared(seen),
@@ -241,26 +299,27 @@ impl<'a> Rung<'a> {
         Existing { phase: entry.phase, entry, seen, denied, behind }.rung(turn, require_live_health)
     }
 
-    const fn kind(&self) -> WaitKind {
+    fn kind(&self) -> WaitKind {
         match self {
             Self::Invalid(_) => WaitKind::Invalid,
             Self::Creating => WaitKind::Creating,
             Self::HeldByPerson(_) => WaitKind::HeldByPerson,
             Self::SyncWindow(_) => WaitKind::SyncWindow,
-            Self::OtherOperation(_) => WaitKind::OtherOperation,
+            Self::OtherOperation(_, seen) => WaitKind::of_running(seen, WaitKind::OtherOperation),
             Self::ManualSync(..) => WaitKind::ManualSync,
-            Self::SpecIsWritten
-            | Self::NotCompared(_)
-            | Self::NoComparison(_)
-            | Self::ComparedBefore(_)
-            | Self::Behind(..) => WaitKind::Comparison,
+            Self::SpecIsWritten => WaitKind::Comparison,
+            Self::NotCompared(seen)
+            | Self::NoComparison(seen)
+            | Self::ComparedBefore(seen)
+            | Self::Behind(_, seen) => WaitKind::of_comparison(seen),
             Self::MaxUpdate { .. } => WaitKind::MaxUpdate,
             Self::StatusFull => WaitKind::StatusFull,
             Self::Promotion(..) => WaitKind::Promotion,
             Self::OperationStart => WaitKind::OperationStart,
-            Self::Operation(..) => WaitKind::Operation,
+            Self::Operation(_, seen) => WaitKind::of_running(seen, WaitKind::Operation),
             Self::FailedOperation(..) => WaitKind::FailedOperation,
-            Self::NotHealthy(..) | Self::NoLongerHealthy(_) => WaitKind::Health,
+            Self::NotHealthy(_, seen) => WaitKind::after_operation(seen),
+            Self::NoLongerHealthy(_) => WaitKind::Health,
         }
     }
 
@@ -281,7 +340,7 @@ impl<'a> Rung<'a> {
                 (!seen.has_operation_in_flight() && seen.spec_differs).then_some(Write::Update)
             }
             Self::Invalid(_)
-            | Self::OtherOperation(_)
+            | Self::OtherOperation(..)
             | Self::NotCompared(_)
             | Self::NoComparison(_)
             | Self::ComparedBefore(_)
@@ -302,7 +361,8 @@ impl<'a> Rung<'a> {
             Self::Creating => "the application is being created".to_owned(),
             Self::HeldByPerson(entry) => entry.message.clone(),
             Self::SyncWindow(denied) => format!("a sync window denies it: {}", denied.reason),
-            Self::OtherOperation(seen) => with_detail(&ANOTHER_OPERATION, seen),
+            Self::OtherOperation(entry, _) if entry.is_held() => entry.message.clone(),
+            Self::OtherOperation(_, seen) => with_detail(&ANOTHER_OPERATION, seen),
             Self::ManualSync(entry, seen) => {
                 let wait = "maxUpdate is 0: it waits for a manual sync";
                 match failure_of(entry, seen) {

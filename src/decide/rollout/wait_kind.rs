@@ -1,4 +1,4 @@
-//! The kinds of waits.
+//! The kinds of waits, and who ends them.
 
 /// Declares the kinds once, with their names.
 macro_rules! kinds {
@@ -33,8 +33,10 @@ kinds! {
     Refused,
     /// Validation rejected it.
     Invalid,
-    /// Its spec or revision has not been compared yet, or the comparison failed.
+    /// Its spec or revision has not been compared yet.
     Comparison,
+    /// It has an error condition, such as for a source that cannot be read.
+    ErrorCondition,
     /// A person has synced it to something else (ST-065).
     HeldByPerson,
     /// A sync window denies its sync.
@@ -55,10 +57,32 @@ kinds! {
     OperationStart,
     /// Its operation runs.
     Operation,
+    /// An operation waits until a person confirms its deletions.
+    Confirmation,
     /// Its operation failed.
     FailedOperation,
-    /// It is not Healthy.
+    /// It is OutOfSync after its operation, and nothing syncs it again.
+    OutOfSync,
+    /// It is Degraded after its operation.
+    Degraded,
+    /// It is not Synced and Healthy yet.
     Health,
+    /// It is being deleted.
+    Deletion,
+}
+
+/// Who ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// A controller, the cluster, or time. Nobody has to act for the rollout to continue, although
+    /// somebody may.
+    Events,
+    /// The end of another Application's turn: it is behind the limit of its step.
+    Turn,
+    /// A sync by a person.
+    Sync,
+    /// A person, who removes the cause.
+    Person,
 }
 
 impl WaitKind {
@@ -67,14 +91,45 @@ impl WaitKind {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Whether the application controller ends the wait, by a comparison or a sync.
+    /// Who ends the wait.
+    pub const fn ended_by(self) -> EndedBy {
+        match self {
+            Self::Creating
+            | Self::FailedWrite
+            | Self::Comparison
+            | Self::SyncWindow
+            | Self::Excluded
+            | Self::OtherOperation
+            | Self::Promotion
+            | Self::OperationStart
+            | Self::Operation
+            | Self::Health
+            | Self::Deletion => EndedBy::Events,
+            Self::MaxUpdate | Self::StatusFull => EndedBy::Turn,
+            Self::ManualSync => EndedBy::Sync,
+            Self::Refused
+            | Self::Invalid
+            | Self::ErrorCondition
+            | Self::HeldByPerson
+            | Self::Confirmation
+            | Self::FailedOperation
+            | Self::OutOfSync
+            | Self::Degraded => EndedBy::Person,
+        }
+    }
+
+    /// Whether the application controller has to act before the wait ends.
     pub(super) const fn is_for_the_controller(self) -> bool {
         match self {
             Self::Comparison
+            | Self::ErrorCondition
             | Self::OtherOperation
             | Self::OperationStart
             | Self::Operation
+            | Self::Confirmation
             | Self::FailedOperation
+            | Self::OutOfSync
+            | Self::Degraded
             | Self::Health => true,
             Self::Creating
             | Self::FailedWrite
@@ -86,7 +141,8 @@ impl WaitKind {
             | Self::ManualSync
             | Self::MaxUpdate
             | Self::StatusFull
-            | Self::Promotion => false,
+            | Self::Promotion
+            | Self::Deletion => false,
         }
     }
 }

@@ -204,10 +204,11 @@ fn an_invalid_application_of_a_later_step_stops_nothing() {
     assert_eq!(started.outcome(), Outcome::Running, "dev-eu was not seen as Healthy yet");
     let held = started.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[("prod-eu", reason)]));
     let held = held.observe(&works("prod-us"));
-    let Outcome::Blocked { application, failure: Failure { why, .. }, .. } = held.outcome() else {
+    let Outcome::Blocked { application, why, .. } = held.outcome() else {
         panic!("{:?}", held.outcome())
     };
-    assert_eq!((application.as_str(), why.as_str()), ("prod-eu", reason));
+    assert_eq!((application.as_str(), why.kind), ("prod-eu", WaitKind::Invalid));
+    assert_eq!(why.message, reason);
     // It may be beyond the listed waits.
     let unlisted = held.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[]));
     assert!(matches!(unlisted.outcome(), Outcome::Invalid { .. }), "{:?}", unlisted.outcome());
@@ -233,10 +234,11 @@ fn a_commit_that_cannot_be_rendered_stops_a_rollout_that_was_complete() {
     let mut status = set_status(2, ["Healthy"; 3], &waiting);
     status["conditions"][0]["status"] = "True".into();
     let watch = halfway().observe(&works("prod-eu")).observe(&unread).observe(&set(status));
-    let Outcome::Blocked { application, failure: Failure { why, .. }, .. } = watch.outcome() else {
+    let Outcome::Blocked { application, why, .. } = watch.outcome() else {
         panic!("{:?}", watch.outcome())
     };
-    assert_eq!((application.as_str(), why.as_str()), ("prod-us", "no such file: values.yaml"));
+    assert_eq!((application.as_str(), why.kind), ("prod-us", WaitKind::ErrorCondition));
+    assert_eq!(why.message, "no such file: values.yaml");
     let screen = watch.screen(100, None);
     assert!(row(&screen, "prod-us").contains("✘ prod-us"), "{screen}");
 }
@@ -254,10 +256,8 @@ fn an_application_of_another_owner_ends_the_watch() {
         watch.outcome()
     };
     let stopped = of(WaitKind::Refused, owned);
-    assert!(
-        matches!(&stopped, Outcome::Blocked { failure, .. } if failure.why == owned),
-        "{stopped:?}"
-    );
+    let Outcome::Blocked { why, .. } = stopped else { panic!("{stopped:?}") };
+    assert_eq!((why.kind, why.message.as_str()), (WaitKind::Refused, owned));
     // The controller tries again.
     let failed = of(WaitKind::FailedWrite, "it cannot be created: 500: no leader");
     assert_eq!(failed, Outcome::Running);

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
+use crate::api::{OperationPhase, SyncStatusCode};
 use crate::decide::blocking_resource::Blocking;
 use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::observed::Observed;
@@ -26,10 +26,6 @@ pub struct Application {
     pub blocking: Blocking,
     /// Its deletion, if it is being deleted.
     pub deletion: Option<Deletion>,
-    /// It has an error condition, such as for a source that cannot be read.
-    pub has_error: bool,
-    /// Automated sync is enabled.
-    pub is_automated: bool,
     /// An operation would only prune.
     pub only_prunes: bool,
     /// Who requested the current or last operation.
@@ -99,8 +95,6 @@ impl Application {
             health: String::new(),
             blocking: Blocking::default(),
             deletion: None,
-            has_error: false,
-            is_automated: false,
             only_prunes: false,
             initiator: Initiator::default(),
             doing: Doing::default(),
@@ -143,39 +137,21 @@ impl Application {
     /// The operation ended without a Synced and Healthy Application, and no change is in
     /// progress.
     pub fn has_failed(&self) -> bool {
-        let degraded = self.operation() == OperationPhase::Succeeded
-            && self.is_judged_since()
-            && self.observed.health == HealthStatus::Degraded;
-        let badly = self.operation().has_failed() || degraded;
+        let badly = self.operation().has_failed() || self.observed.is_degraded();
         !self.is_operating() && self.deletion.is_none() && badly
     }
 
     /// It has failed, or cannot be compared.
     pub fn is_stuck(&self) -> bool {
         let rests = !self.is_operating() && self.deletion.is_none() && !self.is_done();
-        self.has_failed() || self.has_error && rests
-    }
-
-    /// Whether it was compared after the end of its operation. Times have whole seconds, so
-    /// an equal one may be later.
-    pub fn is_judged_since(&self) -> bool {
-        self.judged().is_some_and(|(compared, ended)| compared >= ended)
+        self.has_failed() || self.observed.has_error && rests
     }
 
     /// Whether it is OutOfSync by a comparison of the second in which its sync ended, so that
     /// a newer one may be about to say something else.
     pub fn may_be_outdated(&self) -> bool {
-        let is_at_once = self.judged().is_some_and(|(compared, ended)| compared == ended);
-        is_at_once && self.is_out_of_sync() && !self.has_failed()
-    }
-
-    fn judged(&self) -> Option<(i64, i64)> {
-        let ended = self.observed.operation.as_ref()?.finished_at?;
-        Some((self.observed.reconciled_at?.as_second(), ended.as_second()))
-    }
-
-    pub(super) fn is_out_of_sync(&self) -> bool {
-        self.observed.sync == SyncStatusCode::OutOfSync
+        let is_out = self.observed.sync == SyncStatusCode::OutOfSync;
+        is_out && self.observed.is_judged_at_once() && !self.has_failed()
     }
 
     /// Whether the operation of the promotion of a Pending entry was seen, or a rollout syncs

@@ -9,7 +9,7 @@ use super::{Outcome, Report, State};
 use crate::decide::application_set::shown;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::wait::WaitKind;
+use crate::decide::rollout::wait::{EndedBy, WaitKind};
 
 const AT: &str = "2026-01-02T03:04:05Z";
 
@@ -157,9 +157,9 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
             assert_eq!((dev.count.total, dev.count.done, prod.count.total), (1, 1, 2), "{name}");
             assert_eq!((prod.limit(), prod.count.promoted), (limit, in_flight), "{name}");
             let waits = report.waits(false);
-            assert_eq!((waits[0].application.as_str(), waits[0].step), ("a", 1), "{name}");
+            let wait = waits.iter().find(|wait| wait.application == "a").unwrap();
             // A failure is reported by the Application itself.
-            assert_eq!(waits[0].kind, kind, "{name}: {waits:?}");
+            assert_eq!((wait.step, wait.kind), (1, kind), "{name}: {waits:?}");
             assert_eq!(word(&report.outcome()), outcome, "{name} {ours}");
         }
     }
@@ -167,11 +167,96 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
     first["message"] = held.into();
     let status = json!({"applicationStatus": [entry("dev", "1", "Healthy", "m"), first, entry("b", "2", "Healthy", "m")]});
     let report = of(&set(Value::Null, status), out_of_sync(), done());
-    let Outcome::Blocked { application, failure, step, behind } = report.outcome() else {
+    let Outcome::Blocked { application, why, step, behind } = report.outcome() else {
         panic!("{:?}", report.outcome())
     };
-    assert_eq!((application.as_str(), failure.is_held, step, behind), ("a", true, Some(1), 0));
+    assert_eq!((application.as_str(), why.kind), ("a", WaitKind::HeldByPerson));
+    assert_eq!((step, behind), (Some(1), 0));
     assert_eq!(report.waits(false)[0].kind, WaitKind::HeldByPerson);
+}
+
+/// The first line of `explain` named another Application than that of `status --watch`.
+#[test]
+fn what_a_person_continues_is_waited_for_first_then_what_is_in_flight() {
+    let first = |a: (&str, Value), b: (&str, Value)| {
+        let status = json!({"applicationStatus": entries(a.0, b.0),
+            "rollout": waits(WaitKind::MaxUpdate, "1 of 1 are in flight")});
+        let report = of(&set(json!(1), status), a.1, b.1);
+        let waits = report.waits(false);
+        let foremost = report.foremost().unwrap();
+        assert_eq!(foremost, waits[0]);
+        (foremost.application, foremost.kind)
+    };
+    let waiting = || ("Waiting", out_of_sync());
+    let failed = first(waiting(), ("Progressing", after("Failed", "no")));
+    assert_eq!(failed, ("b".to_owned(), WaitKind::FailedOperation));
+    let running = first(waiting(), ("Progressing", after("Running", "")));
+    assert_eq!(running, ("b".to_owned(), WaitKind::Operation));
+    let mut whole = done();
+    whole["operationState"] = json!({"phase": "Succeeded", "operation": {"sync": {}}});
+    let done = first(waiting(), ("Progressing", whole));
+    assert_eq!(done, ("a".to_owned(), WaitKind::MaxUpdate));
+}
+
+/// Each situation that only a person ends has a kind that says so.
+#[test]
+fn the_kind_of_a_wait_says_who_ends_it() {
+    let ended = |phase: &str| {
+        let mut status = after(phase, "no");
+        status["operationState"]["finishedAt"] = AT.into();
+        status["reconciledAt"] = AT.into();
+        status["health"]["status"] = "Healthy".into();
+        status
+    };
+    let with = |mut status: Value, field: &str, value: Value| {
+        status[field] = value;
+        status
+    };
+    let mut confirm = after("Running", "waiting for pruning confirmation of /ConfigMap/a");
+    confirm["resources"] = json!([]);
+    let error = json!([{"type": "ComparisonError", "message": "no such file"}]);
+    let mut automated = ended("Succeeded");
+    automated["health"]["status"] = "Progressing".into();
+    let cases = [
+        ("Progressing", ended("Failed"), WaitKind::FailedOperation, EndedBy::Person),
+        ("Progressing", ended("Succeeded"), WaitKind::OutOfSync, EndedBy::Person),
+        ("Progressing", automated, WaitKind::Health, EndedBy::Events),
+        (
+            "Progressing",
+            with(ended("Succeeded"), "health", json!({"status": "Degraded"})),
+            WaitKind::Degraded,
+            EndedBy::Person,
+        ),
+        (
+            "Progressing",
+            with(ended("Succeeded"), "reconciledAt", Value::Null),
+            WaitKind::Health,
+            EndedBy::Events,
+        ),
+        (
+            "Progressing",
+            with(ended("Succeeded"), "conditions", error.clone()),
+            WaitKind::ErrorCondition,
+            EndedBy::Person,
+        ),
+        ("Progressing", confirm.clone(), WaitKind::Confirmation, EndedBy::Person),
+        ("Waiting", confirm, WaitKind::Confirmation, EndedBy::Person),
+        ("Progressing", after("Running", ""), WaitKind::Operation, EndedBy::Events),
+        ("Waiting", after("Running", ""), WaitKind::OtherOperation, EndedBy::Events),
+        ("Waiting", out_of_sync(), WaitKind::Promotion, EndedBy::Events),
+        ("Waiting", json!({}), WaitKind::Comparison, EndedBy::Events),
+        ("Waiting", json!({"conditions": error}), WaitKind::ErrorCondition, EndedBy::Person),
+        ("Pending", out_of_sync(), WaitKind::OperationStart, EndedBy::Events),
+    ];
+    for (phase, live, kind, ended_by) in cases {
+        let status = json!({"applicationStatus": entries(phase, "Healthy")});
+        let report = of(&set(Value::Null, status), live.clone(), done());
+        assert_eq!(report.kind(&report.members["a"]), kind, "{phase} {live}");
+        assert_eq!(kind.ended_by(), ended_by, "{kind:?}");
+        let is_held = report.hold(&report.members["a"]).is_some();
+        assert_eq!(is_held, ended_by == EndedBy::Person, "{phase} {live}");
+        assert_eq!(report.outcome().is_stuck(), is_held, "{phase} {live}");
+    }
 }
 
 /// The kind was FailedOperation, which the controller never says of what is Waiting.
@@ -189,7 +274,8 @@ fn a_failed_sync_of_a_waiting_application_waits_for_its_turn() {
         let status = json!({"applicationStatus": [entry("dev", "1", "Healthy", "m"),
             entry("a", "2", "Waiting", message), entry("b", "2", "Progressing", "m")]});
         let report = of(&set(max_update, status), failed.clone(), after("Running", ""));
-        let wait = report.waits(false).remove(0);
+        let waits = report.waits(false);
+        let wait = waits.iter().find(|wait| wait.application == "a").unwrap();
         assert_eq!((wait.kind, wait.message.as_str()), (kind, message));
     }
 }
@@ -215,7 +301,8 @@ fn a_status_names_what_the_applications_do_not_show() {
     let raw = set(Value::Null, status(WaitKind::Invalid, invalid));
     let report = read(&raw, &[("dev", live("dev", done())), ("b", live("prod", done()))]);
     assert_eq!(word(&report.outcome()), "Blocked");
-    assert_eq!(report.refusal(&report.members["a"]), Some(invalid));
+    let held = report.hold(&report.members["a"]).unwrap();
+    assert_eq!((held.kind, held.message.as_str()), (WaitKind::Invalid, invalid));
     let mut error = status(WaitKind::MaxUpdate, "1 of 1 are in flight");
     error["conditions"] = json!([{"type": "ErrorOccurred", "status": "True", "reason": "RenderTemplateParamsError", "message": "line 3"}]);
     let report = of(&set(Value::Null, error), out_of_sync(), done());
