@@ -15,7 +15,7 @@ use self::advice::{Action, Waiting, about_cause, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable, some_of};
-use super::status;
+use super::rollout_view::state::message;
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
@@ -40,14 +40,14 @@ use crate::decide::rollout::report::{Condition, Member, Report, State};
 pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
-    name: String,
+    pub name: String,
     /// Show all Applications that are waited for, and all that wait behind them
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    watch: WatchArgs,
+    pub watch: WatchArgs,
     #[command(flatten)]
-    cluster: ClusterArgs,
+    pub cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
 }
@@ -143,16 +143,6 @@ pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) 
     explain_as(set, applications, Timestamp::now(), false)
 }
 
-/// Like [`explain`], at this time.
-#[cfg(test)]
-pub(super) fn explain_at(
-    set: &Value,
-    applications: &BTreeMap<String, Arc<Value>>,
-    now: Timestamp,
-) -> Explanation {
-    explain_as(set, applications, now, false)
-}
-
 impl Explanation {
     /// Reads what is below the workloads that are waited for, and says what holds them.
     pub async fn look_below(
@@ -175,7 +165,8 @@ impl Explanation {
     }
 }
 
-fn explain_as(
+/// Like [`explain`], at this time; with `all`, all that is waited for.
+pub(super) fn explain_as(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
@@ -213,7 +204,7 @@ fn summary_of(report: &Report, waits: &[rollout::wait::Wait]) -> String {
         };
         format!("{}: {}{more}", wait.application, wait.message)
     });
-    let message = || status::message(report);
+    let message = || message(report);
     match (report.state(), first) {
         (State::Rolling | State::Failed, Some(first)) if report.goes_on() => {
             let step = report.open_step.map_or(0, |step| step.saturating_add(1));

@@ -20,6 +20,7 @@ use self::newest::Answer;
 use self::reasons::Reasons;
 use super::cluster::ClusterConnection;
 use super::error::{CHECK_FAILED, Error};
+use super::explain;
 use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use super::rollout_view::fleet::{Fleet, Source};
 use super::rollout_view::plain::{Columns, Stamp};
@@ -30,7 +31,7 @@ use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Ui, is_closed};
 use super::watch_args::{Request, View, until};
 use crate::api::{ObjectKey, Raw};
-use crate::decide::rollout::report::{Application, Member, Outcome};
+use crate::decide::rollout::report::Outcome;
 
 /// Interval of drawing the screen, and of looking for a new reason: a change is shown after
 /// this time at the latest.
@@ -317,6 +318,13 @@ impl Followed {
         self.lost.values().next().map(String::as_str)
     }
 
+    /// What the first set waits for, or why that is not known; `None` before it is listed.
+    fn reason(&self) -> Option<String> {
+        let first = self.fleet.known().next().map(|set| explain::summary(&set.report));
+        let lost = self.disconnected().map(|why| format!("disconnected, retrying: {why}"));
+        lost.or(first).filter(|_| self.is_listed())
+    }
+
     /// Whether it is over: complete, or settled without a way to continue.
     fn ending(&mut self) -> Option<Ending> {
         let (ending, time) =
@@ -371,12 +379,7 @@ impl Followed {
         let mut sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
         if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
             // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
-            let has_changed = |set: &Set| {
-                let report = &set.report;
-                let mut members = report.members.values().filter(|member| member.step.is_some());
-                report.is_rolling() && members.any(|member| !report.is_done(member))
-            };
-            let time = match (sets.any(has_changed), &self.newest) {
+            let time = match (sets.any(|set| set.report.has_changed()), &self.newest) {
                 (true, Newest::Known(true)) => COMPARED,
                 (true, _) | (false, Newest::Known(true)) => SETTLED,
                 (false, _) => Duration::ZERO,
@@ -386,9 +389,7 @@ impl Followed {
         let is_off = outcomes
             .iter()
             .any(|(_, outcome)| matches!(outcome, Outcome::Invalid { is_off: true, .. }));
-        let is_outdated =
-            |member: &Member| member.live.as_ref().is_some_and(Application::may_be_outdated);
-        let is_early = is_off || sets.any(|set| set.report.members.values().any(is_outdated));
+        let is_early = is_off || sets.any(|set| set.report.may_be_outdated());
         Some((Ending::Stuck, if is_early { STARTED } else { SETTLED }))
     }
 
@@ -474,8 +475,10 @@ impl Show {
         ending: &Ending,
         cluster: &ClusterConnection,
     ) {
-        if let (Self::Reasons(reasons), Ending::Stuck) = (self, ending) {
-            reasons.look_below(followed, cluster).await;
+        if let (Self::Reasons(reasons), Ending::Stuck, Some(set)) =
+            (self, ending, followed.fleet.known().next())
+        {
+            reasons.look_below(&set.key(), cluster).await;
         }
     }
 
@@ -484,7 +487,10 @@ impl Show {
             // Lines begin with the state at the start.
             Self::Ui(Ui::Plain(_)) if !followed.is_listed() && followed.lost.is_empty() => Ok(()),
             Self::Ui(ui) => ui.refresh(followed.frame(), is_changed),
-            Self::Reasons(reasons) => reasons.refresh(followed, is_changed),
+            Self::Reasons(reasons) => match is_changed.then(|| followed.reason()).flatten() {
+                Some(reason) => reasons.refresh(reason),
+                None => Ok(()),
+            },
         }
     }
 
@@ -518,7 +524,10 @@ impl Show {
                 }
                 ui.finish(followed.frame(), &summary)
             }
-            Self::Reasons(reasons) => reasons.finish(ending, &summary),
+            Self::Reasons(reasons) => match ending {
+                Ending::Complete | Ending::Signal(_) | Ending::ReaderGone => Ok(()),
+                Ending::Stuck | Ending::Deleted | Ending::TimedOut(_) => reasons.finish(&summary),
+            },
         }
     }
 }

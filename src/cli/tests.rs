@@ -10,7 +10,7 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use super::commands::sync_commands;
-use super::explain::{Explanation, explain, explain_at, show, show_at};
+use super::explain::{Explanation, explain, explain_as, show, show_at};
 use super::live_diff::{Change, Seen, compare};
 use super::status::Summary;
 use super::{generate, output, status};
@@ -167,7 +167,8 @@ fn a_controller_is_missed_after_some_seconds() {
         ("2026-01-02T03:04:14Z", "nothing to do: its operation was just requested"),
         ("2026-01-02T03:04:15Z", "its operation was not started yet: check that "),
     ] {
-        let explained = explain_at(&set(status.clone()), &applications, now.parse().unwrap());
+        let explained =
+            explain_as(&set(status.clone()), &applications, now.parse().unwrap(), false);
         assert!(explained.waits[0].advice.starts_with(want), "{now}: {explained:?}");
     }
 }

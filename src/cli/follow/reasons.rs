@@ -7,9 +7,7 @@ use jiff::Timestamp;
 use super::super::cluster::ClusterConnection;
 use super::super::error::note;
 use super::super::explain::{self, Explanation};
-use super::super::rollout_view::set::Set;
 use super::super::rollout_view::text::Line;
-use super::{Ending, Followed};
 use crate::api::ObjectKey;
 use crate::api::time::to_rfc3339;
 use crate::terminal::printable_lines;
@@ -24,49 +22,40 @@ pub(super) struct Reasons {
 }
 
 impl Reasons {
-    pub fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
-        if !is_changed || !followed.is_listed() {
-            return Ok(());
-        }
-        let line = match (followed.disconnected(), followed.fleet.known().next()) {
-            (Some(why), _) => format!("disconnected, retrying: {why}"),
-            (None, Some(set)) => explain::summary(&set.report),
-            (None, None) => return Ok(()),
-        };
+    /// Prints the reason with the time, if it is another one.
+    pub fn refresh(&mut self, line: String) -> io::Result<()> {
         if line == self.last {
             return Ok(());
         }
         self.last = line;
-        write(&format!("{} {}", to_rfc3339(Timestamp::now()), self.last))
+        self.say(&self.last)
     }
 
     /// Prints a line with the time.
-    pub fn say(&mut self, text: &str) -> io::Result<()> {
+    pub fn say(&self, text: &str) -> io::Result<()> {
         write(&format!("{} {text}", to_rfc3339(Timestamp::now())))
     }
 
     /// Explains why only a person can continue, down to the Pod.
-    pub async fn look_below(&mut self, followed: &Followed, cluster: &ClusterConnection) {
-        let Some(ObjectKey { namespace, name }) = followed.fleet.known().next().map(Set::key)
-        else {
+    pub async fn look_below(&mut self, set: &ObjectKey, cluster: &ClusterConnection) {
+        // What cannot be read is said by the last line.
+        let Ok(Some(found)) = cluster.application_set(&set.namespace, &set.name).await else {
             return;
         };
-        // Without it, the last line has said why.
-        let Ok(Some(set)) = cluster.application_set(&namespace, &name).await else { return };
-        let Ok(applications) = cluster.applications_by_name(&namespace).await else { return };
-        let mut explanation = explain::explain(&set, &applications);
+        let Ok(applications) = cluster.applications_by_name(&set.namespace).await else { return };
+        let mut explanation = explain::explain(&found, &applications);
         explanation.look_below(cluster, &applications).await;
         self.stuck = Some(explanation);
     }
 
-    pub fn finish(&mut self, ending: &Ending, summary: &[Line]) -> io::Result<()> {
-        match (ending, &self.stuck) {
-            (Ending::Complete | Ending::Signal(_) | Ending::ReaderGone, _) => Ok(()),
-            (Ending::Stuck, Some(stuck)) => {
+    /// Prints the whole explanation, or else the summary.
+    pub fn finish(&self, summary: &[Line]) -> io::Result<()> {
+        match &self.stuck {
+            Some(stuck) => {
                 stuck.notes.iter().for_each(|text| note(text));
                 write(&format!("\n{}", explain::show(stuck).trim_end()))
             }
-            _ => summary.iter().try_for_each(|line| write(&line.plain())),
+            None => summary.iter().try_for_each(|line| write(&line.plain())),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(in crate::cli) mod screen;
 pub(in crate::cli) mod sentence;
 pub(in crate::cli) mod set;
 pub(in crate::cli) mod signals;
+pub(in crate::cli) mod state;
 pub(in crate::cli) mod steps;
 pub(in crate::cli) mod terminal;
 pub(in crate::cli) mod text;

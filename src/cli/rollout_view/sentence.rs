@@ -5,11 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::set::Set;
+use super::state::OFF;
 use super::text::{Line, Style};
 use crate::cli::commands::take_back;
-use crate::cli::status::OFF;
 use crate::decide::rollout::report::{Application, Member, Outcome, Report, State, Why};
-use crate::decide::rollout::wait::{EndedBy, OPERATION_START, WaitKind};
+use crate::decide::rollout::wait::{OPERATION_START, WaitKind};
 
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
 pub(in crate::cli) fn seconds(time: Duration) -> String {
@@ -82,11 +82,8 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
     let Some(wait) = report.foremost() else { return "Waiting for the controllers".to_owned() };
     let (name, none) = (&wait.application, Member::default());
     let member = report.members.get(name).unwrap_or(&none);
-    if let Some(held) = report.hold(member).filter(|held| held.kind.ended_by() == EndedBy::Person) {
-        let what = match &member.live {
-            Some(live) if live.is_stuck() => "failed",
-            _ => "cannot continue by itself",
-        };
+    if let (Some(held), Some(live)) = (report.hold(member), &member.live) {
+        let what = if live.is_stuck() { "failed" } else { "cannot continue by itself" };
         return format!("{name} {what}: {}", why(report, name, &held));
     }
     let says = |live: &&Application| {

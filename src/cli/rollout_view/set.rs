@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::state;
 use super::text::count;
 use super::transition::{Transition, change, moved, progress};
 use crate::api::ObjectKey;
-use crate::cli::status;
 use crate::decide::rollout::budget::{Limit, MaxUpdate};
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{self, Application, Initiator, Member, Outcome, Report};
@@ -62,16 +62,13 @@ impl Set {
     /// How long the rollout has taken until now, or until it was complete; `None` when the
     /// status does not contain its start.
     pub fn duration(&self, now: Timestamp) -> Option<Duration> {
-        let status = &self.report.set.status;
-        let started = status.rollout.as_ref()?.started_at?;
-        let last = || status.entries.iter().map(|entry| entry.since).max();
-        let end = if self.report.is_complete() { last()? } else { now };
-        Some(Duration::try_from(end.duration_since(started)).unwrap_or_default())
+        let (start, end) = self.report.span(now)?;
+        Some(Duration::try_from(end.duration_since(start)).unwrap_or_default())
     }
 
     /// The Applications that no step selects and that need a manual sync, in a sentence.
     pub fn left_outside(&self) -> Option<String> {
-        let text = status::left_outside(&self.report)?;
+        let text = state::left_outside(&self.report)?;
         Some(format!("N{}.", &text[1..]))
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::cli::rollout_view::fleet::Fleet;
-use crate::decide::rollout::report::{Application, Outcome};
+use crate::decide::rollout::report::Outcome;
 
 const AT: &str = "2026-01-02T03:04:05Z";
 
@@ -126,9 +126,7 @@ fn a_comparison_that_may_be_outdated_is_waited_for() {
         let mut status = out_of_sync(json!({"sync": {}}), resource);
         status["reconciledAt"] = compared.into();
         let fleet = fleet_of(wait("Health", "r"), status, &Value::Null);
-        let members = fleet.sets.values().flat_map(|set| set.report.members.values());
-        let mut live = members.filter_map(|member| member.live.as_ref());
-        live.any(Application::may_be_outdated)
+        fleet.sets.values().any(|set| set.report.may_be_outdated())
     };
     assert!(may_be_outdated(AT));
     assert!(!may_be_outdated("2026-01-02T03:04:06Z"), "it is newer");

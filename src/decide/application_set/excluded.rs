@@ -6,7 +6,7 @@ use super::validate::Target;
 use crate::api::Cluster;
 use crate::api::ResourceKey;
 use crate::api::annotations::SKIP_RECONCILE;
-use crate::decide::rollout::wait::Excluded;
+use crate::decide::rollout::snapshot::Excluded;
 
 /// Why an Application is not reconciled; `None` when it is.
 pub fn why(target: &Target, existing: &Existing, clusters: &[Cluster]) -> Option<Excluded> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::decide::rollout::wait::Unwritten;
+use crate::decide::rollout::snapshot::Unwritten;
 
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

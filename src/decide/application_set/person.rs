@@ -15,7 +15,7 @@ use crate::api::OperationPhase;
 use crate::api::sources::{InEffect, revisions};
 use crate::api::time::of_field as time;
 use crate::decide::app_state::operation::is_full;
-use crate::decide::rollout::held::{End, PersonSync};
+use crate::decide::rollout::observed::{End, PersonSync};
 
 /// The sync, if the last one is by a person. `target` is the observed revisions.
 pub(super) fn sync(live: &Value, target: &[String]) -> Option<PersonSync> {

@@ -34,7 +34,8 @@ use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::wait::{Excluded, Unwritten, Wait};
+use crate::decide::rollout::snapshot::{Excluded, Unwritten};
+use crate::decide::rollout::wait::Wait;
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan};
 use crate::decide::wait::WaitFor;
 

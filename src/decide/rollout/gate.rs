@@ -1,25 +1,27 @@
 //! Which steps are open, and what the first incomplete step is waiting for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Observed, Phase, SourceKey};
-use super::wait::{self, KindCount, Turn, Unfinished, Wait, WaitKind};
-use super::{InFlight, Member, RolloutSnapshot, Row, StepState, WAITING_LIMIT};
-use crate::api::SyncStatusCode;
+use super::entry::Phase;
+use super::snapshot::{InFlight, RolloutSnapshot, Row};
+use super::wait::{self, KindCount, Turn, Unfinished, WAITING_LIMIT, Wait, WaitKind};
 
-/// The revision that an Application has not been compared with, and whether to
-/// request a refresh.
+/// The counts of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lag {
-    /// The revision that another Application has seen.
-    pub revision: String,
-    /// Whether a refresh may help: the last comparison is older than that
-    /// revision. If a later comparison failed, no refresh is requested, as it
-    /// would fail again; the application controller retries by itself.
-    pub refresh: bool,
+pub struct StepState {
+    /// Applications that the step selects.
+    pub total: u64,
+    /// Of these, the complete ones.
+    pub complete: u64,
+    /// Pending, Progressing, or with a requested or running operation.
+    pub in_flight: u64,
+    /// How many may be in flight.
+    pub limit: Limit,
+    /// Whether its Applications may start.
+    pub open: bool,
 }
 
 /// The state of all steps in one reconcile (AS-330).
@@ -150,84 +152,4 @@ impl Gate {
         }
         waits
     }
-}
-
-/// For each member: the revision that another Application with the same source
-/// has seen since this one was last compared.
-///
-/// A new commit is noticed by one Application before the next. The one that has
-/// not noticed it reports the old revision as Synced and Healthy and would
-/// complete its step: production would then be rolled out before development.
-///
-/// A failed comparison says nothing about revisions: its status still names
-/// those known before. It is not used as evidence for other Applications, and
-/// the Application is behind until it was compared with the revision that they
-/// have seen.
-pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
-    let newest = Newest::of(members);
-    let lag = |member: &Member<'_>| {
-        let seen = member.observed?;
-        if seen.sync == SyncStatusCode::Unknown {
-            let known = match member.entry {
-                Some(entry) if seen.revisions.is_empty() => &entry.target_revisions,
-                Some(_) | None => &seen.revisions,
-            };
-            let comparable =
-                seen.compared == Compared::Current && seen.sources.len() == known.len();
-            return seen.sources.iter().zip(known).filter(|_| comparable).find_map(
-                |(key, known)| {
-                    let (newest_at, other, also_known) = newest.elsewhere(key, known)?;
-                    let refresh = seen.reconciled_at.is_some_and(|at| at < newest_at);
-                    (!also_known).then(|| Lag { revision: other.to_owned(), refresh })
-                },
-            );
-        }
-        sightings(seen).find_map(|(key, at, revision)| {
-            // Within one second the order of two revisions is unknown, so both
-            // Applications are refreshed.
-            let (newest_at, other, _) = newest.elsewhere(key, revision)?;
-            (at <= newest_at).then(|| Lag { revision: other.to_owned(), refresh: true })
-        })
-    };
-    members.iter().map(lag).collect()
-}
-
-/// The latest revisions of each source, and when they were seen.
-struct Newest<'a>(BTreeMap<&'a SourceKey, (Timestamp, BTreeSet<&'a str>)>);
-
-impl<'a> Newest<'a> {
-    fn of(members: &[Member<'a>]) -> Self {
-        let mut newest: BTreeMap<&SourceKey, (Timestamp, BTreeSet<&str>)> = BTreeMap::new();
-        let seen = members.iter().filter_map(|member| member.observed);
-        for (key, at, revision) in seen.flat_map(sightings) {
-            let (newest_at, revisions) = newest.entry(key).or_insert((at, BTreeSet::new()));
-            if *newest_at < at {
-                *newest_at = at;
-                revisions.clear();
-            }
-            if *newest_at == at {
-                revisions.insert(revision);
-            }
-        }
-        Self(newest)
-    }
-
-    /// A different latest revision of the source: when it was seen, which, and
-    /// whether `revision` was seen at the same time.
-    fn elsewhere(&self, key: &SourceKey, revision: &str) -> Option<(Timestamp, &'a str, bool)> {
-        let (newest_at, revisions) = self.0.get(key)?;
-        let other = revisions.iter().find(|newest| **newest != revision)?;
-        Some((*newest_at, *other, revisions.contains(revision)))
-    }
-}
-
-fn sightings(seen: &Observed) -> impl Iterator<Item = (&SourceKey, Timestamp, &str)> {
-    let comparable = seen.compared == Compared::Current
-        && seen.sync != SyncStatusCode::Unknown
-        && seen.sources.len() == seen.revisions.len();
-    let at = seen.reconciled_at.filter(|_| comparable);
-    at.into_iter().flat_map(|at| {
-        let pairs = seen.sources.iter().zip(&seen.revisions);
-        pairs.map(move |(key, revision)| (key, at, revision.as_str()))
-    })
 }

@@ -27,11 +27,9 @@
 
 use jiff::Timestamp;
 
-use super::phase::{Entry, Mark, Observed, Phase};
+use super::entry::{Earlier, Entry, HELD};
+use super::observed::{End, Observed, PersonSync};
 use crate::api::SyncStatusCode;
-
-/// The word by which a hold is recognised, in the message of the entry.
-pub const HELD: &str = "HeldByPerson";
 
 /// The words of a message about a sync that has not ended.
 pub const RUNNING: &str = " is syncing it to ";
@@ -47,52 +45,6 @@ const NAME: usize = 48;
 
 /// The most revisions in a message.
 const REVISIONS: usize = 3;
-
-/// The last sync of an Application, if a person requested it: not a dry run, and
-/// not the sync of some resources to the target itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PersonSync {
-    /// The revisions that were synced, one for each source; empty if unknown.
-    pub revisions: Vec<String>,
-    /// It synced manifests of the person's machine, of no revision.
-    pub is_local: bool,
-    /// Whether the request named what to sync. A request that does not is one
-    /// for the target, whatever it resolves to.
-    pub is_explicit: bool,
-    /// Who requested it; empty if unknown.
-    pub by: String,
-    /// When it started, by the clock of the application controller: its identity.
-    pub started_at: Timestamp,
-    /// How it ended.
-    pub end: End,
-    /// Whether the observed revisions were deployed before it.
-    pub is_after_target: bool,
-}
-
-/// How a sync by a person ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Not yet.
-    Running,
-    /// With success.
-    Succeeded,
-    /// Without, after something was applied, or possibly.
-    Failed,
-    /// Without, before anything was applied: what was there before still is.
-    Nothing,
-}
-
-/// What an entry knows about a person's sync that is older than its target.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Earlier {
-    /// There was none when the target was new.
-    #[default]
-    None,
-    /// The one that started at this time.
-    Sync(Timestamp),
-    /// The entry was not written by this controller, or is not listed.
-    Unknown,
-}
 
 impl PersonSync {
     /// Whether it synced something else than these revisions.
@@ -189,11 +141,4 @@ fn without(message: &str, start: Timestamp) -> Option<String> {
     let (since, rest) = rest.split_once(')')?;
     // It may have changed something until it ended.
     (since.parse().ok() != Some(start)).then(|| format!("{by}{UNOBSERVED}{what}{rest}"))
-}
-
-impl Entry {
-    /// Whether a person's sync holds it.
-    pub fn is_held(&self) -> bool {
-        self.phase == Phase::Waiting && self.mark == Some(Mark::HeldByPerson)
-    }
 }

@@ -32,9 +32,10 @@
 
 use jiff::Timestamp;
 
-use super::Member;
-use super::held::Earlier;
+use super::entry::Earlier;
 use super::phase::{Entry, Mark, Observed, Phase};
+pub use super::record::{Record, RecordKind};
+use super::snapshot::Member;
 use super::status::{self, MESSAGE_LIMIT};
 
 /// The most bytes of all listed entries. All entries of about 1,000
@@ -47,53 +48,6 @@ const SHORT_MESSAGE: usize = 96;
 
 /// The most records written per reconcile, besides those of started operations.
 pub const RECORDS_PER_RECONCILE: usize = 50;
-
-/// The rollout record of an Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The recorded state.
-    pub kind: RecordKind,
-    /// The revisions it applies to.
-    pub target_revisions: Vec<String>,
-    /// The digest of the generated spec it applies to.
-    pub spec: String,
-    /// The step at that time, counted from 0.
-    pub step: Option<usize>,
-    /// When the state began; for a start, the promotion.
-    pub since: Timestamp,
-}
-
-/// The states of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordKind {
-    /// Its operation was started: Healthy unless an entry is listed.
-    Started,
-    /// It was Healthy.
-    Healthy,
-    /// The progressing timeout made it Healthy.
-    TimedOut,
-    /// No state: it replaces a record that does not apply.
-    Void,
-}
-
-impl Record {
-    /// Whether the record implies that an Application with these facts is
-    /// Healthy.
-    fn implies_healthy(&self, spec: Option<&str>, revisions: &[String]) -> bool {
-        self.kind != RecordKind::Void
-            && spec.is_none_or(|spec| spec == self.spec)
-            // A status without a revision could not be computed, and is not a
-            // change.
-            && (revisions.is_empty() || self.target_revisions == revisions)
-    }
-
-    /// Whether a Healthy entry can be restored from the record.
-    fn covers(&self, entry: &Entry, spec: Option<&str>) -> bool {
-        entry.phase == Phase::Healthy
-            && self.implies_healthy(spec, &entry.target_revisions)
-            && entry.timed_out() == (self.kind == RecordKind::TimedOut)
-    }
-}
 
 /// The entry of an Application that a compacted status does not list.
 ///

@@ -59,13 +59,17 @@
 
 pub mod budget;
 pub mod counts;
+pub mod entry;
 pub mod gate;
 pub mod held;
+mod lag;
 pub mod listed;
 pub mod observed;
 pub mod phase;
 pub mod preview;
+mod record;
 pub mod report;
+pub mod snapshot;
 mod start;
 pub mod status;
 pub mod steps;
@@ -80,123 +84,22 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use self::counts::Counts;
-use self::gate::{Gate, Lag};
-use self::listed::Record;
+use self::gate::Gate;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
+use self::snapshot::{Lag, Row};
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
-use self::wait::{Excluded, Unwritten, Wait};
+use self::wait::Wait;
 
+pub use self::gate::StepState;
+pub use self::snapshot::{Denied, Member, RolloutSettings, RolloutSnapshot};
+pub use self::start::Start;
 pub use self::transition::{Before, Transition};
+pub use self::wait::WAITING_LIMIT;
+use crate::api::time::stored;
 
 /// A running rollout is re-evaluated after this time even without an event
 /// (AS-390), so that a lost event cannot stop it.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
-
-/// The most waiting and the most stalled Applications that a plan names.
-pub const WAITING_LIMIT: usize = 10;
-
-/// A wait counts as stalled after this time if there is no timeout (AS-611).
-const STALLED: SignedDuration = SignedDuration::from_secs(300);
-
-/// What a rollout needs to know about one Application: generated, existing, or
-/// both.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// The steps selected by its generated labels; live labels do not count
-    /// (AS-310). `None` when it is not generated.
-    pub steps: Option<&'a Membership>,
-    /// Why it cannot be written, if validation rejected it (AS-180). Its step
-    /// is not complete then (AS-182).
-    pub invalid: Option<&'a str>,
-    /// Why it could not be written, if the last write of it failed or it must not
-    /// be written.
-    pub unwritten: Option<&'a Unwritten>,
-    /// Why sync windows deny a sync now, if they do.
-    pub denied: Option<&'a Denied>,
-    /// Why no application controller reconciles it, if that is known: it is waited for all
-    /// the same, and the reason is reported.
-    pub excluded: Option<&'a Excluded>,
-    /// The resource that it waits for, as `apps/Deployment shop/web`, if known.
-    pub resource: Option<&'a str>,
-    /// What is observed, if it exists and is owned by the set.
-    pub observed: Option<&'a Observed>,
-    /// Its entry of the last reconcile, listed in the status or implied by the
-    /// record of the Application ([`listed::implied`]).
-    pub entry: Option<&'a Entry>,
-    /// Whether that entry is listed.
-    pub is_listed: bool,
-    /// The rollout record that the Application carries.
-    pub record: Option<&'a Record>,
-    /// The digest of its generated spec.
-    pub spec: Option<&'a str>,
-}
-
-impl Member<'_> {
-    /// The step that it is counted in.
-    fn step(&self) -> Option<usize> {
-        self.steps.and_then(Membership::step)
-    }
-}
-
-/// A sync window denies a sync of an Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
-    /// The window and its end, for users.
-    pub reason: String,
-    /// When to re-evaluate, if the time changes the result.
-    pub until: Option<Timestamp>,
-}
-
-/// The input of one reconcile.
-#[derive(Clone, Copy, Debug)]
-pub struct RolloutSnapshot<'a> {
-    /// The strategy and its steps.
-    pub strategy: &'a Strategy,
-    /// The generated Applications, and the existing ones that the set owns,
-    /// sorted by name without duplicates.
-    pub members: &'a [Member<'a>],
-    /// The settings.
-    pub settings: RolloutSettings,
-    /// Which step was open after the last reconcile, and since when.
-    pub opened: Option<(usize, Timestamp)>,
-    /// How many bytes of entries in flight fit in the status.
-    pub capacity: usize,
-}
-
-/// The settings of rollouts, from flags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RolloutSettings {
-    /// The state machine's settings.
-    pub rules: Rules,
-    /// Whether a step also requires its Applications to be Healthy now, not
-    /// only to have been Healthy once (AS-331).
-    pub require_live_health: bool,
-    /// Whether an operation pins the revision that the promotion was decided on
-    /// (AS-365), so that a later commit cannot be deployed ahead of its step.
-    pub pin_revisions: bool,
-}
-
-impl Default for RolloutSettings {
-    fn default() -> Self {
-        Self {
-            rules: Rules {
-                progressing_timeout: Some(SignedDuration::from_secs(300)),
-                capture_drift: true,
-            },
-            require_live_health: false,
-            pin_revisions: true,
-        }
-    }
-}
-
-impl RolloutSettings {
-    /// After which time a wait counts as stalled.
-    pub fn stalled_after(&self) -> SignedDuration {
-        self.rules.progressing_timeout.unwrap_or(STALLED)
-    }
-}
 
 /// The decisions, and what is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,60 +141,6 @@ pub struct RolloutPlan {
     pub wake_at: Option<Timestamp>,
 }
 
-/// One sync to start: an `operation` to write (AS-360).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// The Application.
-    pub application: String,
-    /// The identity of the promotion, which the operation carries (AS-361).
-    pub promotion: Timestamp,
-    /// The revisions to sync, one per source; if empty, the application
-    /// controller resolves them.
-    pub revisions: Vec<String>,
-    /// The step, counted from 0.
-    pub step: usize,
-}
-
-/// The counts of one step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepState {
-    /// Applications that the step selects.
-    pub total: u64,
-    /// Of these, the complete ones.
-    pub complete: u64,
-    /// Pending, Progressing, or with a requested or running operation.
-    pub in_flight: u64,
-    /// How many may be in flight.
-    pub limit: budget::Limit,
-    /// Whether its Applications may start.
-    pub open: bool,
-}
-
-/// A member during one reconcile.
-#[derive(Debug)]
-struct Row<'a> {
-    member: &'a Member<'a>,
-    /// Its new entry, if it exists.
-    entry: Option<Entry>,
-    /// The revision that it has not been compared with.
-    behind: Option<Lag>,
-}
-
-impl Row<'_> {
-    fn phase(&self) -> Option<Phase> {
-        self.entry.as_ref().map(|entry| entry.phase)
-    }
-}
-
-/// What is in flight: the number per step, and the size in the status.
-#[derive(Debug)]
-struct InFlight {
-    per_step: Vec<u64>,
-    bytes: usize,
-    /// An Application was not promoted because the status is full.
-    is_full: bool,
-}
-
 /// Decides one reconcile of a RollingSync.
 ///
 /// Call it only for a strategy with steps; without steps it plans nothing and
@@ -309,7 +158,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let open_step = gate.first_incomplete();
     let opened_at = open_step.map(|step| match snapshot.opened {
         Some((opened, at)) if opened == step => at,
-        Some(_) | None => phase::whole_seconds(now),
+        Some(_) | None => stored(now),
     });
     let waits = gate.waiting(snapshot, &rows, &in_flight, opened_at.unwrap_or(now), now);
     RolloutPlan {
@@ -349,7 +198,7 @@ fn refreshes(rows: &[Row<'_>]) -> Vec<String> {
 fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
     // Time counts only while the step is open, which is not known yet.
     let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
-    let behind = gate::behind(snapshot.members);
+    let behind = lag::behind(snapshot.members);
     let row = |(member, behind): (&'a Member<'a>, Option<Lag>)| {
         let advance = |seen: &Observed| {
             phase::advance(member.name, member.entry, member.step(), seen, &rules, now)
@@ -382,7 +231,7 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
             bytes += takes;
             continue;
         }
-        let since = row.member.entry.map_or(phase::whole_seconds(now), |entry| entry.since);
+        let since = row.member.entry.map_or(stored(now), |entry| entry.since);
         entry.leave_waiting(since);
     }
 }

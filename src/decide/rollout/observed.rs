@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::held::PersonSync;
-use super::phase::whole_seconds;
+use crate::api::time::stored;
 use crate::api::{OperationPhase, SyncStatusCode};
 use crate::decide::health;
 
@@ -58,6 +57,40 @@ pub enum Deployed {
     At(Timestamp, Vec<String>),
     /// The Application keeps no history (`revisionHistoryLimit: 0`).
     NotKept,
+}
+
+/// The last sync of an Application, if a person requested it: not a dry run, and
+/// not the sync of some resources to the target itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonSync {
+    /// The revisions that were synced, one for each source; empty if unknown.
+    pub revisions: Vec<String>,
+    /// It synced manifests of the person's machine, of no revision.
+    pub is_local: bool,
+    /// Whether the request named what to sync. A request that does not is one
+    /// for the target, whatever it resolves to.
+    pub is_explicit: bool,
+    /// Who requested it; empty if unknown.
+    pub by: String,
+    /// When it started, by the clock of the application controller: its identity.
+    pub started_at: Timestamp,
+    /// How it ended.
+    pub end: End,
+    /// Whether the observed revisions were deployed before it.
+    pub is_after_target: bool,
+}
+
+/// How a sync by a person ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Not yet.
+    Running,
+    /// With success.
+    Succeeded,
+    /// Without, after something was applied, or possibly.
+    Failed,
+    /// Without, before anything was applied: what was there before still is.
+    Nothing,
 }
 
 /// What is known about one existing Application.
@@ -155,7 +188,7 @@ impl Observed {
             (Some(operation), Some(at)) => {
                 // Times in a status are whole seconds, so the same second may
                 // be after.
-                operation.finished_at.is_none_or(|finished| at >= whole_seconds(finished))
+                operation.finished_at.is_none_or(|finished| at >= stored(finished))
             }
             (None, _) | (_, None) => true,
         }
@@ -242,7 +275,7 @@ impl Observed {
 
     fn judged(&self) -> Option<(Timestamp, Timestamp)> {
         let ended = self.operation.as_ref()?.finished_at?;
-        Some((whole_seconds(self.reconciled_at?), whole_seconds(ended)))
+        Some((stored(self.reconciled_at?), stored(ended)))
     }
 
     /// Whether it is Degraded after an operation that succeeded.

@@ -3,8 +3,24 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::gate::Gate;
-use super::phase::{self, Entry, Observed, Phase};
-use super::{InFlight, Member, RolloutSnapshot, Row, Start, listed};
+use super::listed;
+use super::phase::{Entry, Observed, Phase};
+use super::snapshot::{InFlight, Member, RolloutSnapshot, Row};
+use crate::api::time;
+
+/// One sync to start: an `operation` to write (AS-360).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The Application.
+    pub application: String,
+    /// The identity of the promotion, which the operation carries (AS-361).
+    pub promotion: Timestamp,
+    /// The revisions to sync, one per source; if empty, the application
+    /// controller resolves them.
+    pub revisions: Vec<String>,
+    /// The step, counted from 0.
+    pub step: usize,
+}
 
 /// Returns promoted Applications to Waiting whose operation has not started and
 /// is denied by a sync window.
@@ -135,8 +151,8 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
     let before = stored.map(|entry| entry.since).into_iter().chain(promotions(seen));
     let after = before
         .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
-        .map(phase::whole_seconds);
-    after.chain([phase::whole_seconds(now)]).max().unwrap_or(now)
+        .map(time::stored);
+    after.chain([time::stored(now)]).max().unwrap_or(now)
 }
 
 /// The operations to write: for Pending entries of open steps whose Application

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::held::Earlier;
-use super::phase::{Entry, Mark, Phase};
+use super::entry::{Earlier, Entry, Mark, Phase};
 
 /// The most bytes of a stored message, as JSON.
 pub(super) const MESSAGE_LIMIT: usize = 256;

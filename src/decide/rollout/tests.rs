@@ -113,7 +113,7 @@ fn entry(name: &str, phase: Phase) -> Entry {
         mark: None,
         target_revisions: vec!["next".into()],
         since: ago(300),
-        earlier: super::held::Earlier::None,
+        earlier: super::entry::Earlier::None,
     }
 }
 

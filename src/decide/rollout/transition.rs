@@ -1,7 +1,7 @@
 //! Phase transitions of entries, for logs, Events and metrics.
 
-use super::Row;
-use super::phase::{Mark, Phase};
+use super::entry::{Mark, Phase};
+use super::snapshot::Row;
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 

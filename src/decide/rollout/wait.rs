@@ -42,10 +42,9 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::gate::Lag;
 use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
+use super::snapshot::{Denied, Lag, Row, Unwritten};
 pub use super::wait_kind::{EndedBy, WaitKind};
-use super::{Denied, Row};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
@@ -101,6 +100,9 @@ impl WaitKind {
     }
 }
 
+/// The most waiting and the most stalled Applications that a plan names.
+pub const WAITING_LIMIT: usize = 10;
+
 /// An Application that the rollout is waiting for, with the reason, the start
 /// and the latest end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,24 +134,6 @@ pub enum Write {
     Update,
     /// The start of its sync.
     Start,
-}
-
-/// Why an Application could not be written, or must not be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unwritten {
-    /// The reason.
-    pub why: String,
-    /// Whether it must not be written, so that nothing was tried.
-    pub is_refused: bool,
-}
-
-/// The annotation that excludes an Application from reconciling, and what carries it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Excluded {
-    /// The reason in words.
-    pub why: String,
-    /// The cluster Secret that carries it, as a resource; `None` for the Application itself.
-    pub secret: Option<String>,
 }
 
 impl Turn {

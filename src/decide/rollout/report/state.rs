@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+
 use super::application::Application;
 use super::member::Member;
 use super::set::Set;
@@ -86,6 +88,28 @@ impl Report {
         } else {
             State::Complete
         }
+    }
+
+    /// When the rollout began, and when it was complete, else `now`; `None` when the status does
+    /// not contain its start.
+    pub fn span(&self, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let status = &self.set.status;
+        let last = || status.entries.iter().map(|entry| entry.since).max();
+        let end = if self.is_complete() { last()? } else { now };
+        Some((status.rollout.as_ref()?.started_at?, end))
+    }
+
+    /// Whether an Application of a step is not Synced and Healthy, which begins another rollout
+    /// once its controller observes it.
+    pub fn has_changed(&self) -> bool {
+        let mut members = self.members.values().filter(|member| member.step.is_some());
+        self.is_rolling() && members.any(|member| !self.is_done(member))
+    }
+
+    /// Whether a newer comparison of an Application may be about to say something else.
+    pub fn may_be_outdated(&self) -> bool {
+        let mut live = self.members.values().filter_map(|member| member.live.as_ref());
+        live.any(Application::may_be_outdated)
     }
 
     /// Number of complete Applications, and of all.

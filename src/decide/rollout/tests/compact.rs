@@ -186,13 +186,13 @@ impl Fleet {
         let (name, revision, now) = (self.name(index), self.revision(), self.now);
         let Some(app) = self.apps.get_mut(&name) else { return };
         let observed = &mut app.observed;
-        observed.reconciled_at = Some(phase::whole_seconds(now));
+        observed.reconciled_at = Some(crate::api::time::stored(now));
         if let Some(requested) = observed.requested.take() {
             observed.operation = Some(ObservedOperation {
                 promotion: requested.promotion,
                 finished_at: None,
                 phase: OperationPhase::Running,
-                started_at: phase::whole_seconds(now),
+                started_at: crate::api::time::stored(now),
                 revisions: vec![revision],
                 message: String::new(),
                 is_blocked: false,
@@ -205,7 +205,7 @@ impl Fleet {
             let failed = std::mem::take(&mut app.fails);
             operation.phase =
                 if failed { OperationPhase::Failed } else { OperationPhase::Succeeded };
-            operation.finished_at = Some(phase::whole_seconds(now));
+            operation.finished_at = Some(crate::api::time::stored(now));
             observed.sync = SyncStatusCode::Synced;
             // Healthy only later.
             observed.health = H::Progressing;

@@ -572,7 +572,7 @@ fn a_failed_write_waits_for_no_resource() {
         until: None,
         write: Some(wait::Write::Start),
     };
-    let failure = wait::Unwritten { why: "403: no".to_owned(), is_refused: false };
+    let failure = snapshot::Unwritten { why: "403: no".to_owned(), is_refused: false };
     let failed = excluded.after_failure(&failure);
     assert_eq!((failed.kind, failed.resource), (wait::WaitKind::FailedWrite, None));
     assert_eq!(failed.message, "its sync cannot be started: 403: no");

@@ -116,7 +116,7 @@ impl App {
             Some(operation) => {
                 assert!(operation.is_blocked && operation.promotion.is_some());
                 operation.phase = OperationPhase::Failed;
-                operation.finished_at = Some(phase::whole_seconds(now));
+                operation.finished_at = Some(crate::api::time::stored(now));
             }
             None => assert!(self.observed.requested.take().unwrap().promotion.is_some()),
         }
@@ -125,7 +125,7 @@ impl App {
 
     fn compare(&mut self, commit: u32, now: Timestamp) {
         self.observed.compared = Compared::Current;
-        self.observed.reconciled_at = Some(phase::whole_seconds(now));
+        self.observed.reconciled_at = Some(crate::api::time::stored(now));
         if self.broken {
             // The status keeps the previous revision.
             self.observed.sync = SyncStatusCode::Unknown;
@@ -145,7 +145,7 @@ impl App {
                 self.target.get_or_insert(commit);
                 self.observed.operation = Some(ObservedOperation {
                     phase: OperationPhase::Running,
-                    started_at: phase::whole_seconds(now),
+                    started_at: crate::api::time::stored(now),
                     finished_at: None,
                     promotion: requested.promotion,
                     revisions: self.target.map(revision).into_iter().collect(),
@@ -168,7 +168,7 @@ impl App {
                 self.target = None;
                 self.observed.operation = Some(ObservedOperation {
                     phase: if failed { OperationPhase::Failed } else { OperationPhase::Succeeded },
-                    finished_at: Some(phase::whole_seconds(now)),
+                    finished_at: Some(crate::api::time::stored(now)),
                     ..operation
                 });
             }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::operation::promotion_of;
 use crate::api::annotations::{REFRESH, annotation};
-use crate::decide::rollout::phase::whole_seconds;
+use crate::api::time::stored;
 
 /// An Application at the API server, with facts about its resources.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub fn commit_of(revision: &str) -> u32 {
 }
 
 fn seconds(at: Timestamp) -> Value {
-    whole_seconds(at).to_string().into()
+    stored(at).to_string().into()
 }
 
 impl App {

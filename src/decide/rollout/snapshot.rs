@@ -1,0 +1,166 @@
+//! What one reconcile of a rollout decides on, and where it stands.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::entry::{Entry, Phase, Rules};
+use super::observed::Observed;
+use super::record::Record;
+use super::steps::{Membership, Strategy};
+
+/// A wait counts as stalled after this time if there is no timeout (AS-611).
+const STALLED: SignedDuration = SignedDuration::from_secs(300);
+
+/// What a rollout needs to know about one Application: generated, existing, or
+/// both.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The steps selected by its generated labels; live labels do not count
+    /// (AS-310). `None` when it is not generated.
+    pub steps: Option<&'a Membership>,
+    /// Why it cannot be written, if validation rejected it (AS-180). Its step
+    /// is not complete then (AS-182).
+    pub invalid: Option<&'a str>,
+    /// Why it could not be written, if the last write of it failed or it must not
+    /// be written.
+    pub unwritten: Option<&'a Unwritten>,
+    /// Why sync windows deny a sync now, if they do.
+    pub denied: Option<&'a Denied>,
+    /// Why no application controller reconciles it, if that is known: it is waited for all
+    /// the same, and the reason is reported.
+    pub excluded: Option<&'a Excluded>,
+    /// The resource that it waits for, as `apps/Deployment shop/web`, if known.
+    pub resource: Option<&'a str>,
+    /// What is observed, if it exists and is owned by the set.
+    pub observed: Option<&'a Observed>,
+    /// Its entry of the last reconcile, listed in the status or implied by the
+    /// record of the Application ([`implied`](super::listed::implied)).
+    pub entry: Option<&'a Entry>,
+    /// Whether that entry is listed.
+    pub is_listed: bool,
+    /// The rollout record that the Application carries.
+    pub record: Option<&'a Record>,
+    /// The digest of its generated spec.
+    pub spec: Option<&'a str>,
+}
+
+impl Member<'_> {
+    /// The step that it is counted in.
+    pub(super) fn step(&self) -> Option<usize> {
+        self.steps.and_then(Membership::step)
+    }
+}
+
+/// A sync window denies a sync of an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The window and its end, for users.
+    pub reason: String,
+    /// When to re-evaluate, if the time changes the result.
+    pub until: Option<Timestamp>,
+}
+
+/// The input of one reconcile.
+#[derive(Clone, Copy, Debug)]
+pub struct RolloutSnapshot<'a> {
+    /// The strategy and its steps.
+    pub strategy: &'a Strategy,
+    /// The generated Applications, and the existing ones that the set owns,
+    /// sorted by name without duplicates.
+    pub members: &'a [Member<'a>],
+    /// The settings.
+    pub settings: RolloutSettings,
+    /// Which step was open after the last reconcile, and since when.
+    pub opened: Option<(usize, Timestamp)>,
+    /// How many bytes of entries in flight fit in the status.
+    pub capacity: usize,
+}
+
+/// The settings of rollouts, from flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RolloutSettings {
+    /// The state machine's settings.
+    pub rules: Rules,
+    /// Whether a step also requires its Applications to be Healthy now, not
+    /// only to have been Healthy once (AS-331).
+    pub require_live_health: bool,
+    /// Whether an operation pins the revision that the promotion was decided on
+    /// (AS-365), so that a later commit cannot be deployed ahead of its step.
+    pub pin_revisions: bool,
+}
+
+impl Default for RolloutSettings {
+    fn default() -> Self {
+        Self {
+            rules: Rules {
+                progressing_timeout: Some(SignedDuration::from_secs(300)),
+                capture_drift: true,
+            },
+            require_live_health: false,
+            pin_revisions: true,
+        }
+    }
+}
+
+impl RolloutSettings {
+    /// After which time a wait counts as stalled.
+    pub fn stalled_after(&self) -> SignedDuration {
+        self.rules.progressing_timeout.unwrap_or(STALLED)
+    }
+}
+
+/// Why an Application could not be written, or must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// The reason.
+    pub why: String,
+    /// Whether it must not be written, so that nothing was tried.
+    pub is_refused: bool,
+}
+
+/// The annotation that excludes an Application from reconciling, and what carries it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excluded {
+    /// The reason in words.
+    pub why: String,
+    /// The cluster Secret that carries it, as a resource; `None` for the Application itself.
+    pub secret: Option<String>,
+}
+
+/// The revision that an Application has not been compared with, and whether to
+/// request a refresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lag {
+    /// The revision that another Application has seen.
+    pub revision: String,
+    /// Whether a refresh may help: the last comparison is older than that
+    /// revision. If a later comparison failed, no refresh is requested, as it
+    /// would fail again; the application controller retries by itself.
+    pub refresh: bool,
+}
+
+/// A member during one reconcile.
+#[derive(Debug)]
+pub(super) struct Row<'a> {
+    pub member: &'a Member<'a>,
+    /// Its new entry, if it exists.
+    pub entry: Option<Entry>,
+    /// The revision that it has not been compared with.
+    pub behind: Option<Lag>,
+}
+
+impl Row<'_> {
+    pub fn phase(&self) -> Option<Phase> {
+        self.entry.as_ref().map(|entry| entry.phase)
+    }
+}
+
+/// What is in flight: the number per step, and the size in the status.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub per_step: Vec<u64>,
+    pub bytes: usize,
+    /// An Application was not promoted because the status is full.
+    pub is_full: bool,
+}
