@@ -202,10 +202,10 @@ async fn too_large(
 ) -> Error {
     let message =
         format!("the status is too large to be stored, its old values are kept: {reason}");
-    let wanted = status::failed(base, message, now);
     let (name_of, reason) = (name.to_owned(), reason.to_owned());
     let too_large = |newest| Error::TooLarge { name: name_of, reason, newest: Box::new(newest) };
-    let Some(mut patch) = merge_patch(base, &wanted) else { return too_large(base.clone()) };
+    let patch = status::failed(base, message, now).and_then(|wanted| merge_patch(base, &wanted));
+    let Some(mut patch) = patch else { return too_large(base.clone()) };
     // The list of conditions is replaced as a whole.
     patch["metadata"]["resourceVersion"] = base["metadata"]["resourceVersion"].clone();
     match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {

@@ -9,6 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::application_status::{applications, read, resource};
+use crate::decide::app_state::app::Fields;
 use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
 use crate::decide::app_state::operation::{Stage, stage};
 use crate::watch::cluster_cache::raw;
@@ -78,7 +79,7 @@ pub async fn request(
 pub async fn terminate(client: &Client, application: &Value) -> Result<Terminated, Error> {
     let mut application = application.clone();
     for _ in 0..ATTEMPTS {
-        let stage = stage(&application);
+        let stage = stage(&Fields::of(&application));
         let patch = match stage {
             Stage::Idle => return Err(Error::Idle),
             Stage::Requested => json!({"operation": null}),

@@ -9,7 +9,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use crate::api::resource_key::ResourceKey;
-use crate::decide::app_state::refresh::digest;
+use crate::decide::app_state::memory::digest;
 use crate::watch::failure;
 
 /// Maximum number of attempts.

@@ -143,12 +143,16 @@ pub enum Refresh {
     Hard,
 }
 
-/// The requested refresh of an Application; any value but `hard` is a normal refresh.
-pub fn refresh(application: &Value) -> Option<Refresh> {
-    match annotation(application, REFRESH)? {
-        "hard" => Some(Refresh::Hard),
-        _ => Some(Refresh::Normal),
+impl Refresh {
+    /// That of a value of the annotation: any but `hard` is a normal refresh.
+    pub fn of(value: &str) -> Self {
+        if value == "hard" { Self::Hard } else { Self::Normal }
     }
+}
+
+/// The requested refresh of an Application.
+pub fn refresh(application: &Value) -> Option<Refresh> {
+    annotation(application, REFRESH).map(Refresh::of)
 }
 
 /// Whether an Application is excluded from reconciling (SE-380): true for Go's spellings

@@ -66,6 +66,14 @@ pub(super) fn listed(revision: &str, revisions: &[String]) -> Vec<String> {
     }
 }
 
+/// The fields `revision` and `revisions`: the latter is that of several sources.
+pub fn by_field(many: bool, revisions: &[String]) -> (String, Vec<String>) {
+    match many {
+        true => (String::new(), revisions.to_vec()),
+        false => (revisions.first().cloned().unwrap_or_default(), Vec::new()),
+    }
+}
+
 /// Replaces `sourceHydrator` of a raw spec, if there is one, by the source in effect.
 pub fn in_place_of_hydrator(spec: &mut Value) {
     let Some(source) = hydrated(&spec["sourceHydrator"]) else { return };

@@ -9,7 +9,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::commands::take_back;
 use super::error::Error;
 use super::output::{self, Output, or_dash, printable, some_of};
 use super::rollout_view::sentence::why;

@@ -9,8 +9,9 @@ use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::app_state::operate::OperationSettings;
+use crate::decide::app_state::reconcile::ComparisonSettings;
 use crate::decide::app_state::unsupported::KindSetting;
-use crate::decide::app_state::{operate, reconcile};
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
@@ -124,8 +125,8 @@ impl Default for ApplicationSettings {
 
 impl ApplicationSettings {
     /// The settings of comparisons.
-    pub fn comparison(&self) -> reconcile::Settings {
-        reconcile::Settings {
+    pub fn comparison(&self) -> ComparisonSettings {
+        ComparisonSettings {
             self_heal: self.self_heal,
             resource_health: self.resource_health,
             repo_error_grace: self.repo_error_grace,
@@ -134,9 +135,9 @@ impl ApplicationSettings {
     }
 
     /// The settings of operations.
-    pub fn operation(&self) -> operate::Settings {
+    pub fn operation(&self) -> OperationSettings {
         let wave_delay = SignedDuration::try_from(self.wave_delay).unwrap_or_default();
-        operate::Settings {
+        OperationSettings {
             sync: sync::SyncSettings { wave_delay, ..self.sync.clone() },
             inherit_sync_options: self.inherit_sync_options,
         }

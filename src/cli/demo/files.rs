@@ -28,11 +28,6 @@ const SERVER_METADATA: [&str; 7] = [
     "uid",
 ];
 
-/// Whether an object is an ApplicationSet.
-pub(super) fn is_set(object: &Value) -> bool {
-    object["kind"] == "ApplicationSet" && object["apiVersion"] == api::API_VERSION
-}
-
 /// Reads the files: the control plane's namespace, the objects to create, and what the
 /// generators read.
 ///

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::StreamExt;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
@@ -13,7 +12,7 @@ use crate::api::ResourceKey;
 use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
 use crate::decide::health;
 use crate::decide::resource_tree::{LiveObject, Node, below};
-use crate::watch::cluster_cache::once::{self, PARALLEL};
+use crate::watch::cluster_cache::once::{self, Listed};
 use crate::watch::cluster_cache::{self, ClusterCache};
 
 /// Up to this number, objects of a kind are requested one by one, not listed.
@@ -191,19 +190,20 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
                 read.map(|object| found.extend(object.map(|one| LiveObject::read(&one, whole))))
             }
             _ => {
-                let keep = |object: LiveObject| {
+                let mut keep = |object: LiveObject| {
                     if wanted.names.contains(&object.key.name) {
                         found.push(object);
                     }
                 };
-                list(cluster, &wanted.resource, &wanted.namespace, whole, keep).await
+                let read = |object: Value| keep(LiveObject::read(&object, whole));
+                let (resource, namespace) = (&wanted.resource, &wanted.namespace);
+                complete(cluster.list_once(resource, namespace, None, whole, read).await)
             }
         };
         (wanted, found, done)
     });
-    let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
     let mut fetched = Fetched::default();
-    while let Some((wanted, found, done)) = answers.next().await {
+    for (wanted, found, done) in once::all(work).await {
         fetched.objects.extend(found);
         if let Err(why) = done {
             fetched.failed.extend(wanted.keys());
@@ -214,16 +214,9 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
     fetched
 }
 
-/// Lists a kind in a namespace.
-async fn list(
-    cluster: &ClusterCache,
-    resource: &ApiResource,
-    namespace: &str,
-    whole: bool,
-    mut each: impl FnMut(LiveObject),
-) -> Result<(), String> {
-    let read = |object: Value| each(LiveObject::read(&object, whole));
-    match cluster.list_once(resource, namespace, None, whole, read).await? {
+/// The outcome of a listing, which may be of the first objects only.
+fn complete(listed: Result<bool, String>) -> Result<(), String> {
+    match listed? {
         true => Ok(()),
         false => Err(format!("only the first {} of each were read", once::MOST)),
     }
@@ -236,24 +229,19 @@ async fn list_all(
     listings: Vec<(ApiResource, String)>,
     unread: &mut Unread,
 ) -> Vec<(ApiResource, LiveObject)> {
-    let work = listings.into_iter().map(|(resource, namespace)| async move {
-        let mut found = Vec::new();
-        let is_claim = resource.group.is_empty() && resource.kind == "PersistentVolumeClaim";
-        let keep = |object: LiveObject| {
-            if is_claim || !object.owners.is_empty() {
-                found.push(object);
-            }
-        };
-        let done = list(cluster, &resource, &namespace, false, keep).await;
-        (resource, namespace, found, done)
-    });
-    let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
+    let keep = |object: Value| {
+        let object = LiveObject::read(&object, false);
+        let is_claim = object.key.group.is_empty() && object.key.kind == "PersistentVolumeClaim";
+        (is_claim || !object.owners.is_empty()).then_some(object)
+    };
     let mut all = Vec::new();
-    while let Some((resource, namespace, found, done)) = answers.next().await {
-        if let Err(why) = done {
+    for Listed { resource, namespace, objects, done } in
+        cluster.list_all_once(listings, None, keep).await
+    {
+        if let Err(why) = complete(done) {
             unread.add(&resource, &namespace, why);
         }
-        all.extend(found.into_iter().map(|object| (resource.clone(), object)));
+        all.extend(objects.into_iter().map(|object| (resource.clone(), object)));
     }
     all.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
     all

@@ -4,16 +4,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::revisions::Wanted;
 use crate::act::application_events::Announced;
 use crate::api::kind::{GroupVersionKind, Served};
-use crate::decide::app_state::finalize::Tries;
+use crate::decide::app_state::app::App;
+use crate::decide::app_state::memory::{Memory, digest};
 use crate::decide::app_state::operation::StoredProgress;
-use crate::decide::app_state::refresh::{Known, digest};
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::watch::cluster_cache::ClusterCache;
 
@@ -24,19 +23,12 @@ const KEPT: usize = 3;
 /// The cached state of one Application.
 #[derive(Debug, Default)]
 pub struct CachedState {
-    /// What is known of its comparisons.
-    pub known: Known,
-    /// When it was last rendered despite an unchanged revision.
-    pub rendered_at: Option<Timestamp>,
+    /// What decisions remember.
+    pub memory: Memory,
     /// Renderings, latest last.
     pub rendered: Vec<Rendered>,
     /// Differences of unchanged objects.
     pub diffs: DiffCache,
-    /// Since when its repository cannot be read. Not in the status during the grace
-    /// period, so only this process knows it.
-    pub failing_since: Option<Timestamp>,
-    /// Since when its operation cannot read its inputs.
-    pub unreadable_since: Option<Timestamp>,
     /// Digest of the operation progress that was last logged.
     pub logged: u64,
     /// The cluster with the objects that it watches.
@@ -45,8 +37,6 @@ pub struct CachedState {
     pub sources: Vec<Wanted>,
     /// Digests of the last logged lines of a dry run.
     pub would: Vec<u64>,
-    /// Hooks of its deletion that were created or failed.
-    pub tries: Tries,
     /// The progress of the running operation as last written, for servers whose definition
     /// lacks the field.
     pub progress: Option<StoredProgress>,
@@ -57,6 +47,14 @@ pub struct CachedState {
 }
 
 impl CachedState {
+    /// The Application as it is stored, with what the server has dropped of its progress.
+    pub fn restored(&self, mut stored: Value) -> App {
+        if let Some(progress) = &self.progress {
+            progress.restore(&mut stored);
+        }
+        App::of(stored)
+    }
+
     /// The rendering of these inputs, if it is cached.
     pub fn rendering(&self, from: u128) -> Option<&Rendered> {
         self.rendered.iter().find(|rendered| rendered.from == from)

@@ -9,10 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -21,24 +19,27 @@ use tokio_util::sync::CancellationToken;
 use super::BACKOFF;
 use super::cached_state::{CachedState, Rendered};
 use super::context::Context;
-use super::observe::{of_cluster, place, raw_sources};
+use super::destination::of_cluster;
+use super::observe::{kinds, place, raw_sources};
 use super::queue::{Queue, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::revisions;
+use crate::api::app_status::ResourceStatus;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::tracking::Tracking;
-use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey, sources};
+use crate::api::{ApplicationSource, ApplicationStatus, ObjectKey, Raw, ResourceKey, sources};
 use crate::clock::Clock;
 use crate::controller::context::Core;
+use crate::decide::app_state::app::App;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Live, Observation, inventory};
-use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::{self, Condition, DiffCache, Placed, access, spec};
 use crate::decide::diff;
 use crate::decide::sync::NamespaceFact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
-use crate::watch::cluster_cache::once::{self, PARALLEL, in_time};
+use crate::watch::cluster_cache::once::{self, Listed, in_time};
 use crate::watch::cluster_cache::{ClusterCache, Mark};
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::{Origin, Scope};
@@ -71,7 +72,7 @@ pub struct Inputs {
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The resource, with target and live object.
-    pub resource: app_state::Compared,
+    pub resource: app_state::ComparedResource,
     /// The normalized objects and their changes, without values of Secrets.
     pub comparison: diff::Comparison,
 }
@@ -131,19 +132,19 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     this.guarded(&destination)?;
     let namespace = destination.spec.destination.namespace.clone();
     let raw = match &inputs.directory {
-        Some(directory) => vec![source_of(directory, &raw_sources(&this.application))],
-        None => raw_sources(&this.application),
+        Some(directory) => vec![source_of(directory, &raw_sources(this.app.raw()))],
+        None => raw_sources(this.app.raw()),
     };
     let sources = raw.iter().map(crate::api::read::<ApplicationSource>);
     let sources: Vec<ApplicationSource> = sources
         .collect::<Result<_, _>>()
         .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
-    let of = (&key, access::project_of(&this.application));
+    let of = (&key, access::project_of(this.app.raw()));
     let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
     let rendered = this.manifests(&raw, &found, &destination, true).await?;
 
     let cluster = &destination.destination.cluster;
-    let reader = Reader { cluster, tracking: &this.tracking, application: &this.application };
+    let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };
     // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
     let own_namespaces: BTreeSet<ResourceKey> = rendered
         .objects()
@@ -165,7 +166,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         namespace: NamespaceFact::Exists,
         namespace_object: None,
     };
-    let compared = observation.compare(&this.application, &DiffCache::default());
+    let compared = observation.compare(&this.app, &DiffCache::default());
     let mut conditions = compared.conditions;
     conditions.extend(placed.conditions.iter().cloned());
     let customizations = &ctx.settings.customizations;
@@ -176,8 +177,8 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     }));
     let comparison = compared.comparison;
     conditions.extend(comparison.conditions);
-    let readable = |resource: &&app_state::Compared| !unread.contains_key(&resource.key);
-    let resources: Vec<&app_state::Compared> =
+    let readable = |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);
+    let resources: Vec<&app_state::ComparedResource> =
         comparison.resources.iter().filter(readable).collect();
     let differences = resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
         let comparison = observation.difference(resource, &compared.config);
@@ -206,7 +207,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
 }
 
 /// Whether a resource makes its Application OutOfSync.
-fn is_difference(resource: &app_state::Compared) -> bool {
+fn is_difference(resource: &app_state::ComparedResource) -> bool {
     let ignored = || {
         let live = resource.live.as_deref();
         live.is_some_and(|live| diff::compare_options(live).any(|one| one == "IgnoreExtraneous"))
@@ -263,7 +264,7 @@ fn source_of(directory: &str, sources: &[Value]) -> Value {
 struct Reader<'a> {
     cluster: &'a Arc<ClusterCache>,
     tracking: &'a Tracking,
-    application: &'a Value,
+    app: &'a App,
 }
 
 /// What was read.
@@ -286,15 +287,7 @@ impl Reader<'_> {
         let manifests = rendered.objects();
         let wanted: BTreeSet<GroupVersionKind> =
             manifests.iter().map(GroupVersionKind::of).collect();
-        let kinds = self.cluster.kinds(&self.tracking.instance, wanted).await;
-        let kinds = kinds.map_err(of_cluster)?;
-        let silent = kinds.iter().find_map(|(kind, found)| match found {
-            Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
-            Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
-        });
-        if let Some(reason) = silent {
-            return Err(ObserveError::Live(reason));
-        }
+        let kinds = kinds(self.cluster, &self.tracking.instance, wanted).await?;
         let filter = &self.cluster.reach().filter;
         let placed = place(manifests, namespace, self.tracking, &kinds, filter);
         Ok((kinds, placed))
@@ -316,7 +309,7 @@ impl Reader<'_> {
             .map(|target| (target.key.clone(), GroupVersionKind::of(&target.object)))
             .filter(|(_, kind)| exists(kind))
             .collect();
-        for (key, kind) in in_status(self.application) {
+        for (key, kind) in in_status(&self.app.status) {
             keys.entry(key).or_insert(kind);
         }
         let mut namespaces: BTreeSet<String> =
@@ -325,7 +318,7 @@ impl Reader<'_> {
         namespaces.remove("");
         let mut listed: BTreeSet<GroupVersionKind> =
             kinds.keys().filter(|kind| exists(kind)).cloned().collect();
-        listed.extend(inventory(self.application));
+        listed.extend(inventory(&self.app.status));
         for (key, kind) in self.tracked(listed, &namespaces, &mut read).await? {
             keys.entry(key).or_insert(kind);
         }
@@ -343,8 +336,7 @@ impl Reader<'_> {
             let answer = answer.and_then(|answer| answer.map_err(|error| error.to_string()));
             (key, answer)
         });
-        let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
-        while let Some((key, answer)) = answers.next().await {
+        for (key, answer) in once::all(work).await {
             match answer {
                 Ok(Some(object)) => drop(read.live.insert(key, object)),
                 Ok(None) => {}
@@ -382,62 +374,51 @@ impl Reader<'_> {
                 work.entry(place).or_insert_with(|| resource.clone());
             }
         }
-        let work = work.into_iter().map(|((_, _, namespace), resource)| async move {
-            let found = self.list(&resource, &namespace).await;
-            (resource, namespace, found)
-        });
-        let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
-        let mut keys = BTreeMap::new();
-        while let Some((resource, namespace, found)) = answers.next().await {
-            match found {
-                Ok(found) => keys.extend(found),
-                Err(why) => {
-                    let place = match namespace.as_str() {
-                        "" => resource.kind.clone(),
-                        namespace => format!("{} in namespace {namespace}", resource.kind),
-                    };
-                    read.unlisted.insert(place, why);
-                }
-            }
-        }
-        Ok(keys)
-    }
-
-    /// The tracked objects of one kind in one namespace.
-    async fn list(
-        &self,
-        resource: &ApiResource,
-        namespace: &str,
-    ) -> Result<Vec<(ResourceKey, GroupVersionKind)>, String> {
+        let places = work.into_iter().map(|((_, _, namespace), resource)| (resource, namespace));
         let Tracking { method, label, instance, .. } = self.tracking;
         let labels = method.is_by_label().then(|| format!("{label}={instance}"));
-        let mut found = Vec::new();
         let tracked = |object: Value| {
             let owned = !object.items("/metadata/ownerReferences").is_empty();
-            if !owned && self.tracking.owns(&object) {
-                found.extend(
-                    ResourceKey::from_object(&object)
-                        .map(|key| (key, GroupVersionKind::of(&object))),
-                );
-            }
+            let is_own = !owned && self.tracking.owns(&object);
+            is_own
+                .then(|| Some((ResourceKey::from_object(&object)?, GroupVersionKind::of(&object))))
+                .flatten()
         };
+        let mut keys = BTreeMap::new();
         let labels = labels.as_deref();
-        let all = self.cluster.list_once(resource, namespace, labels, false, tracked).await?;
-        match all {
-            true => Ok(found),
-            false => Err(format!("it has more than {} objects", once::MOST)),
+        for Listed { resource, namespace, objects, done } in
+            self.cluster.list_all_once(places, labels, tracked).await
+        {
+            let why = match done {
+                Ok(true) => {
+                    keys.extend(objects);
+                    continue;
+                }
+                Ok(false) => format!("it has more than {} objects", once::MOST),
+                Err(why) => why,
+            };
+            let place = match namespace.as_str() {
+                "" => resource.kind.clone(),
+                namespace => format!("{} in namespace {namespace}", resource.kind),
+            };
+            read.unlisted.insert(place, why);
         }
+        Ok(keys)
     }
 }
 
 /// The resources in the status of an Application.
-fn in_status(application: &Value) -> impl Iterator<Item = (ResourceKey, GroupVersionKind)> {
-    application.items("/status/resources").iter().filter_map(|resource| {
-        let [group, version, kind] =
-            ["group", "version", "kind"].map(|field| resource.field(field));
-        let key =
-            ResourceKey::new(group, kind, resource.field("namespace"), resource.field("name"));
-        let known = !kind.is_empty() && !version.is_empty() && !key.name.is_empty();
-        known.then(|| (key, GroupVersionKind::new(group, version, kind)))
+fn in_status(
+    status: &ApplicationStatus,
+) -> impl Iterator<Item = (ResourceKey, GroupVersionKind)> + '_ {
+    let known = |row: &&ResourceStatus| {
+        !row.kind.is_empty() && !row.version.is_empty() && !row.name.is_empty()
+    };
+    status.resources.iter().filter(known).map(|row| {
+        let ResourceStatus { group, version, kind, namespace, name, .. } = row;
+        (
+            ResourceKey::new(group, kind, namespace, name),
+            GroupVersionKind::new(group, version, kind),
+        )
     })
 }

@@ -22,6 +22,7 @@ use crate::api::tracking::{Tracking, instance_name};
 use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
 use crate::controller::runtime::{Slots, Wake};
+use crate::decide::app_state::refresh::Intervals;
 use crate::decide::wait::{Ends, Wait};
 use crate::redact;
 use crate::settings::ApplicationSettings;
@@ -226,17 +227,15 @@ impl Context {
         }
     }
 
-    /// When the manifests of an Application are rendered again; `None` for never.
-    pub fn hard_at(&self, cached: &CachedState) -> Option<Timestamp> {
-        after(cached.rendered_at, self.settings.hard_reconciliation_timeout)
-    }
-
-    /// When the revision of an Application is resolved again; `None` for never.
-    pub fn expires(&self, key: &ObjectKey, cached: &CachedState) -> Option<Timestamp> {
-        let delay = self.settings.reconciliation_jitter.mul_f64(jitter(key));
-        let soft = after(cached.known.checked_at, self.settings.reconciliation_timeout);
-        let soft = soft.and_then(|at| at.checked_add(delay).ok());
-        [soft, self.hard_at(cached)].into_iter().flatten().min()
+    /// When an Application is compared although nothing has changed.
+    pub fn intervals(&self, key: &ObjectKey) -> Intervals {
+        let ApplicationSettings { reconciliation_timeout, reconciliation_jitter, .. } =
+            self.settings;
+        Intervals {
+            revision: reconciliation_timeout,
+            delay: reconciliation_jitter.mul_f64(jitter(key)),
+            manifests: self.settings.hard_reconciliation_timeout,
+        }
     }
 
     /// What ends a wait, for the queue.
@@ -249,9 +248,4 @@ impl Context {
             Ends::On(events) => Wake::On(events),
         }
     }
-}
-
-/// The time after a duration; `None` for never: durations of zero, or out of range.
-fn after(since: Option<Timestamp>, time: Duration) -> Option<Timestamp> {
-    since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time).ok())
 }

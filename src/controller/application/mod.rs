@@ -19,6 +19,7 @@
 mod cached_state;
 pub mod compare_once;
 mod context;
+mod destination;
 mod observe;
 mod project_deletion;
 mod projects;
@@ -43,7 +44,7 @@ use super::error::Error;
 use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
 use crate::api::tracking::from_instance_name;
-use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::status;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
@@ -170,7 +171,7 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(application) = ctx.application(key).filter(|_| !ctx.settings.dry_run) else { return };
     let text = format!("{error}; this is a bug of wavegate; other Applications are not affected");
     let now = ctx.now();
-    let wanted = status::failed(&application, text, now);
+    let Some(wanted) = status::failed(&application, text, now) else { return };
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
     match application_status::send(&ctx.core.client, &application, patch, now).await {
         Ok(application_status::Sent { object, .. }) => {

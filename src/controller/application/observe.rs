@@ -7,67 +7,36 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::cached_state::Rendered;
-use super::projects::Project;
+use super::context::Context;
+use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
 use super::target_state::{Deployed, revisions};
+use crate::api::ResourceKey;
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
 use crate::api::sources::InEffect;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
-use crate::api::{ApplicationSpec, ResourceKey};
-use crate::decide::app_state::access::{
-    self, Access, Applicant, ClusterFact, ProjectFact, Refusal,
-};
-use crate::decide::app_state::deletion_scope::{self, Place, Scope};
+use crate::decide::app_state::access;
+use crate::decide::app_state::app::App;
+use crate::decide::app_state::deletion_scope::{Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
-use crate::decide::app_state::refresh::{Level, Reason};
+use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
     Condition, Placed, finalize, operation, targets, unlisted, unsupported,
 };
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
-use crate::watch::cluster_cache::{self, SurveyMode};
-use crate::watch::clusters::{self, ConnectedCluster};
-
-use super::context::Context;
+use crate::watch::cluster_cache::{ClusterCache, SurveyMode};
 
 /// How long a deletion waits for the first listing of all kinds, per reconcile.
 const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
 
 /// The same for an operation that must know from the start what it prunes.
 const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
-
-/// The destination of an Application, and its project.
-#[derive(Clone, Debug)]
-pub struct Destination {
-    /// Name of the Application.
-    pub application: String,
-    /// The typed spec.
-    pub spec: ApplicationSpec,
-    /// Cluster state.
-    pub destination: ConnectedCluster,
-    /// The project.
-    pub project: Arc<Project>,
-}
-
-impl Destination {
-    /// The permissions of the Application at its destination.
-    pub fn access(&self) -> Access<'_> {
-        Access {
-            application: &self.application,
-            spec: &self.spec,
-            project: &self.project.spec,
-            project_name: access::project_name(&self.spec),
-            windows: &self.project.windows,
-            server: &self.destination.server,
-            cluster: &self.destination.name,
-        }
-    }
-}
 
 /// The target state and the live state.
 #[derive(Clone, Debug)]
@@ -125,15 +94,6 @@ impl Observed {
     }
 }
 
-fn refused(message: String) -> ObserveError {
-    let conditions = vec![Condition::invalid_spec(message)];
-    ObserveError::Refused(Refusal::of(conditions))
-}
-
-pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
-    ObserveError::Live(error.to_string())
-}
-
 fn namespaces() -> GroupVersionKind {
     let [group, version, kind] = ["", "v1", "Namespace"].map(str::to_owned);
     GroupVersionKind { group, version, kind }
@@ -145,60 +105,15 @@ pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
 }
 
 /// Whether a sync may have to create or change the destination namespace.
-fn creates_namespace(application: &Value) -> bool {
-    let request = &application["status"]["operationState"]["operation"]["sync"];
-    let lists = [&application["spec"]["syncPolicy"]["syncOptions"], &request["syncOptions"]];
+fn creates_namespace(app: &App) -> bool {
+    let request = &app.status.operation_state.operation.raw()["sync"];
+    let spec = &app.raw()["spec"];
+    let lists = [&spec["syncPolicy"]["syncOptions"], &request["syncOptions"]];
     let mut options = lists.into_iter().filter_map(Value::as_array).flatten();
     options.any(|option| option == CREATE_NAMESPACE)
 }
 
 impl Reconciliation<'_> {
-    /// The destination of the Application and its permissions there (SE-031).
-    pub(super) async fn destination(&self) -> Result<Destination, ObserveError> {
-        let (ctx, key) = (self.ctx, self.key);
-        if let Some(setting) = ctx.settings.unreadable.first() {
-            return Err(refused(setting.clone()));
-        }
-        let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
-        let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
-        let known = ctx.projects.get(access::project_name(&spec));
-        let project = project_fact(known.as_ref());
-        let resolved = ctx.clusters.resolve(&spec.destination).await;
-        let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let cluster = cluster_fact(&resolved, &problem);
-        let applicant = Applicant {
-            namespace: &key.namespace,
-            name: &key.name,
-            spec: &spec,
-            control_plane_namespace: &ctx.settings.control_plane_namespace,
-        };
-        access::check(&applicant, project, cluster).map_err(ObserveError::Refused)?;
-        match (known, resolved) {
-            (Some(Ok(project)), Ok(destination)) => {
-                Ok(Destination { application: key.name.clone(), spec, destination, project })
-            }
-            // Both cases were rejected above.
-            _ => Err(refused(problem)),
-        }
-    }
-
-    /// Refuses what reads the sources of an Application whose project has guards that cannot
-    /// be enforced (SE-079, SE-080). A deletion without hooks reads none, and goes on.
-    pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
-        let name = access::project_name(&destination.spec);
-        let impersonation = self.ctx.settings.impersonation;
-        let conditions = unsupported::refusals(
-            name,
-            &destination.project.spec,
-            destination.project.lost.as_ref(),
-            impersonation,
-        );
-        if conditions.is_empty() {
-            return Ok(());
-        }
-        Err(ObserveError::Refused(Refusal::of(conditions)))
-    }
-
     /// Assigns the manifests to the cluster and reads the live objects; also the
     /// destination namespace if a sync needs it.
     async fn cluster_state(
@@ -223,16 +138,7 @@ impl Reconciliation<'_> {
             _ => manifests.insert(rendered.objects()).iter().map(GroupVersionKind::of).collect(),
         };
         // A server that does not answer must not take the slots of all Applications.
-        let kinds =
-            self.ctx.lend_slot(cluster.kinds(instance, wanted)).await.map_err(of_cluster)?;
-        // The scope of each kind must be known before any decision.
-        let silent = kinds.iter().find_map(|(kind, found)| match found {
-            Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
-            Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
-        });
-        if let Some(reason) = silent {
-            return Err(ObserveError::Live(reason));
-        }
+        let kinds = self.ctx.lend_slot(kinds(cluster, instance, wanted)).await?;
         // Another cluster may exclude other kinds.
         let same = self.cached.cluster.as_ref().is_some_and(|old| Arc::ptr_eq(old, cluster));
         let placed = match &self.parsed.placed {
@@ -263,7 +169,7 @@ impl Reconciliation<'_> {
             |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
         let mut watched: BTreeSet<GroupVersionKind> =
             kinds.keys().filter(exists).cloned().collect();
-        watched.extend(inventory(&self.application));
+        watched.extend(inventory(&self.app.status));
         watched.extend(cluster.marked(instance));
         // Users of some namespaces may not list them.
         if cluster.reach().namespaces.is_none() {
@@ -295,7 +201,7 @@ impl Reconciliation<'_> {
         let cluster = &destination.destination.cluster;
         let reach = cluster.reach();
         let unread = reach.filter.excludes("", "Namespace");
-        if (unread || reach.namespaces.is_some()) && !creates_namespace(&self.application) {
+        if (unread || reach.namespaces.is_some()) && !creates_namespace(&self.app) {
             // The API server refuses objects of a namespace that does not exist.
             return (NamespaceFact::Exists, None);
         }
@@ -305,12 +211,12 @@ impl Reconciliation<'_> {
         if key.name.is_empty() || !cluster.exists(&namespaces(), &key) {
             return (NamespaceFact::Missing, None);
         }
-        if !creates_namespace(&self.application) {
+        if !creates_namespace(&self.app) {
             return (NamespaceFact::Exists, None);
         }
         // The cache may lag behind a deletion, which would be found by the first object only.
-        let results = &self.application["status"]["operationState"]["syncResult"]["resources"];
-        let begins = results.as_array().is_none_or(Vec::is_empty);
+        let result = self.app.status.operation_state.sync_result.as_ref();
+        let begins = result.is_none_or(|result| result.resources.is_empty());
         let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
             Ok(Some((resource, _))) if begins => {
                 self.ctx.lend_slot(cluster.read(&resource, &key)).await
@@ -358,17 +264,16 @@ impl Reconciliation<'_> {
         for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
             self.ctx.revisions.release(self.key, gone);
         }
-        let compared = operation::given(&self.application["status"]["sync"]);
-        let known = if reason.request.level <= Level::Live { compared } else { Vec::new() };
-        if known.is_empty() {
-            self.cached.known.checked_at = Some(self.now());
-        }
-        let fresh = self.freshness(reason, &sources);
-        let of = (self.key, access::project_of(&self.application));
+        let now = self.now();
+        let known = self.cached.memory.known_commits(&self.app, reason, now);
+        let synced = operation::pinned(&self.app.status.operation_state);
+        let is_synced = || self.ctx.revisions.are_last(&sources, &synced);
+        let fresh = reason.freshness(is_synced, self.age(), &self.ctx.intervals(self.key), now);
+        let of = (self.key, access::project_of(self.app.raw()));
         let revisions = revisions(self.ctx, of, &sources, &known, fresh).await;
         self.cached.sources = wanted;
         let revisions = revisions?;
-        let raw = raw_sources(&self.application);
+        let raw = raw_sources(self.app.raw());
         let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let revisions = revisions.into_iter().map(|revision| revision.sha).collect();
@@ -387,10 +292,10 @@ impl Reconciliation<'_> {
     pub(super) async fn permitted_operation(
         &self,
     ) -> Result<(Destination, Deployed), ObserveError> {
-        operation::check(&self.application).map_err(ObserveError::Operation)?;
+        operation::check(&self.app.status.operation_state).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
         self.guarded(&destination)?;
-        let raw = operation::sources(&self.application);
+        let raw = operation::sources(&self.app);
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message));
         }
@@ -425,15 +330,15 @@ impl Reconciliation<'_> {
             }
         };
         let mut rendered = Rendered::default();
-        if finalize::needs_source(&self.application) {
+        if finalize::needs_source(&self.app) {
             // Only a permitted source may be read, so hooks need a valid spec (SE-521).
             let permitted = self.destination().await?;
             self.guarded(&permitted)?;
             let sources = &destination.spec.sources();
-            let known = operation::given(&self.application["status"]["sync"]);
+            let known = self.app.status.sync.revisions();
             let age = self.age();
-            let of = (self.key, access::project_of(&self.application));
-            let newest = match finalize::needs_newest(&self.application) {
+            let of = (self.key, access::project_of(self.app.raw()));
+            let newest = match finalize::needs_newest(&self.app) {
                 true => revisions(self.ctx, of, sources, &[], age).await.ok(),
                 false => None,
             };
@@ -441,7 +346,7 @@ impl Reconciliation<'_> {
                 Some(newest) => newest,
                 None => revisions(self.ctx, of, sources, &known, age).await?,
             };
-            let raw = raw_sources(&self.application);
+            let raw = raw_sources(self.app.raw());
             rendered = self.manifests(&raw, &revisions, &destination, false).await?;
         }
         self.cluster_state(&destination, &rendered, false).await?;
@@ -456,43 +361,6 @@ impl Reconciliation<'_> {
         let observed = Observed { destination, state, rendered, revisions: Vec::new() };
         Ok(Deleting::In(Box::new(observed), scope))
     }
-
-    /// The destination of a deletion, whatever became of the spec (SE-512).
-    async fn destination_for_deletion(&self) -> Result<(Option<Destination>, Place), ObserveError> {
-        let (ctx, key) = (self.ctx, self.key);
-        // What they protect must not be deleted, either.
-        if let Some(setting) = ctx.settings.unreadable.first() {
-            return Err(refused(setting.clone()));
-        }
-        let spec = deletion_scope::spec(&self.application);
-        let known = ctx.projects.get(access::project_name(&spec));
-        let resolved = ctx.clusters.resolve(&spec.destination).await;
-        let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let applicant = Applicant {
-            namespace: &key.namespace,
-            name: &key.name,
-            spec: &spec,
-            control_plane_namespace: &ctx.settings.control_plane_namespace,
-        };
-        let place = deletion_scope::place(
-            &self.application,
-            &applicant,
-            project_fact(known.as_ref()),
-            cluster_fact(&resolved, &problem),
-        );
-        let place = place.map_err(ObserveError::Operation)?;
-        let project =
-            known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
-        let project = project.unwrap_or_else(|| {
-            let spec = deletion_scope::without_project();
-            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new(), lost: None })
-        });
-        let application = key.name.clone();
-        let destination = resolved.ok();
-        let destination =
-            destination.map(|destination| Destination { application, spec, destination, project });
-        Ok((destination, place))
-    }
 }
 
 /// The inputs of a deletion.
@@ -503,29 +371,18 @@ pub(super) enum Deleting {
     In(Box<Observed>, Scope),
 }
 
-fn project_fact(known: Option<&Result<Arc<Project>, String>>) -> ProjectFact<'_> {
-    match known {
-        None => ProjectFact::Missing,
-        Some(Err(reason)) => ProjectFact::Unreadable(reason),
-        Some(Ok(project)) => {
-            ProjectFact::Known { spec: &project.spec, problems: &project.problems }
-        }
-    }
-}
-
-fn cluster_fact<'a>(
-    resolved: &'a Result<ConnectedCluster, clusters::Error>,
-    problem: &'a str,
-) -> ClusterFact<'a> {
-    match resolved {
-        Ok(found) => {
-            ClusterFact::Known { server: &found.server, name: &found.name, project: &found.project }
-        }
-        Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(problem),
-        Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
-            ClusterFact::Unusable(problem)
-        }
-    }
+/// The API resources of some kinds. The scope of each must be known before any decision.
+pub(super) async fn kinds(
+    cluster: &ClusterCache,
+    instance: &str,
+    wanted: BTreeSet<GroupVersionKind>,
+) -> Result<BTreeMap<GroupVersionKind, Served>, ObserveError> {
+    let kinds = cluster.kinds(instance, wanted).await.map_err(of_cluster)?;
+    let silent = kinds.iter().find_map(|(kind, found)| match found {
+        Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
+        Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
+    });
+    silent.map_or(Ok(kinds), |reason| Err(ObserveError::Live(reason)))
 }
 
 /// The targets of rendered manifests.

@@ -1,7 +1,7 @@
 //! The requests in the queue of Applications.
 
 use crate::controller::runtime;
-use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::request::{Level, Request};
 
 pub use crate::controller::runtime::ReconcileResult;
 

@@ -2,12 +2,10 @@
 //! comparison; one write at the end.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::context::{Context, off_worker};
 use super::observe::{Deleting, Observed};
@@ -16,20 +14,26 @@ use super::reconciliation::Reconciliation;
 use super::target_state::{Deployed, revisions};
 use crate::act::application_events::left_by_deletion;
 use crate::act::execute::Executor;
-use crate::api::annotations::is_skipped;
-use crate::api::{self, ObjectKey};
+use crate::api::ObjectKey;
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::finalize::{self, DeletionState, Plan};
-use crate::decide::app_state::operate::{self, Decision, Next, Snapshot, Unobserved};
-use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::finalize::{
+    self, DeletionDecision, DeletionInput, DeletionSnapshot, DeletionState, Plan,
+};
+use crate::decide::app_state::memory::digest;
+use crate::decide::app_state::observation::Observation;
+use crate::decide::app_state::operate::{self, Next, OperationDecision, OperationSnapshot};
+use crate::decide::app_state::operation;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
-use crate::decide::app_state::refresh::{self, Due, Occasion, Reason, Request, digest};
+use crate::decide::app_state::reconcile::{
+    self as comparison, CompareFailure, ComparisonDecision, ComparisonInput, ComparisonSnapshot,
+};
+use crate::decide::app_state::refresh::{self, Due, Occasion, Reason};
+use crate::decide::app_state::request::Request;
 use crate::decide::app_state::steps::{self, Step};
-use crate::decide::app_state::{access, deletion, dry_run};
-use crate::decide::wait::{Wait, WaitFor};
+use crate::decide::app_state::{access, dry_run};
+use crate::decide::wait::Wait;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
 const ROUNDS: usize = 200;
@@ -52,21 +56,16 @@ pub async fn reconcile(
     let Some(stored) = ctx.application(key) else {
         return Ok(ReconcileResult::Gone);
     };
-    if is_skipped(&stored) {
-        return Ok(ReconcileResult::Success(ctx.wake(refresh::idle())));
-    }
-    // Without a valid destination, the reconcile reports what is wrong with it.
-    if api::read(&stored["spec"]["destination"]).is_ok_and(|to| ctx.clusters.is_skipped(&to)) {
-        tracing::debug!(application = %key, "the Secret of its cluster excludes it from reconciling");
+    if steps::is_left_alone(&stored, |destination| ctx.clusters.is_skipped(destination)) {
         return Ok(ReconcileResult::Success(ctx.wake(refresh::idle())));
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
+    steps::normalize(&mut this.app);
     let wait = match ctx.settings.dry_run {
         true => this.dry_run().await,
         false => this.run().await?,
     };
-    let expires = ctx.expires(key, this.cached).map(|at| Wait::until(WaitFor::Revision, at));
-    let wait = expires.map_or(wait, |expires| wait.or_earlier(expires));
+    let wait = this.cached.memory.until_expired(wait, &ctx.intervals(key));
     tracing::debug!(application = %key, ?wait, "end of reconcile");
     Ok(ReconcileResult::Success(ctx.wake(wait)))
 }
@@ -80,12 +79,8 @@ impl Reconciliation<'_> {
         let (mut made, mut operation, mut wait) = (Vec::new(), Next::Idle, None::<Wait>);
         loop {
             let is_over = matches!(operation, Next::Over);
-            let step = steps::next(&self.application, &made, is_over);
-            let next = match &step {
-                Step::Normalize(spec) => {
-                    Arc::make_mut(&mut self.application)["spec"] = spec.clone();
-                    None
-                }
+            let step = steps::next(&self.app, &made, is_over);
+            let next = match step {
                 Step::Operate => {
                     operation = self.operate().await?;
                     None
@@ -108,14 +103,12 @@ impl Reconciliation<'_> {
     /// Compares the Application as a normal reconcile does, and logs the intended writes
     /// (AS-161). Returns what follows.
     async fn dry_run(&mut self) -> Wait {
-        if let Step::Normalize(spec) = steps::next(&self.application, &[], false) {
-            Arc::make_mut(&mut self.application)["spec"] = spec;
-        }
-        let wait = match deletion::asked_at(&self.application) {
-            None => self.compare_after(&Next::Idle).await,
-            Some(_) => self.cached.known.wait.unwrap_or_else(refresh::idle),
+        let wait = match steps::of_dry_run(&self.app) {
+            Step::Compare => self.compare_after(&Next::Idle).await,
+            _ => self.cached.memory.wait.unwrap_or_else(refresh::idle),
         };
-        let lines = dry_run::lines(&self.base, &self.application);
+        let (stored, written) = (self.app.stored(), self.app.written());
+        let lines = dry_run::lines(stored, written.as_ref().unwrap_or(stored));
         for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
             tracing::info!(application = %self.key, "dry run: would {line}");
         }
@@ -127,63 +120,43 @@ impl Reconciliation<'_> {
     async fn compare_after(&mut self, operation: &Next) -> Wait {
         let occasion = Occasion {
             request: self.trigger.request,
-            expires: self.ctx.expires(self.key, self.cached),
-            hard: self.ctx.hard_at(self.cached),
+            intervals: self.ctx.intervals(self.key),
             after_operation: matches!(operation, Next::Over),
         };
         let now = self.now();
-        let compared = match self.cached.known.due(&self.application, &occasion, now) {
-            Due::Now(reason) => self.compare(reason).await,
+        operation.and_compared(match self.cached.memory.due(&self.app, &occasion, now) {
+            Due::Now(reason) => Box::pin(self.compare(reason)).await,
             Due::Wait(wait) => wait,
-        };
-        match operation {
-            Next::Wait(operation) => operation.or_earlier(compared),
-            Next::Observe | Next::Act(_) | Next::Over | Next::Idle => compared,
-        }
+        })
     }
 
     /// The write at the end of a reconcile.
     async fn finish(&mut self, wait: Wait) -> Result<Wait, Error> {
         self.save().await?;
-        if operation::stage(&self.application) == Stage::Requested {
-            // Requested while another operation was running.
+        if steps::is_operation_next(&self.app) {
             self.ctx.queue.enqueue(self.key, Request::default());
         }
         Ok(wait)
     }
 
-    /// One comparison: observe and decide. The result is in the Application. Returns what
-    /// follows, and keeps it until the next comparison.
-    pub(super) async fn compare(&mut self, reason: Reason) -> Wait {
-        let wait = Box::pin(self.compared(reason)).await;
-        self.cached.known.wait = Some(wait);
-        wait
-    }
-
-    async fn compared(&mut self, reason: Reason) -> Wait {
-        self.cached.known.compared_at = Some(self.now());
+    /// One comparison: observe and decide. Returns what follows.
+    async fn compare(&mut self, reason: Reason) -> Wait {
         let observed = self.observe(&reason).await;
         let now = self.now();
         let decision = match observed {
             Ok(observed) => {
-                let seen = comparison::Seen {
+                let seen = ComparisonInput {
                     observation: observed.observation(self.ctx, &self.tracking),
                     revisions: observed.revisions.clone(),
                     types: observed.rendered.types.to_vec(),
                     warnings: observed.warnings(self.ctx),
                 };
-                let short = is_short(&self.application, &observed);
-                let decision = self.next_of_comparison(Ok(&seen), &reason, short, now);
-                self.cached.failing_since = None;
-                self.cached.known.postponed = Request::default();
-                decision
+                self.next_of_comparison(Ok(&seen), &reason, now)
             }
-            Err(error) => {
-                self.cached.known.postponed = self.cached.known.postponed.and(reason.request);
-                self.compare_failed(error, &reason, now).await
-            }
+            Err(error) => self.compare_failed(error, &reason, now).await,
         };
-        self.application = Arc::new(decision.application);
+        self.app = decision.app;
+        self.cached.memory = decision.memory;
         self.checked = decision.checked.or(self.checked);
         decision.wait
     }
@@ -193,22 +166,16 @@ impl Reconciliation<'_> {
         error: ObserveError,
         reason: &Reason,
         now: Timestamp,
-    ) -> comparison::Decision {
-        let since = match &error {
-            ObserveError::Source { transient: true, .. } => {
-                *self.cached.failing_since.get_or_insert(now)
-            }
-            _ => now,
-        };
+    ) -> ComparisonDecision {
         tracing::debug!(application = %self.key, error = error.message(), "comparison failed");
-        let last = match &error {
+        let last = match error.is_of_source() {
             // The last rendering is still used to determine health.
-            ObserveError::Source { .. } => self.observe_last().await,
-            _ => None,
+            true => self.observe_last().await,
+            false => None,
         };
         let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
-        let failure = CompareFailure { error, since, last };
-        let decision = self.next_of_comparison(Err(&failure), reason, false, now);
+        let failure = CompareFailure { error, last };
+        let decision = self.next_of_comparison(Err(&failure), reason, now);
         if decision.tolerated {
             let error = failure.error.message();
             tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
@@ -218,20 +185,21 @@ impl Reconciliation<'_> {
 
     fn next_of_comparison(
         &self,
-        seen: Result<&comparison::Seen<'_>, &CompareFailure<'_>>,
+        seen: Result<&ComparisonInput<'_>, &CompareFailure<'_>>,
         reason: &Reason,
-        short: bool,
         now: Timestamp,
-    ) -> comparison::Decision {
-        let snapshot = comparison::Snapshot {
-            application: &self.application,
+    ) -> ComparisonDecision {
+        let snapshot = ComparisonSnapshot {
+            app: &self.app,
+            memory: &self.cached.memory,
             seen,
             reason,
             diffs: &self.cached.diffs,
             settings: &self.ctx.settings.comparison(),
             now,
         };
-        off_worker(short, || comparison::reconcile(&snapshot))
+        let is_short = seen.is_ok_and(|seen| seen.observation.is_short());
+        off_worker(is_short, || comparison::reconcile(&snapshot))
     }
 
     /// Runs the operation. When the engine panics, the operation ends with that error and
@@ -243,26 +211,24 @@ impl Reconciliation<'_> {
         };
         tracing::error!(application = %self.key, error = %panic, "operation failed internally");
         self.reset();
-        if operation::stage(&self.application) == Stage::Idle {
-            return Err(Error::Panic(panic));
-        }
-        let message = format!("internal error: {panic}");
-        let failed = operate::fail_internally(&self.application, &message, self.ctx.now());
-        self.application = Arc::new(failed.application);
-        Ok(failed.next)
+        let now = self.now();
+        operate::fail_internally(&mut self.app, &panic, now).ok_or(Error::Panic(panic))
+    }
+
+    /// Keeps a decision about the operation. Returns what follows.
+    fn keep(&mut self, decision: OperationDecision) -> Next {
+        self.app = decision.app;
+        self.cached.memory = decision.memory;
+        decision.next
     }
 
     /// Rounds of observe, decide and apply. The Application is written before each action
     /// that must be recorded first; the caller writes the remaining changes.
     async fn rounds(&mut self) -> Result<Next, Error> {
-        let now = self.ctx.now();
-        if operation::stage(&self.application) == Stage::Requested {
-            self.cached.known.operation_began = Some(now);
-        }
-        let begun = operate::begin(&self.application, now);
-        self.application = Arc::new(begun.application);
-        if !matches!(begun.next, Next::Observe) {
-            return Ok(begun.next);
+        let begun = operate::begin(&self.app, &self.cached.memory, self.now());
+        let begun = self.keep(begun);
+        if !matches!(begun, Next::Observe) {
+            return Ok(begun);
         }
         let settings = self.ctx.settings.operation();
         let mut outcomes = Vec::new();
@@ -272,37 +238,27 @@ impl Reconciliation<'_> {
                 Some(observed) => (None, Ok(observed)),
                 None => self.observe_round().await?,
             };
-            let now = self.now();
-            self.cached.unreadable_since = match &observed {
-                Ok(_) => None,
-                Err(_) => self.cached.unreadable_since.or(Some(now)),
-            };
-            let since = self.cached.unreadable_since.unwrap_or(now);
-            let Decision { application, next } = {
-                let short =
-                    observed.as_ref().is_ok_and(|observed| is_short(&self.application, observed));
+            let decision = {
                 let observation =
                     observed.as_ref().map(|seen| seen.observation(self.ctx, &self.tracking));
-                let snapshot = Snapshot {
-                    stored: &self.base,
-                    application: &self.application,
+                let snapshot = OperationSnapshot {
+                    app: &self.app,
+                    memory: &self.cached.memory,
                     commits: commits.as_deref(),
-                    observed: observation.as_ref().map_err(|error| Unobserved { error, since }),
+                    observed: observation.as_ref().map_err(|error| *error),
                     diffs: &self.cached.diffs,
                     outcomes: &outcomes,
                     settings: &settings,
-                    now,
+                    now: self.now(),
                 };
-                off_worker(short, || operate::operate(&snapshot))
+                let is_short = snapshot.observed.is_ok_and(Observation::is_short);
+                off_worker(is_short, || operate::operate(&snapshot))
             };
-            self.application = Arc::new(application);
+            let next = self.keep(decision);
             let observed = match observed {
                 Ok(observed) => observed,
                 Err(error) => {
                     tracing::warn!(application = %self.key, error = error.message(), "operation");
-                    if operation::is_between_attempts(&self.application) {
-                        self.cached.unreadable_since = None;
-                    }
                     return Ok(next);
                 }
             };
@@ -314,7 +270,7 @@ impl Reconciliation<'_> {
             if act.persist {
                 self.save().await?;
             }
-            let uid = operation::uid(&self.application);
+            let uid = operation::uid(self.app.raw());
             let executor = self.executor(&observed, &act.former_manager, &uid);
             outcomes = executor.run(&act, &observed.state.placed.targets).await;
             last = act.sends_nothing().then_some(observed);
@@ -381,44 +337,40 @@ impl Reconciliation<'_> {
     }
 
     fn log_operation(&mut self) {
-        let digest = operate::wait_digest(&self.application);
-        if std::mem::replace(&mut self.cached.logged, digest) == digest {
-            return;
+        let state = &self.app.status.operation_state;
+        let digest = operate::wait_digest(state);
+        if std::mem::replace(&mut self.cached.logged, digest) != digest {
+            let (phase, message) = (state.phase.as_str(), state.message.as_str());
+            tracing::info!(application = %self.key, phase, message, "operation");
         }
-        let state = &self.application["status"]["operationState"];
-        let phase = state["phase"].as_str().unwrap_or_default();
-        let message = state["message"].as_str().unwrap_or_default();
-        tracing::info!(application = %self.key, phase, message, "operation");
     }
 
     /// One step of the deletion; returns what follows. Errors and the remaining
     /// finalizers are in the Application.
     async fn finalize(&mut self) -> Wait {
-        if !finalize::is_held(&self.application) {
+        if !finalize::is_held(&self.app) {
             return finalize::released();
         }
         let observed = self.observe_for_deletion().await;
-        let finalize::Decision { application, tries, plan } = match &observed {
+        let decision = match &observed {
             Err(error) => self.next_of_deletion(Err(&error.message())),
-            Ok(Deleting::Nowhere(why)) => self.next_of_deletion(Ok(finalize::Seen::Nowhere(why))),
+            Ok(Deleting::Nowhere(why)) => self.next_of_deletion(Ok(DeletionInput::Nowhere(why))),
             Ok(Deleting::In(seen, scope)) => {
                 let observation = seen.observation(self.ctx, &self.tracking);
-                self.next_of_deletion(Ok(finalize::Seen::In(&observation, scope)))
+                self.next_of_deletion(Ok(DeletionInput::In(&observation, scope)))
             }
         };
-        self.application = Arc::new(application);
-        self.cached.tries = tries;
+        let plan = decision.plan;
+        self.app = decision.app;
+        self.cached.memory = decision.memory;
         let done = match &observed {
             Ok(Deleting::In(seen, _)) => self.delete(seen, &plan).await,
             _ => Ok(()),
         };
         if let Some(left) = plan.left.filter(|_| done.is_ok()) {
-            left_by_deletion(&self.ctx.events, &self.base, left);
+            left_by_deletion(&self.ctx.events, self.app.stored(), left);
         }
-        let state = match done {
-            Ok(()) => plan.state,
-            Err(message) => DeletionState::Stuck { message, next: None },
-        };
+        let state = plan.state.after(done);
         match &state {
             DeletionState::Waits { reason, .. } | DeletionState::Held(reason) => {
                 tracing::info!(application = %self.key, %reason, "deletion");
@@ -428,21 +380,22 @@ impl Reconciliation<'_> {
                 tracing::debug!(application = %self.key, %error, "deletion failed");
             }
         }
-        finalize::record(Arc::make_mut(&mut self.application), state, self.ctx.now())
+        let now = self.now();
+        finalize::record(&mut self.app, state, now)
     }
 
-    fn next_of_deletion(&self, observed: Result<finalize::Seen<'_>, &str>) -> finalize::Decision {
-        finalize::finalize(&finalize::Snapshot {
-            application: &self.application,
+    fn next_of_deletion(&self, observed: Result<DeletionInput<'_>, &str>) -> DeletionDecision {
+        finalize::finalize(&DeletionSnapshot {
+            app: &self.app,
+            memory: &self.cached.memory,
             observed,
-            tries: &self.cached.tries,
             now: self.now(),
         })
     }
 
     /// Deletes objects and creates hooks.
     async fn delete(&mut self, observed: &Observed, plan: &Plan) -> Result<(), String> {
-        let uid = operation::uid(&self.application);
+        let uid = operation::uid(self.app.raw());
         let executor = self.executor(observed, "", &uid);
         executor.remove(&plan.removals).await?;
         let (mut rest, mut made) = (plan.creations.as_slice(), Ok(()));
@@ -453,17 +406,7 @@ impl Reconciliation<'_> {
             }
             rest = others;
         }
-        finalize::not_made(&mut self.cached.tries, rest.iter().map(|(hook, _)| &hook.key));
+        finalize::not_made(&mut self.cached.memory.tries, rest.iter().map(|(hook, _)| &hook.key));
         made
     }
-}
-
-/// Up to this number of objects, a comparison without ignore rules of users is short.
-const FEW: usize = 50;
-
-/// Whether the decision takes only a moment.
-fn is_short(application: &Value, observed: &Observed) -> bool {
-    let rules = application["spec"]["ignoreDifferences"].as_array();
-    rules.is_none_or(Vec::is_empty)
-        && observed.state.placed.targets.len() + observed.state.live.len() <= FEW
 }

@@ -1,7 +1,5 @@
-//! One reconcile of one Application: its stored state, its intended state, and its cached
-//! state.
+//! The data of one reconcile of one Application, and its writes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,9 +12,11 @@ use crate::act::application_status;
 use crate::api::ObjectKey;
 use crate::api::tracking::Tracking;
 use crate::controller::error::Error;
+use crate::decide::app_state::app::App;
+use crate::decide::app_state::memory::digest;
 use crate::decide::app_state::operation::StoredProgress;
 use crate::decide::app_state::reconcile::Checked;
-use crate::decide::app_state::refresh::{Request, digest};
+use crate::decide::app_state::request::Request;
 
 /// The data of one reconcile.
 pub struct Reconciliation<'a> {
@@ -28,10 +28,8 @@ pub struct Reconciliation<'a> {
     pub trigger: Trigger,
     /// The cached state of the Application.
     pub cached: &'a mut CachedState,
-    /// The Application as last read or written.
-    pub base: Arc<Value>,
-    /// The same with the changes of this reconcile.
-    pub application: Arc<Value>,
+    /// The Application as last read or written, with what was decided since.
+    pub app: App,
     /// Its resource tracking.
     pub tracking: Tracking,
     /// Manifests and live objects that this reconcile has already read.
@@ -47,15 +45,11 @@ impl<'a> Reconciliation<'a> {
         key: &'a ObjectKey,
         trigger: Trigger,
         cached: &'a mut CachedState,
-        mut base: Value,
+        stored: Value,
     ) -> Self {
-        if let Some(progress) = &cached.progress {
-            progress.restore(&mut base);
-        }
-        let base = Arc::new(base);
-        let application = Arc::clone(&base);
+        let app = cached.restored(stored);
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
-        Self { ctx, key, trigger, cached, base, application, tracking, parsed, checked: None }
+        Self { ctx, key, trigger, cached, app, tracking, parsed, checked: None }
     }
 
     /// The current time.
@@ -71,24 +65,22 @@ impl<'a> Reconciliation<'a> {
     /// Discards the changes of this reconcile.
     pub fn reset(&mut self) {
         if let Some(stored) = self.ctx.application(self.key) {
-            self.base = Arc::new(stored);
-            self.application = Arc::clone(&self.base);
+            self.app = App::of(stored);
         }
         self.checked = None;
     }
 
-    /// The patch of the changes; `None` when there are none, or when the server has dropped them
-    /// from the last patch.
-    fn patch(&self) -> Option<Value> {
-        if Arc::ptr_eq(&self.base, &self.application) {
-            return None;
-        }
-        let patch = application_status::patch(&self.base, &self.application)?;
-        let version = &self.base["metadata"]["resourceVersion"];
+    /// What is written, as a patch and as the whole; `None` when there are no changes, or when
+    /// the server has dropped them from the last patch.
+    fn changes(&self) -> Option<(Value, Value)> {
+        let written = self.app.written()?;
+        let stored = self.app.stored();
+        let patch = application_status::patch(stored, &written)?;
+        let version = &stored["metadata"]["resourceVersion"];
         let last = self.cached.last_patch.as_ref();
         let is_repeated = patch["status"]["reconciledAt"].is_null()
             && last.is_some_and(|(last, to)| *last == untimed(&patch) && to == version);
-        (!is_repeated).then_some(patch)
+        (!is_repeated).then_some((patch, written))
     }
 
     /// Writes the changes, if any.
@@ -98,21 +90,22 @@ impl<'a> Reconciliation<'a> {
     /// [`Error::Status`]; when another client has changed the Application, its stored
     /// version is loaded as well.
     pub async fn save(&mut self) -> Result<(), Error> {
-        let mut patch = self.patch();
+        let mut changes = self.changes();
         if let Some(checked) = self.checked.take()
-            && checked.stamp(Arc::make_mut(&mut self.application), patch.is_some())
+            && checked.stamp(&mut self.app, changes.is_some())
         {
-            patch = self.patch();
+            changes = self.changes();
         }
-        let Some(patch) = patch else {
+        let Some((patch, written)) = changes else {
             self.cached.announced.unchanged();
             return Ok(());
         };
         let sent = untimed(&patch);
         let (events, announced) = (&self.ctx.events, &mut self.cached.announced);
-        let is_announced = announced.publish_first(events, &self.base, &self.application).await;
+        let stored = self.app.stored();
+        let is_announced = announced.publish_first(events, stored, &written).await;
         let client = &self.ctx.core.client;
-        let written = application_status::send(client, &self.base, patch, self.now()).await;
+        let written = application_status::send(client, stored, patch, self.ctx.now()).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => {
@@ -124,9 +117,9 @@ impl<'a> Reconciliation<'a> {
                 return Err(error.into());
             }
         };
-        let application_status::Sent { object: mut written, merged } = written;
+        let application_status::Sent { object: written, merged } = written;
         self.ctx.wrote(&written);
-        self.cached.progress = StoredProgress::of(&self.application);
+        self.cached.progress = StoredProgress::of(&self.app.status.operation_state);
         if merged {
             // The watch reports the other client's change as known.
             self.ctx.queue.enqueue(self.key, Request::default());
@@ -135,14 +128,10 @@ impl<'a> Reconciliation<'a> {
         self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
         let announced = &mut self.cached.announced;
         if !is_announced {
-            announced.publish(&self.ctx.events, &self.base, &written);
+            announced.publish(&self.ctx.events, stored, &written);
         }
         announced.stored();
-        if let Some(progress) = &self.cached.progress {
-            progress.restore(&mut written);
-        }
-        self.base = Arc::new(written);
-        self.application = Arc::clone(&self.base);
+        self.app = self.cached.restored(written);
         Ok(())
     }
 }

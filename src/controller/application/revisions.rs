@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::queue::Queue;
 use crate::api::ApplicationSource;
 use crate::api::ObjectKey;
-use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::request::{Level, Request};
 use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
 
 /// Repository, revision and tag prefix, as written in the spec.

@@ -8,14 +8,13 @@ use serde_json::Value;
 
 use super::cached_state::Rendered;
 use super::context::Context;
-use super::observe::{Destination, of_cluster};
+use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::operation;
-use crate::decide::app_state::refresh::{Level, Reason};
 use crate::source::{self, ClusterFacts, RenderFor, Revision, SourceType};
 
 /// Maximum number of reported warnings about manifests; each is a condition.
@@ -37,20 +36,6 @@ pub(super) enum Deployed {
 }
 
 impl Reconciliation<'_> {
-    /// The maximum age of a revision of these sources, by the level of the request (SE-376).
-    pub(super) fn freshness(&self, reason: &Reason, sources: &[ApplicationSource]) -> Duration {
-        let synced = || operation::pinned(&self.application);
-        let is_synced = reason.accepts_synced && self.ctx.revisions.are_last(sources, &synced());
-        match reason.request.level {
-            // A response to any request that was sent after this one.
-            Level::Newest if !is_synced => reason.age(self.age(), self.now()),
-            Level::Newest | Level::Revision | Level::Live | Level::None => {
-                let quarter = self.ctx.settings.reconciliation_timeout / 4;
-                if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
-            }
-        }
-    }
-
     /// Renders sources, or returns the cached rendering of the same inputs (SE-106). Charts
     /// depend on the version and the kinds of the destination, too.
     pub(super) async fn manifests(
@@ -62,7 +47,7 @@ impl Reconciliation<'_> {
     ) -> Result<Rendered, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let namespace = destination.spec.destination.namespace.clone();
-        let project = project_of(&self.application).to_owned();
+        let project = project_of(self.app.raw()).to_owned();
         let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
         let plain = serde_json::json!([raw_sources, shas, namespace]);
         let from = Rendered::made_from(&plain);
@@ -89,7 +74,7 @@ impl Reconciliation<'_> {
         let mut references = BTreeMap::new();
         for (raw, revision) in raw_sources.iter().zip(revisions) {
             let url = raw["repoURL"].as_str().unwrap_or_default();
-            let credentials = ctx.credentials.of(url, project_of(&self.application));
+            let credentials = ctx.credentials.of(url, project_of(self.app.raw()));
             let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
             let checkout = ctx.lend_slot(checkout).await.map_err(of_source)?;
             if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
@@ -142,16 +127,16 @@ impl Reconciliation<'_> {
         let rendered = Rendered { from, manifests, types, warnings };
         self.cached.keep(rendered.clone());
         ctx.bound_renderings(key, self.cached);
-        self.cached.rendered_at = Some(ctx.now());
+        self.cached.memory.rendered_at = Some(ctx.now());
         Ok(rendered)
     }
 
     /// Which sources the operation reads, and which of their commits are known: those pinned
     /// before, or those of the request (SE-374).
     pub(super) fn deployed(&self) -> Result<Deployed, ObserveError> {
-        let raw = operation::sources(&self.application);
-        let state = &self.application["status"]["operationState"];
-        let given = operation::given(&state["operation"]["sync"]);
+        let raw = operation::sources(&self.app);
+        let state = &self.app.status.operation_state;
+        let given = operation::requested(state);
         if let Some(rendered) = self.literal()? {
             return Ok(Deployed::Manifests(rendered, given));
         }
@@ -161,7 +146,7 @@ impl Reconciliation<'_> {
             let source = source.map_err(|error| format!("source {index}: {error}"));
             sources.push(source.map_err(ObserveError::Operation)?);
         }
-        let pinned = operation::pinned(&self.application);
+        let pinned = operation::pinned(state);
         let known = if pinned.is_empty() { given } else { pinned };
         if !known.is_empty() && known.len() != sources.len() {
             let (revisions, sources) = (known.len(), sources.len());
@@ -176,7 +161,7 @@ impl Reconciliation<'_> {
 
     /// Manifests in the operation request itself (SE-046).
     fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
-        let sync = &self.application["status"]["operationState"]["operation"]["sync"];
+        let sync = &self.app.status.operation_state.operation.raw()["sync"];
         let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
             return Ok(None);
         };

@@ -10,7 +10,7 @@ use super::context::Context;
 use super::projects;
 use crate::api::ObjectKey;
 use crate::decide::app_state::access;
-use crate::decide::app_state::refresh::{self, Level, Request};
+use crate::decide::app_state::request::{self, Level, Request};
 use crate::redact;
 use crate::watch::control_plane::{Change, Kind, Origin};
 use crate::watch::object::Object;
@@ -50,7 +50,7 @@ fn application(ctx: &Context, change: &Change) {
     let new = new.parse();
     redact::know_urls_of(&new["spec"]);
     let old = change.old.as_ref().map(Object::parse);
-    if old.as_ref().is_none_or(|old| refresh::counts(old, &new)) {
+    if old.as_ref().is_none_or(|old| request::counts(old, &new)) {
         // A rollout waits for the operations that it starts.
         match new["operation"].is_object() {
             true => ctx.queue.enqueue_first(&change.key, Request::default()),

@@ -183,7 +183,7 @@ fn refusals(
             return lacks(Lacking::Cluster, format!("spec.destination.{field}: {error}"));
         }
     };
-    let mut denials = spec::denials(spec, project_name, project, server, cluster);
+    let mut denials = project::denials(spec, project_name, project, server, cluster);
     if project.permit_only_project_scoped_clusters && reserved_for != project_name {
         denials.push(Condition::invalid_spec(format!(
             "cluster '{cluster}' is not reserved for project '{project_name}', which permits only \
@@ -222,7 +222,7 @@ impl<'a> Access<'a> {
     /// as a rollback does.
     pub fn denied_source(&self, sources: &[Value]) -> Option<Condition> {
         let urls = sources.iter().map(|source| source["repoURL"].as_str().unwrap_or_default());
-        let denied = |url| spec::denied_source(url, self.project_name, self.project);
+        let denied = |url| project::denied_source(url, self.project_name, self.project);
         urls.filter_map(denied).next()
     }
 

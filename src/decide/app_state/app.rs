@@ -1,10 +1,15 @@
 //! An Application with typed fields that its controller writes. What is written is the
 //! difference of these fields: what they do not model stays as it is stored.
 
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::api::operation::{Operation, Requested};
+use super::spec::normalized;
+use crate::api::annotations::Refresh;
+use crate::api::operation::{Operation, OperationState, Requested};
 use crate::api::{ApplicationStatus, read_leniently};
 use crate::decide::merge_patch::apply_change;
 
@@ -44,52 +49,109 @@ pub struct RefreshRequest {
     at: Option<Value>,
 }
 
-/// An Application, and the changes of a decision.
+impl RefreshRequest {
+    /// The requested refresh; `None` for none.
+    pub fn kind(&self) -> Option<Refresh> {
+        self.kind.as_ref().and_then(Value::as_str).map(Refresh::of)
+    }
+}
+
+impl Fields {
+    /// The fields of an Application. Those of a wrong type read as absent.
+    pub fn of(application: &Value) -> Self {
+        let operation = Operation::raw(application).cloned().map(Requested::of);
+        // Apart from each other: nothing in a status is a reason not to see the finalizers.
+        let metadata = read_leniently(&application["metadata"]);
+        Self { metadata, operation, status: read_leniently(&application["status"]) }
+    }
+}
+
+/// An Application in a reconcile: as it is stored, with the fields that were decided since.
+/// Cheap to clone: what did not change is shared.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// The Application without the changes.
-    raw: Value,
-    before: Fields,
-    /// Its fields with the changes.
-    pub fields: Fields,
+    stored: Arc<Value>,
+    /// The same, with the normal spec.
+    raw: Arc<Value>,
+    before: Arc<Fields>,
+    fields: Arc<Fields>,
+    /// Whether the stored state of the operation goes, with all that is not known of it.
+    forgets_operation: bool,
 }
 
 impl App {
-    /// Reads an Application. Fields of a wrong type read as absent.
-    pub fn of(raw: &Value) -> Self {
-        let operation = Operation::raw(raw).cloned().map(Requested::of);
-        // Apart from each other: nothing in a status is a reason not to see the finalizers.
-        let (metadata, status) = (read_leniently(&raw["metadata"]), read_leniently(&raw["status"]));
-        let fields = Fields { metadata, operation, status };
-        Self { raw: raw.clone(), before: fields.clone(), fields }
+    /// An Application as it is stored.
+    pub fn of(stored: impl Into<Arc<Value>>) -> Self {
+        let stored = stored.into();
+        let before = Arc::new(Fields::of(&stored));
+        let (raw, fields) = (Arc::clone(&stored), Arc::clone(&before));
+        Self { stored, raw, before, fields, forgets_operation: false }
     }
 
-    /// The Application without the changes, for fields that this controller does not write.
+    /// The Application as it is stored.
+    pub fn stored(&self) -> &Value {
+        &self.stored
+    }
+
+    /// The fields as they are stored.
+    pub fn before(&self) -> &Fields {
+        &self.before
+    }
+
+    /// The Application without what was decided, for what this controller does not write, and
+    /// for its spec, which is the normal one.
     pub fn raw(&self) -> &Value {
         &self.raw
     }
 
-    /// Removes the state of the last operation, with all that is not known of it.
-    pub fn forget_operation_state(&mut self) {
-        if let Some(status) = self.raw.get_mut("status").and_then(Value::as_object_mut) {
-            status.remove("operationState");
+    /// Writes the normal spec (SE-030).
+    pub fn normalize(&mut self) {
+        if let Some(spec) = normalized(&self.raw["spec"]) {
+            Arc::make_mut(&mut self.raw)["spec"] = spec;
         }
-        self.before.status.operation_state = Default::default();
-        self.fields.status.operation_state = Default::default();
     }
 
-    /// The Application with the changes.
-    pub fn written(self) -> Value {
-        let Self { mut raw, mut before, mut fields } = self;
+    /// Replaces the state of the last operation, with all that is not known of it.
+    pub fn replace_operation_state(&mut self, state: OperationState) {
+        self.forgets_operation = true;
+        self.status.operation_state = state;
+    }
+
+    /// The Application with what was decided; `None` when that changes nothing.
+    pub fn written(&self) -> Option<Value> {
+        let is_same = Arc::ptr_eq(&self.before, &self.fields) || self.before == self.fields;
+        if is_same && !self.forgets_operation && Arc::ptr_eq(&self.raw, &self.stored) {
+            return None;
+        }
+        let mut raw = self.raw.as_ref().clone();
+        let (mut before, mut fields) = (self.before.as_ref().clone(), self.fields.as_ref().clone());
         if before.status.resources == fields.status.resources {
             // Long, and rarely changed by an operation.
             before.status.resources.clear();
             fields.status.resources.clear();
         }
-        if before != fields {
-            apply_change(&mut raw, &json!(before), &json!(fields));
+        if self.forgets_operation {
+            before.status.operation_state = OperationState::default();
+            if let Some(status) = raw.get_mut("status").and_then(Value::as_object_mut) {
+                status.remove("operationState");
+            }
         }
-        raw
+        apply_change(&mut raw, &json!(before), &json!(fields));
+        Some(raw)
+    }
+}
+
+impl Deref for App {
+    type Target = Fields;
+
+    fn deref(&self) -> &Fields {
+        &self.fields
+    }
+}
+
+impl DerefMut for App {
+    fn deref_mut(&mut self) -> &mut Fields {
+        Arc::make_mut(&mut self.fields)
     }
 }
 
@@ -199,8 +261,8 @@ mod tests {
 
     /// A round of the wave engine with a result, the end, and a comparison that failed.
     fn deploy(raw: &Value) -> Value {
-        let mut app = App::of(raw);
-        let (mut results, progress) = operation::stored_results(&app.fields.status.operation_state);
+        let mut app = App::of(raw.clone());
+        let (mut results, progress) = operation::stored_results(&app.status.operation_state);
         results[0].message = "configmap/one created".to_owned();
         let plan = SyncPlan {
             results,
@@ -214,18 +276,17 @@ mod tests {
             warnings: Vec::new(),
             terminated: false,
         };
-        operation::store(&mut app.fields.status.operation_state, &plan);
+        operation::store(&mut app.status.operation_state, &plan);
         let now = "2026-01-02T00:00:09Z".parse().unwrap();
-        let mut app = App::of(&app.written());
         operation::finish(&mut app, OperationPhase::Succeeded, "done", now);
         status::write_failure(&mut app, &[Condition::comparison("m")], None, true, now);
-        app.written()
+        app.written().unwrap()
     }
 
     proptest! {
         #[test]
         fn what_was_only_read_is_written_without_a_change(tree in tree()) {
-            prop_assert_eq!(App::of(&tree).written(), tree);
+            prop_assert_eq!(App::of(tree).written(), None);
         }
 
         #[test]

@@ -3,12 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use super::app::App;
+use super::compared::ComparedResource;
 use super::condition::Condition;
-use super::operation::{self, finished_at, given};
-use super::pairs::{Compared, Comparison};
+use super::deletion::asked_at;
+use super::operation;
+use super::pairs::Comparison;
 use crate::api::ApplicationSpec;
 use crate::api::conditions::application as types;
-use crate::api::operation::OperationState;
+use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::sources::InEffect;
 use crate::decide::diff::SyncStatus;
 use crate::decide::sync::Class;
@@ -56,7 +59,7 @@ impl SelfHeal {
 
 /// The decision of automated sync.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
+pub enum AutoSync {
     /// None, without a condition.
     Nothing,
     /// None, with a condition.
@@ -70,50 +73,48 @@ pub enum Decision {
 /// Decides after a full comparison. `allowed` states whether sync windows allow
 /// an automated sync.
 pub fn decide(
-    application: &Value,
+    app: &App,
     spec: &ApplicationSpec,
     comparison: &Comparison,
     revisions: &[String],
     self_heal: &SelfHeal,
     allowed: bool,
     now: Timestamp,
-) -> Decision {
+) -> AutoSync {
     let policy = spec.sync_policy.as_ref();
     let Some(automated) = policy.and_then(|policy| policy.automated.as_ref()) else {
-        return Decision::Nothing;
+        return AutoSync::Nothing;
     };
-    let busy = application.get("operation").is_some_and(|operation| !operation.is_null());
-    let deleting = application["metadata"]["deletionTimestamp"].is_string();
     if !spec.is_automated()
         || !allowed
-        || busy
-        || deleting
+        || app.operation.is_some()
+        || asked_at(app.raw()).is_some()
         || comparison.sync != SyncStatus::OutOfSync
     {
-        return Decision::Nothing;
+        return AutoSync::Nothing;
     }
     let stale = || counted(comparison).filter(|r| r.status() != Some(SyncStatus::Synced));
     if !automated.prune && stale().all(|resource| resource.requires_pruning()) {
-        return Decision::Nothing;
+        return AutoSync::Nothing;
     }
     let named = revisions.join(" ");
-    let state = &application["status"]["operationState"];
-    let attempted = is_attempted(application, revisions);
+    let state = &app.status.operation_state;
+    let attempted = is_attempted(app, revisions);
     let mut attempts = 0;
     let mut partial = None;
     if attempted {
-        if state["phase"] != "Succeeded" {
-            let message = state["message"].as_str().unwrap_or_default();
+        if state.phase != OperationPhase::Succeeded {
+            let message = &state.message;
             return refuse(format!("Failed last sync attempt to [{named}]: {message}"));
         }
         if !automated.self_heal {
-            return Decision::Nothing;
+            return AutoSync::Nothing;
         }
-        attempts = state["operation"]["sync"]["autoHealAttemptsCount"].as_i64().unwrap_or(0);
+        attempts = state.operation.raw()["sync"]["autoHealAttemptsCount"].as_i64().unwrap_or(0);
         let pause = self_heal.pause(attempts);
-        let until = finished_at(application).and_then(|at| at.checked_add(pause).ok());
+        let until = operation::finished(state).and_then(|at| at.checked_add(pause).ok());
         if let Some(until) = until.filter(|until| *until > now) {
-            return Decision::Wait(until);
+            return AutoSync::Wait(until);
         }
         attempts += 1;
         let resources: Vec<Value> = stale()
@@ -131,24 +132,25 @@ pub fn decide(
     if automated.prune && !automated.allow_empty && nothing_is_left(comparison) {
         return refuse(wipes_out(&named));
     }
-    Decision::Start(operation(application, revisions, automated.prune, attempts, partial))
+    AutoSync::Start(operation(app.raw(), revisions, automated.prune, attempts, partial))
 }
 
-fn counted(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+fn counted(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
     comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped)
 }
 
 /// The same without copies: an object whose tracking id names another object is
 /// never pruned, so it does not count as remaining.
-fn own(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+fn own(comparison: &Comparison) -> impl Iterator<Item = &ComparedResource> {
     // A managed namespace stays without its source, so it does not count either (SE-144).
-    let own = |r: &&Compared| r.target.is_some() || (r.self_referenced && !r.managed_namespace);
+    let own =
+        |r: &&ComparedResource| r.target.is_some() || (r.self_referenced && !r.managed_namespace);
     counted(comparison).filter(own)
 }
 
 /// Whether the source has none of the live resources any more.
 fn nothing_is_left(comparison: &Comparison) -> bool {
-    own(comparison).all(Compared::requires_pruning)
+    own(comparison).all(ComparedResource::requires_pruning)
 }
 
 fn wipes_out(revisions: &str) -> String {
@@ -173,7 +175,7 @@ pub fn refuses_to_empty(
     let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison)).then(|| {
         // Argo CD has no such refusal of an operation, so its words can say what to do.
-        let refused = wipes_out(&operation::pinned_of(state).join(" "));
+        let refused = wipes_out(&operation::pinned(state).join(" "));
         format!(
             "{refused}. To allow this, set spec.syncPolicy.automated.allowEmpty, or sync \
                  manually with prune"
@@ -181,21 +183,20 @@ pub fn refuses_to_empty(
     })
 }
 
-fn refuse(message: String) -> Decision {
-    Decision::Refuse(Condition::new(types::SYNC_ERROR, message))
+fn refuse(message: String) -> AutoSync {
+    AutoSync::Refuse(Condition::new(types::SYNC_ERROR, message))
 }
 
 /// Whether the last operation was for these revisions and sources (SE-422).
-fn is_attempted(application: &Value, revisions: &[String]) -> bool {
-    let state = &application["status"]["operationState"];
-    if state.is_null() {
-        return false;
-    }
-    let Some(result) = state.get("syncResult").filter(|result| result.is_object()) else {
-        return matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
+fn is_attempted(app: &App, revisions: &[String]) -> bool {
+    let state = &app.status.operation_state;
+    let Some(result) = &state.sync_result else { return state.phase.is_completed() };
+    let in_effect = InEffect::of(&app.raw()["spec"]);
+    let is_same_source = match in_effect.is_list() {
+        true => result.sources == *in_effect.list,
+        false => result.source.as_ref().unwrap_or(&Value::Null) == &in_effect.value(),
     };
-    let in_effect = InEffect::of(&application["spec"]);
-    result[in_effect.field] == in_effect.value() && given(result) == revisions
+    is_same_source && result.revisions() == revisions
 }
 
 fn operation(

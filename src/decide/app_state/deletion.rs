@@ -111,9 +111,8 @@ pub fn is_of(kind: HookType, object: &Value) -> bool {
 
 /// The finalizers that an Application needs for the delete hooks of its source
 /// (SE-511); `None` when they are unchanged.
-pub fn hook_finalizers(application: &Value, targets: &[Target]) -> Option<Vec<String>> {
-    let old: Vec<String> = names::finalizers(application).map(str::to_owned).collect();
-    let mut new = old.clone();
+pub fn hook_finalizers(old: &[String], targets: &[Target]) -> Option<Vec<String>> {
+    let mut new = old.to_vec();
     let pairs = [
         (HookType::PreDelete, [names::PRE_DELETE_FINALIZER, names::PRE_DELETE_CLEANUP_FINALIZER]),
         (

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::app::Fields;
 use super::deletion::asked_at;
 use super::operation::{self, Stage};
 use crate::api::annotations::{REFRESH, finalizers};
@@ -26,7 +27,7 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = Vec::new();
     let requested = before["operation"].is_object();
-    match operation::stage(before) {
+    match operation::stage(&Fields::of(before)) {
         Stage::InProgress => lines.push("continue the running operation".to_owned()),
         Stage::Requested => lines.push("start the requested operation".to_owned()),
         Stage::Idle if after["operation"].is_object() => {

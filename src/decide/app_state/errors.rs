@@ -61,6 +61,11 @@ impl ObserveError {
         format!("{}{}", lacking.words(), self.message())
     }
 
+    /// Whether only the source cannot be read: the health is known nevertheless.
+    pub fn is_of_source(&self) -> bool {
+        matches!(self, Self::Source { .. })
+    }
+
     /// Whether a retry may succeed soon. An operation that ends with it would
     /// run its hooks again when it is retried.
     pub fn is_transient(&self) -> bool {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::operation::{self, given};
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
+use crate::api::sources::revisions as given;
+use crate::api::time::from_rfc3339;
 
 /// The reason of the Event at the end of an operation.
 const COMPLETED: &str = "OperationCompleted";
@@ -52,9 +53,11 @@ pub fn are_first(before: &Value, after: &Value, events: &[Event]) -> bool {
 /// Whether a write is what clients wait for after the end of an operation: the first comparison
 /// after it, or a state that is Synced and Healthy.
 fn is_waited_for(before: &Value, after: &Value) -> bool {
-    let finished = operation::finished_at(after);
+    let time = |value: &Value| value.as_str().and_then(from_rfc3339);
+    let finished = time(&after["status"]["operationState"]["finishedAt"]);
     let is_compared = |object: &Value| {
-        finished.is_some_and(|end| operation::reconciled_at(object).is_some_and(|at| at >= end))
+        let at = time(&object["status"]["reconciledAt"]);
+        finished.is_some_and(|end| at.is_some_and(|at| at >= end))
     };
     let is_good = |object: &Value| {
         let status = &object["status"];

@@ -1,17 +1,17 @@
 //! Deletion of an Application: hooks, its resources, its finalizers, in this
 //! order (SE-510 … SE-521).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::app::App;
+use super::app::{App, Fields};
 use super::condition::{self, Condition, OF_DELETION};
 use super::delete_hooks::{self, Circumstances, DeleteHook};
 use super::deletion::{self, Cascade};
 use super::deletion_scope::Scope;
+use super::memory::{Memory, Tries, Try};
 use super::observation::{Live, Observation};
 use super::{children, operation};
 use crate::api::annotations as names;
@@ -39,19 +39,6 @@ const HOOKS: [&str; 4] = [
     names::POST_DELETE_CLEANUP_FINALIZER,
 ];
 
-/// The in-memory state of a hook that was created or deleted. If it is lost, a
-/// failed hook is only retried sooner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Try {
-    /// The next or current attempt.
-    pub attempt: u64,
-    /// When it was created; `None` if it was not created yet.
-    pub made_at: Option<Timestamp>,
-}
-
-/// The in-memory state of all hooks of a deletion.
-pub type Tries = BTreeMap<ResourceKey, Try>;
-
 /// An object to delete.
 #[derive(Clone, Debug)]
 pub struct Removal {
@@ -69,20 +56,20 @@ pub struct Removal {
 
 /// The inputs of a step of a deletion.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
+pub struct DeletionSnapshot<'a> {
     /// The Application.
-    pub application: &'a Value,
+    pub app: &'a App,
+    /// What the process remembers of it.
+    pub memory: &'a Memory,
     /// What was observed, or why it cannot be.
-    pub observed: Result<Seen<'a>, &'a str>,
-    /// The hooks of this deletion that were created or deleted.
-    pub tries: &'a Tries,
+    pub observed: Result<DeletionInput<'a>, &'a str>,
     /// The time.
     pub now: Timestamp,
 }
 
 /// What a deletion observes.
 #[derive(Clone, Copy, Debug)]
-pub enum Seen<'a> {
+pub enum DeletionInput<'a> {
     /// There is no cluster to delete from, for this reason.
     Nowhere(&'a str),
     /// Source and cluster, and which objects may be deleted.
@@ -91,11 +78,11 @@ pub enum Seen<'a> {
 
 /// The decision of a step of a deletion.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct DeletionDecision {
     /// The Application without the finalizers of the steps that have ended.
-    pub application: Value,
-    /// The hooks that are created or deleted with this step.
-    pub tries: Tries,
+    pub app: App,
+    /// What the process remembers of it, with the hooks of this step.
+    pub memory: Memory,
     /// What to do.
     pub plan: Plan,
 }
@@ -137,6 +124,14 @@ pub enum DeletionState {
     },
 }
 
+impl DeletionState {
+    /// The state after the actions of a step.
+    #[must_use]
+    pub fn after(self, done: Result<(), String>) -> Self {
+        done.map_or_else(|message| Self::Stuck { message, next: None }, |()| self)
+    }
+}
+
 impl Plan {
     fn waits(reason: impl Into<String>) -> Self {
         let state = DeletionState::Waits { reason: reason.into(), keep: false };
@@ -149,8 +144,11 @@ impl Plan {
 }
 
 /// Whether a deletion has anything to do: other finalizers are those of others.
-pub fn is_held(application: &Value) -> bool {
-    names::finalizers(application).any(|own| CASCADE.contains(&own) || HOOKS.contains(&own))
+pub fn is_held(app: &Fields) -> bool {
+    app.metadata.finalizers.iter().any(|own| {
+        let own = own.as_str();
+        CASCADE.contains(&own) || HOOKS.contains(&own)
+    })
 }
 
 /// The wait when nothing is left to do: for others to remove their finalizers.
@@ -160,16 +158,19 @@ pub fn released() -> Wait {
 
 /// Whether the source must be read: without hooks, an unreadable source does
 /// not block the cascade (SE-521).
-pub fn needs_source(application: &Value) -> bool {
-    names::finalizers(application).any(|own| HOOKS.contains(&own))
+pub fn needs_source(app: &Fields) -> bool {
+    app.metadata.finalizers.iter().any(|own| HOOKS.contains(&own.as_str()))
 }
 
 /// Whether the newest revision is needed: a failed hook is fixed in the source
 /// (SE-518).
-pub fn needs_newest(application: &Value) -> bool {
-    let conditions = application["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|condition| condition["type"] == DELETION_ERROR)
-        || names::refresh(application).is_some()
+pub fn needs_newest(app: &Fields) -> bool {
+    let mut conditions = app.status.conditions.iter();
+    conditions.any(|condition| condition.type_ == DELETION_ERROR) || is_refreshed(app)
+}
+
+fn is_refreshed(app: &Fields) -> bool {
+    app.metadata.annotations.kind().is_some()
 }
 
 /// Reverts the creation of hooks that failed to be sent.
@@ -182,16 +183,17 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
 }
 
 /// The next of the steps of SE-512.
-pub fn finalize(snapshot: &Snapshot<'_>) -> Decision {
-    let (mut app, mut tries) = (App::of(snapshot.application), snapshot.tries.clone());
-    let finalizers = &mut app.fields.metadata.finalizers;
+pub fn finalize(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
+    let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
+    let finalizers = &mut app.metadata.finalizers;
     let plan = match snapshot.observed {
-        Ok(Seen::In(observation, scope)) => {
-            let Snapshot { application: stored, now, .. } = *snapshot;
-            let finalizer = Finalizer { application: stored, observation, scope, now };
-            finalizer.next(finalizers, &mut tries)
+        Ok(DeletionInput::In(observation, scope)) => {
+            let DeletionSnapshot { app, now, .. } = *snapshot;
+            let hurry = is_refreshed(app);
+            let finalizer = Finalizer { application: app.raw(), observation, scope, hurry, now };
+            finalizer.next(finalizers, &mut memory.tries)
         }
-        Ok(Seen::Nowhere(why)) => {
+        Ok(DeletionInput::Nowhere(why)) => {
             // Nothing can be deleted, so the finalizers go.
             remove(finalizers, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
             let left = format!("finalizers are removed without deleting resources: {why}");
@@ -199,7 +201,7 @@ pub fn finalize(snapshot: &Snapshot<'_>) -> Decision {
         }
         Err(error) => Plan::stuck(error.to_owned(), None),
     };
-    Decision { application: app.written(), tries, plan }
+    DeletionDecision { app, memory, plan }
 }
 
 impl Finalizer<'_> {
@@ -246,16 +248,9 @@ impl Finalizer<'_> {
 }
 
 /// Records the state after a step in an Application. Returns what follows.
-pub fn record(application: &mut Value, state: DeletionState, now: Timestamp) -> Wait {
-    let mut app = App::of(application);
-    let wait = recorded(&mut app, state, now);
-    *application = app.written();
-    wait
-}
-
-fn recorded(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
-    if names::refresh(app.raw()).is_some() {
-        app.fields.metadata.annotations = Default::default();
+pub fn record(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
+    if is_refreshed(app) {
+        app.metadata.annotations = Default::default();
     }
     let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
     let mut warning = None;
@@ -275,7 +270,7 @@ fn recorded(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
     };
     let problem = problem.map(|message| Condition::new(DELETION_ERROR, message));
     let problems: Vec<Condition> = problem.into_iter().chain(warning).collect();
-    condition::replace(&mut app.fields.status.conditions, OF_DELETION, &problems, now);
+    condition::replace(&mut app.status.conditions, OF_DELETION, &problems, now);
     wait
 }
 
@@ -311,6 +306,8 @@ struct Finalizer<'a> {
     application: &'a Value,
     observation: &'a Observation<'a>,
     scope: &'a Scope,
+    /// Whether a user wants it to be retried now.
+    hurry: bool,
     now: Timestamp,
 }
 
@@ -411,7 +408,7 @@ impl Finalizer<'_> {
             owner: self.observation.owner(&uid),
             permits: self.observation.access.permits(),
             project: self.observation.access.project_name,
-            hurry: names::refresh(self.application).is_some(),
+            hurry: self.hurry,
             now: self.now,
         };
         let live = self.observation.live;

@@ -7,8 +7,9 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::app::Fields;
 use super::deletion::asked_at;
-use super::operation::{Stage, sources, stage};
+use super::operation::{Stage, of_spec, stage};
 use crate::api::Raw;
 use crate::api::annotations::is_skipped;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
@@ -73,7 +74,7 @@ pub fn refusal(application: &Value) -> Option<Refusal> {
         return Some(Refusal::Skipped);
     }
     let state = &application["status"]["operationState"];
-    let (phase, of) = match stage(application) {
+    let (phase, of) = match stage(&Fields::of(application)) {
         Stage::Idle => return None,
         Stage::Requested => ("", &application["operation"]),
         Stage::InProgress => (state.field("phase"), &state["operation"]),
@@ -164,7 +165,7 @@ fn revisions(
     }
     let spec = &application["spec"];
     // Those of the spec, not those of the last operation.
-    let sources = sources(&json!({"spec": spec}));
+    let sources = of_spec(spec);
     if given.len() != sources.len() {
         let (given, sources) = (given.len(), sources.len());
         return Err(invalid(

@@ -22,9 +22,10 @@
 //! - [`reconcile`]: one comparison, [`operate`]: one round of an operation,
 //!   [`finalize`]: one step of a deletion; the controller observes, calls one
 //!   of these, and applies the result;
-//! - [`refresh`]: whether to compare, and at which level (SE-376, SE-377);
+//! - [`refresh`]: whether to compare, and at which level (SE-376, SE-377), by a
+//!   [`request`] and by what the process remembers ([`memory`]);
 //! - [`auto_sync`]: whether to start an automated sync (SE-420 … SE-429);
-//! - `app`: an Application with typed fields, of which the difference is written;
+//! - [`app`]: an Application with typed fields, of which the difference is written;
 //! - [`operation`]: the fields `operation` and `status.operationState` (SE-370
 //!   … SE-390);
 //! - [`manual`]: the operation of a sync that a user requests;
@@ -41,9 +42,10 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod access;
-mod app;
+pub mod app;
 pub mod auto_sync;
 mod children;
+mod compared;
 pub mod condition;
 pub mod delete_hooks;
 pub mod deletion;
@@ -54,16 +56,17 @@ pub mod events;
 pub mod finalize;
 pub mod lost;
 pub mod manual;
+pub mod memory;
 pub mod observation;
 pub mod operate;
 pub mod operation;
-mod operation_snapshot;
 pub mod owner;
 mod pairs;
 pub mod project;
 pub mod project_deletion;
 pub mod reconcile;
 pub mod refresh;
+pub mod request;
 pub mod spec;
 pub mod status;
 pub mod steps;
@@ -75,7 +78,8 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
+pub use compared::{ComparedResource, Facts};
 pub use condition::Condition;
-pub use pairs::{Compared, Comparison, DiffCache, Facts, compare};
+pub use pairs::{Comparison, DiffCache, compare};
 pub use targets::{Placed, Scope, Target};
 pub use warnings::unlisted;

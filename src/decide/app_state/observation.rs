@@ -7,11 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::access::Access;
+use super::app::App;
+use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
+use super::memory::digest;
 use super::owner::Owner;
-use super::pairs::{self, Comparison, DiffCache, Facts, compare};
-use super::refresh::digest;
+use super::pairs::{self, Comparison, DiffCache, compare};
 use super::targets::Placed;
+use crate::api::ApplicationStatus;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_key::ResourceKey;
@@ -19,6 +22,9 @@ use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::decide::diff;
 use crate::decide::sync::NamespaceFact;
+
+/// Up to this number of objects, a comparison without rules of users is short.
+const FEW: usize = 50;
 
 /// Live objects by identity.
 pub type Live = BTreeMap<ResourceKey, Arc<Value>>;
@@ -46,7 +52,7 @@ pub struct Observation<'a> {
 
 /// A comparison, and the rules it was made with.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct ComparedState {
     /// The result.
     pub comparison: Comparison,
     /// The rules.
@@ -57,7 +63,8 @@ pub struct Compared {
 
 impl<'a> Observation<'a> {
     /// Compares source and cluster.
-    pub fn compare(&self, application: &Value, diffs: &DiffCache) -> Compared {
+    pub fn compare(&self, app: &App, diffs: &DiffCache) -> ComparedState {
+        let application = app.raw();
         let (config, problems) = diff::Config::from_application(application);
         diffs.follow(rules(application));
         let comparison = compare(
@@ -71,19 +78,19 @@ impl<'a> Observation<'a> {
                 project: self.access.project,
                 cluster: (self.access.server, self.access.cluster),
                 config: &config,
-                namespace_metadata_changed: namespace_metadata_changed(application),
+                namespace_metadata_changed: namespace_metadata_changed(app),
             },
             diffs,
         );
         let conditions = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
-        Compared { comparison, conditions: conditions.collect(), config }
+        ComparedState { comparison, conditions: conditions.collect(), config }
     }
 
     /// The difference of one resource of a comparison, with the rules of the comparison:
     /// `modified` is the same. Contains no values of a Secret.
     pub fn difference(
         &self,
-        resource: &pairs::Compared,
+        resource: &ComparedResource,
         config: &diff::Config,
     ) -> diff::Comparison {
         match (&resource.target, &resource.live) {
@@ -92,6 +99,12 @@ impl<'a> Observation<'a> {
             }
             (target, live) => diff::compare(target.as_deref(), live.as_deref(), config),
         }
+    }
+
+    /// Whether a decision takes only a moment: it compares few objects, without rules of users.
+    pub fn is_short(&self) -> bool {
+        self.access.spec.ignore_differences.is_empty()
+            && self.placed.targets.len() + self.live.len() <= FEW
     }
 
     /// The Application for which objects are deleted and replaced.
@@ -113,27 +126,24 @@ fn rules(application: &Value) -> u64 {
 }
 
 /// Whether `managedNamespaceMetadata` differs from what the last sync applied.
-fn namespace_metadata_changed(application: &Value) -> bool {
-    let policy = &application["spec"]["syncPolicy"];
+fn namespace_metadata_changed(app: &App) -> bool {
+    let policy = &app.raw()["spec"]["syncPolicy"];
     let wanted = &policy["managedNamespaceMetadata"];
-    let result = &application["status"]["operationState"]["syncResult"];
     let creates = policy["syncOptions"]
         .as_array()
         .is_some_and(|options| options.iter().any(|option| option == CREATE_NAMESPACE));
-    creates && result.is_object() && *wanted != result["managedNamespaceMetadata"]
+    let result = app.status.operation_state.sync_result.as_ref();
+    let applied = result.map(|result| &result.managed_namespace_metadata);
+    creates && applied.is_some_and(|applied| applied.as_ref().unwrap_or(&Value::Null) != wanted)
 }
 
 /// Kinds of all resources that an Application is known to have, to find those
 /// that are no longer in the source.
-pub fn inventory(application: &Value) -> impl Iterator<Item = GroupVersionKind> + '_ {
-    let status = &application["status"];
-    let lists = [&status["resources"], &status["operationState"]["syncResult"]["resources"]];
-    let items = lists.into_iter().filter_map(Value::as_array).flatten();
-    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
-    let kinds = items.map(move |item| GroupVersionKind {
-        group: text(item, "group"),
-        version: text(item, "version"),
-        kind: text(item, "kind"),
-    });
-    kinds.filter(|kind| !kind.kind.is_empty() && !kind.version.is_empty())
+pub fn inventory(status: &ApplicationStatus) -> impl Iterator<Item = GroupVersionKind> + '_ {
+    let listed = status.resources.iter().map(|row| (&row.group, &row.version, &row.kind));
+    let synced = status.operation_state.sync_result.iter().flat_map(|result| &result.resources);
+    let synced = synced.map(|row| (&row.group, &row.version, &row.kind));
+    let kinds =
+        listed.chain(synced).filter(|(_, version, kind)| !kind.is_empty() && !version.is_empty());
+    kinds.map(|(group, version, kind)| GroupVersionKind::new(group, version, kind))
 }

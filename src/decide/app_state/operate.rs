@@ -2,6 +2,7 @@
 //! returns the Application to be stored, and the actions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -10,15 +11,20 @@ use super::app::App;
 use super::auto_sync::refuses_to_empty;
 use super::deletion::asked_at;
 use super::errors::ObserveError;
-use super::observation::Observation;
+use super::memory::{Memory, digest};
+use super::observation::{ComparedState, Observation};
 use super::operation::{self, Stage, stage};
-use super::operation_snapshot::snapshot;
 use super::pairs::DiffCache;
-use super::refresh::digest;
+use crate::api::annotations::deletion_approved;
 use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_key::ResourceKey;
+use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::time::Time;
-use crate::decide::sync::{self, Action, ActionOutcome, Group, How, LiveObject, Retry, SyncPlan};
+use crate::decide::diff;
+use crate::decide::health;
+use crate::decide::sync::{
+    self, Action, ActionOutcome, Class, Group, How, LiveObject, Retry, SyncPlan,
+};
 use crate::decide::wait::{Wait, WaitFor};
 
 /// How long an operation retries failed reads before it ends.
@@ -44,41 +50,44 @@ pub enum Next {
     Idle,
 }
 
+impl Next {
+    /// What follows, with the comparison after the operation.
+    pub fn and_compared(&self, compared: Wait) -> Wait {
+        match self {
+            Self::Wait(wait) => wait.or_earlier(compared),
+            Self::Observe | Self::Act(_) | Self::Over | Self::Idle => compared,
+        }
+    }
+}
+
 /// The inputs of one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
-    /// The Application as it is stored.
-    pub stored: &'a Value,
-    /// The same with what was decided since, and its operation in progress ([`begin`]).
-    pub application: &'a Value,
+pub struct OperationSnapshot<'a> {
+    /// The Application, with its operation in progress ([`begin`]).
+    pub app: &'a App,
+    /// What the process remembers of it.
+    pub memory: &'a Memory,
     /// The commits of the sources, by source; `None` if they are not known.
     pub commits: Option<&'a [String]>,
     /// Source and cluster, or why they cannot be observed.
-    pub observed: Result<&'a Observation<'a>, Unobserved<'a>>,
+    pub observed: Result<&'a Observation<'a>, &'a ObserveError>,
     /// The results of earlier comparisons.
     pub diffs: &'a DiffCache,
     /// The outcomes of the last actions.
     pub outcomes: &'a [ActionOutcome],
     /// The settings.
-    pub settings: &'a Settings,
+    pub settings: &'a OperationSettings,
     /// The time.
     pub now: Timestamp,
 }
 
-/// Why the inputs of an operation cannot be observed.
-#[derive(Clone, Copy, Debug)]
-pub struct Unobserved<'a> {
-    /// The error.
-    pub error: &'a ObserveError,
-    /// When it began.
-    pub since: Timestamp,
-}
-
 /// The decision of one round.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct OperationDecision {
     /// The Application to be stored.
-    pub application: Value,
+    pub app: App,
+    /// What the process remembers of it.
+    pub memory: Memory,
     /// What follows.
     pub next: Next,
 }
@@ -112,7 +121,7 @@ impl Act {
 
 /// Settings of operations.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OperationSettings {
     /// Those of the wave engine.
     pub sync: sync::SyncSettings,
     /// Whether operations without options use those of the spec (SE-304).
@@ -121,36 +130,43 @@ pub struct Settings {
 
 /// Starts the requested operation, and the next attempt after its backoff. What is observed
 /// depends on it.
-pub fn begin(application: &Value, now: Timestamp) -> Decision {
-    let mut app = App::of(application);
-    let next = started(&mut app, stage(application), now);
-    Decision { application: app.written(), next }
+pub fn begin(app: &App, memory: &Memory, now: Timestamp) -> OperationDecision {
+    let (mut app, mut memory) = (app.clone(), memory.clone());
+    let stage = stage(&app);
+    if stage == Stage::Requested {
+        memory.operation_began = Some(now);
+    }
+    let next = started(&mut app, stage, now);
+    OperationDecision { app, memory, next }
 }
 
 /// One round: records the commits that are deployed and the outcomes of the last actions, and
 /// decides the next.
-pub fn operate(snapshot: &Snapshot<'_>) -> Decision {
-    let mut app = App::of(snapshot.application);
-    let pinned = operation::pinned_of(&app.fields.status.operation_state);
+pub fn operate(snapshot: &OperationSnapshot<'_>) -> OperationDecision {
+    let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
+    let pinned = operation::pinned(&app.status.operation_state);
     if let Some(commits) = snapshot.commits.filter(|_| pinned.is_empty()) {
         operation::pin(&mut app, commits);
     }
-    let next = match &snapshot.observed {
-        Ok(observation) => round(&mut app, observation, snapshot),
-        Err(why) => stopped(&mut app, why, snapshot.now),
+    let next = match snapshot.observed {
+        Ok(observation) => {
+            memory.unreadable_since = None;
+            round(&mut app, observation, snapshot)
+        }
+        Err(error) => stopped(&mut app, &mut memory, error, snapshot.now),
     };
-    Decision { application: app.written(), next }
+    OperationDecision { app, memory, next }
 }
 
 fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
     if stage == Stage::Requested {
         operation::begin(app, now);
         if operation::is_complete(app) {
-            let given = operation::requested(&app.fields.status.operation_state);
+            let given = operation::requested(&app.status.operation_state);
             operation::pin(app, &given);
         }
     }
-    let state = &app.fields.status.operation_state;
+    let state = &app.status.operation_state;
     let Some(Time(finished)) = state.finished_at else { return Next::Observe };
     let over = match is_terminating(state) {
         true => Some("Operation terminated".to_owned()),
@@ -175,32 +191,32 @@ fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
     Next::Observe
 }
 
-fn round(app: &mut App, observation: &Observation<'_>, given: &Snapshot<'_>) -> Next {
-    let Snapshot { stored, diffs, outcomes, settings, now, .. } = *given;
-    let terminating = is_terminating(&app.fields.status.operation_state);
+fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot<'_>) -> Next {
+    let OperationSnapshot { diffs, outcomes, settings, now, .. } = *given;
+    let terminating = is_terminating(&app.status.operation_state);
     if !terminating && let Some(next) = held_by_window(app, observation, now) {
         return next;
     }
-    let compared = observation.compare(app.raw(), diffs);
+    let compared = observation.compare(app, diffs);
     // An invalid rule may protect a field.
     let found = compared.conditions.iter().chain(&compared.comparison.conditions);
     if let Some(bad) = found.chain(&observation.placed.conditions).find(|found| found.is_error()) {
         let message = bad.message.clone();
         return conclude(app, End::of(OperationPhase::Error, message), now);
     }
-    let state = &app.fields.status.operation_state;
+    let state = &app.status.operation_state;
     let refusal = refuses_to_empty(state, observation.access.spec, &compared.comparison);
     if let Some(refusal) = refusal.filter(|_| !terminating) {
         return conclude_finally(app, refusal, now);
     }
-    let snapshot = snapshot(app, observation, &compared, outcomes.to_vec(), settings, now);
+    let snapshot = of_engine(app, observation, &compared, outcomes.to_vec(), settings, now);
     let snapshot = match snapshot {
         Ok(snapshot) => snapshot,
         Err(message) => return conclude(app, End::of(OperationPhase::Error, message), now),
     };
     let first = !snapshot.progress.dry_run_done && snapshot.results.is_empty();
     let mut plan = sync::step(&snapshot, now);
-    operation::store(&mut app.fields.status.operation_state, &plan);
+    operation::store(&mut app.status.operation_state, &plan);
     if plan.phase.is_completed() {
         let SyncPlan { phase, message, terminated, .. } = plan;
         return conclude(app, End { phase, message, terminated }, now);
@@ -211,8 +227,7 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &Snapshot<'_>) -> 
     let targets = observation.placed.targets.iter();
     Next::Act(Box::new(Act {
         groups: std::mem::take(&mut plan.actions),
-        persist: plan.needs_persist_before_actions
-            || is_new(stored, &app.fields.status.operation_state),
+        persist: plan.needs_persist_before_actions || is_new(app),
         defined: targets.filter_map(|target| sync::defines(&target.object)).collect(),
         live: snapshot.live,
         former_manager: compared.config.former_manager,
@@ -221,38 +236,39 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &Snapshot<'_>) -> 
 }
 
 /// What follows when the state cannot be observed.
-fn stopped(app: &mut App, why: &Unobserved<'_>, now: Timestamp) -> Next {
-    let Unobserved { error, since } = *why;
-    let elapsed = now.duration_since(since);
+fn stopped(app: &mut App, memory: &mut Memory, error: &ObserveError, now: Timestamp) -> Next {
+    let elapsed = now.duration_since(*memory.unreadable_since.get_or_insert(now));
     if error.is_transient() && elapsed < UNREADABLE_LIMIT {
         let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
         return Next::Wait(Wait::for_time(WaitFor::OperationInputs, pause, now));
     }
+    memory.unreadable_since = None;
     conclude(app, End::of(OperationPhase::Error, error.of_operation()), now)
 }
 
-/// Ends an operation after an internal error of the engine (SE-375).
-pub fn fail_internally(application: &Value, message: &str, now: Timestamp) -> Decision {
-    let mut app = App::of(application);
-    if stage(application) == Stage::Requested {
-        operation::begin(&mut app, now);
+/// Ends an operation after an internal error of the engine (SE-375); `None` without one.
+pub fn fail_internally(app: &mut App, error: &str, now: Timestamp) -> Option<Next> {
+    match stage(app) {
+        Stage::Idle => return None,
+        Stage::Requested => operation::begin(app, now),
+        Stage::InProgress => {}
     }
-    operation::finish(&mut app, OperationPhase::Error, message, now);
-    Decision { application: app.written(), next: Next::Over }
+    operation::finish(app, OperationPhase::Error, format!("internal error: {error}"), now);
+    Some(Next::Over)
 }
 
 /// Whether the stored state does not contain the start of this attempt or what it deploys
 /// yet: nothing is applied before it does.
-fn is_new(stored: &Value, state: &OperationState) -> bool {
-    operation::started_at(stored) != operation::started(state)
-        || operation::finished_at(stored) != state.finished_at.as_ref().map(|at| at.0)
-        || operation::pinned(stored) != operation::pinned_of(state)
+fn is_new(app: &App) -> bool {
+    let identity = |state: &OperationState| {
+        (operation::started(state), operation::finished(state), operation::pinned(state))
+    };
+    identity(&app.before().status.operation_state) != identity(&app.status.operation_state)
 }
 
 /// Identifies rounds by what the operation waits for, for the log.
-pub fn wait_digest(application: &Value) -> u64 {
-    let state = &application["status"]["operationState"];
-    digest(&(&state["phase"], &state["retryCount"], &state["message"]))
+pub fn wait_digest(state: &OperationState) -> u64 {
+    digest(&(state.phase.as_str(), state.retry_count, &state.message))
 }
 
 /// A wait of a running operation: until a time, and never longer than [`LOOK`].
@@ -273,7 +289,7 @@ fn is_terminating(state: &OperationState) -> bool {
 /// Waits while sync windows deny the operation. Termination continues anyway
 /// (SE-410).
 fn held_by_window(app: &mut App, observation: &Observation<'_>, now: Timestamp) -> Option<Next> {
-    let state = &app.fields.status.operation_state;
+    let state = &app.status.operation_state;
     let evaluation = observation.access.window(Some(state), now);
     let message = evaluation.blocked_message()?;
     if asked_at(app.raw()).is_some() {
@@ -283,7 +299,7 @@ fn held_by_window(app: &mut App, observation: &Observation<'_>, now: Timestamp) 
         operation::finish(app, OperationPhase::Failed, message, now);
         return Some(Next::Over);
     }
-    app.fields.status.operation_state.message = message;
+    app.status.operation_state.message = message;
     Some(Next::Wait(look(WaitFor::OperationWindow, evaluation.next_change, now)))
 }
 
@@ -304,7 +320,7 @@ impl End {
 /// The end of an operation that would fail again in every attempt, unless
 /// another attempt uses a newer revision.
 fn conclude_finally(app: &mut App, message: String, now: Timestamp) -> Next {
-    if operation::is_refreshed(&app.fields.status.operation_state) {
+    if operation::is_refreshed(&app.status.operation_state) {
         return conclude(app, End::of(OperationPhase::Failed, message), now);
     }
     operation::finish(app, OperationPhase::Failed, message, now);
@@ -314,7 +330,7 @@ fn conclude_finally(app: &mut App, message: String, now: Timestamp) -> Next {
 /// What follows the end of an attempt: another one, or the end.
 fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
     let deleting = asked_at(app.raw()).is_some();
-    let state = &mut app.fields.status.operation_state;
+    let state = &mut app.status.operation_state;
     let terminated = end.terminated || is_terminating(state);
     let strategy = state.operation.retry.as_ref().filter(|_| !deleting);
     let attempt = operation::attempt(state);
@@ -328,4 +344,116 @@ fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
             Next::Over
         }
     }
+}
+
+/// The inputs of the wave engine.
+///
+/// # Errors
+///
+/// A message, when the operation has no sync request.
+fn of_engine(
+    app: &App,
+    observation: &Observation<'_>,
+    compared: &ComparedState,
+    outcomes: Vec<ActionOutcome>,
+    settings: &OperationSettings,
+    now: Timestamp,
+) -> Result<sync::SyncSnapshot, String> {
+    let (application, state) = (app.raw(), &app.status.operation_state);
+    let (results, progress) = operation::stored_results(state);
+    let started_at = operation::started(state).unwrap_or(now);
+    let revision = operation::pinned(state).into_iter().next().unwrap_or_default();
+    let access = &observation.access;
+    let policy = access.spec.sync_policy.as_ref();
+    let inherited = policy.filter(|_| settings.inherit_sync_options);
+    let inherited = inherited.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
+    let request = operation::request(&state.operation, &revision, inherited)?;
+    let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
+    let targets = observation.placed.targets.iter().map(|target| {
+        match observation.live.get(&target.key).filter(|_| respect) {
+            Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &compared.config)),
+            None => target.object.clone(),
+        }
+    });
+    let permits = access.permits();
+    let denied = (observation.placed.targets.iter().enumerate())
+        .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
+    let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
+    Ok(sync::SyncSnapshot {
+        operation_id: operation::id(application, started_at, &revision),
+        operation: request,
+        attempt: operation::attempt(state),
+        started_at,
+        phase: state.phase,
+        message: state.message.clone(),
+        results,
+        progress,
+        outcomes,
+        destination_namespace: access.spec.destination.namespace.clone(),
+        project: access.project_name.to_owned(),
+        targets: targets.collect(),
+        live: live(application, observation, compared),
+        kinds: observation.kinds.clone(),
+        denied: denied.collect(),
+        namespace_denied: permits.denial(&namespace_key(observation), &Value::Null),
+        shared: compared.comparison.shared.clone(),
+        namespace: observation.namespace.clone(),
+        managed_namespace_metadata: metadata.cloned(),
+        deletion_approved_at: deletion_approved(application),
+        settings: settings.sync.clone(),
+    })
+}
+
+fn namespace_key(observation: &Observation<'_>) -> ResourceKey {
+    ResourceKey::new("", "Namespace", "", &observation.access.spec.destination.namespace)
+}
+
+/// The live objects for the wave engine: managed objects and those with the
+/// identity of a target, without copies, and without objects with owners. For
+/// the name of a hook, any live object is included with its owner.
+fn live(
+    application: &Value,
+    observation: &Observation<'_>,
+    compared: &ComparedState,
+) -> BTreeMap<ResourceKey, LiveObject> {
+    let uid = operation::uid(application);
+    let owner = observation.owner(&uid);
+    let mut live = BTreeMap::new();
+    for resource in &compared.comparison.resources {
+        let Some(object) = &resource.live else { continue };
+        let hook = matches!(resource.class, Class::Hook(_));
+        let owned = object["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| !owners.is_empty());
+        let named_by_hook = hook && resource.target.is_some();
+        if (owned || !resource.self_referenced) && !named_by_hook {
+            continue;
+        }
+        let entry = LiveObject {
+            object: object.clone(),
+            health: resource.health.clone().map(Ok),
+            out_of_sync: resource.modified,
+            tracked: observation.tracking.owns(object) && !resource.managed_namespace,
+            objection: owner.objection(&resource.key, object).filter(|_| hook),
+        };
+        live.insert(resource.key.clone(), entry);
+    }
+    let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
+        health: health::of(object).map(Ok),
+        object: object.clone(),
+        out_of_sync: false,
+        tracked: false,
+        objection: owner.objection(key, object),
+    };
+    // Objects of targets that are not resources, such as deletion hooks.
+    for target in &observation.placed.targets {
+        if let Some(object) = observation.live.get(&target.key) {
+            live.entry(target.key.clone()).or_insert_with(|| other(&target.key, object));
+        }
+    }
+    if let Some(object) = &observation.namespace_object {
+        let key = namespace_key(observation);
+        live.entry(key.clone()).or_insert_with(|| other(&key, object));
+    }
+    live
 }

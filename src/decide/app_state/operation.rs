@@ -5,17 +5,16 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::app::App;
-use super::status::by_field;
+use super::app::{App, Fields};
 use crate::api::app_status::RevisionHistory;
 use crate::api::operation::{
     OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
     SyncPhase,
 };
 use crate::api::read_leniently;
-use crate::api::sources::InEffect;
 pub use crate::api::sources::revisions as given;
-use crate::api::time::{Time, from_rfc3339, stored};
+use crate::api::sources::{InEffect, by_field};
+use crate::api::time::{Time, stored};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::merge_patch::apply_change;
 use crate::decide::sync;
@@ -35,51 +34,35 @@ pub enum Stage {
 }
 
 /// The stage of the operation of an Application (SE-370).
-pub fn stage(application: &Value) -> Stage {
-    let state = &application["status"]["operationState"];
-    if matches!(state["phase"].as_str(), Some("Running" | "Terminating")) {
-        return Stage::InProgress;
+pub fn stage(app: &Fields) -> Stage {
+    match &app.operation {
+        _ if app.status.operation_state.phase.is_running() => Stage::InProgress,
+        Some(_) => Stage::Requested,
+        None => Stage::Idle,
     }
-    let requested = application.get("operation").is_some_and(|operation| !operation.is_null());
-    if requested { Stage::Requested } else { Stage::Idle }
 }
 
 /// Writes the state of an operation that starts now. Two operations of one
 /// Application never start in the same second, since the start identifies their
 /// hooks.
 pub fn begin(app: &mut App, now: Timestamp) {
-    let status = &app.fields.status;
+    let status = &app.status;
     let deployed = status.history.last().and_then(|last| last.deploy_started_at.as_ref());
     // A client may have removed the former state with its request.
     let before = status.operation_state.started_at.as_ref().or(deployed);
     let next = before.and_then(|at| at.0.checked_add(SignedDuration::from_secs(1)).ok());
     let started = next.map_or(stored(now), |next| next.max(stored(now)));
-    app.forget_operation_state();
-    app.fields.status.operation_state = OperationState {
-        operation: app.fields.operation.clone().unwrap_or_default(),
+    app.replace_operation_state(OperationState {
+        operation: app.operation.clone().unwrap_or_default(),
         phase: OperationPhase::Running,
         started_at: Some(Time(started)),
         ..OperationState::default()
-    };
-}
-
-/// When the running operation started.
-pub fn started_at(application: &Value) -> Option<Timestamp> {
-    time(&application["status"]["operationState"]["startedAt"])
+    });
 }
 
 /// When the last operation ended, or the last attempt of a running one.
-pub fn finished_at(application: &Value) -> Option<Timestamp> {
-    time(&application["status"]["operationState"]["finishedAt"])
-}
-
-/// When the Application was compared last.
-pub fn reconciled_at(application: &Value) -> Option<Timestamp> {
-    time(&application["status"]["reconciledAt"])
-}
-
-fn time(value: &Value) -> Option<Timestamp> {
-    value.as_str().and_then(from_rfc3339)
+pub fn finished(state: &OperationState) -> Option<Timestamp> {
+    state.finished_at.as_ref().map(|at| at.0)
 }
 
 /// Identifies one operation across Applications; part of the stamps on hooks.
@@ -99,13 +82,12 @@ pub fn uid(application: &Value) -> String {
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.
 pub fn pin(app: &mut App, of: &[String]) {
     let spec = &app.raw()["spec"];
-    let own = own_sources(&app.fields.status.operation_state.operation.raw()["sync"]);
     let (field, mut sources) =
-        own.unwrap_or_else(|| (InEffect::of(spec).field, of_spec(app.raw())));
+        requested_sources(app).unwrap_or_else(|| (InEffect::of(spec).field, of_spec(spec)));
     let is_list = field == "sources" && !sources.is_empty();
     let metadata = &spec["syncPolicy"]["managedNamespaceMetadata"];
     let metadata = Some(metadata).filter(|metadata| metadata.is_object()).cloned();
-    let result = app.fields.status.operation_state.sync_result.get_or_insert_default();
+    let result = app.status.operation_state.sync_result.get_or_insert_default();
     // `revision` is required in addition to `revisions`, and empty then (SE-052).
     (result.revision, result.revisions) = by_field(is_list, of);
     if sources.is_empty() {
@@ -120,20 +102,24 @@ pub fn pin(app: &mut App, of: &[String]) {
     }
 }
 
-/// The raw sources of a request or a result, with the field that holds them; `None` when it
-/// has none.
-fn own_sources(of: &Value) -> Option<(&'static str, Vec<Value>)> {
-    let list = of["sources"].as_array().filter(|list| !list.is_empty());
-    let one = Some(&of["source"]).filter(|one| one.is_object());
-    list.map(|list| ("sources", list.clone())).or_else(|| Some(("source", vec![one?.clone()])))
+/// The raw sources of the request, with the field that holds them; `None` when it has none.
+fn requested_sources(app: &Fields) -> Option<(&'static str, Vec<Value>)> {
+    let sync = &app.status.operation_state.operation.raw()["sync"];
+    own_sources(sync["sources"].as_array().map(Vec::as_slice), Some(&sync["source"]))
+}
+
+fn own_sources(list: Option<&[Value]>, one: Option<&Value>) -> Option<(&'static str, Vec<Value>)> {
+    let list = list.filter(|list| !list.is_empty());
+    let one = one.filter(|one| one.is_object());
+    list.map(|list| ("sources", list.to_vec())).or_else(|| Some(("source", vec![one?.clone()])))
 }
 
 /// Whether the request names a commit for each of its sources, so that no
 /// revision must be resolved.
 pub fn is_complete(app: &App) -> bool {
-    let sync = &app.fields.status.operation_state.operation.raw()["sync"];
-    let given = given(sync);
-    let sources = own_sources(sync).map_or_else(|| of_spec(app.raw()), |(_, sources)| sources);
+    let given = requested(&app.status.operation_state);
+    let own = requested_sources(app);
+    let sources = own.map_or_else(|| of_spec(&app.raw()["spec"]), |(_, sources)| sources);
     let commits = given.iter().all(|revision| revision.len() >= 40);
     !given.is_empty() && commits && given.len() == sources.len()
 }
@@ -144,28 +130,23 @@ pub fn requested(state: &OperationState) -> Vec<String> {
 }
 
 /// The pinned revisions; empty if there are none yet.
-pub fn pinned(application: &Value) -> Vec<String> {
-    let result = &application["status"]["operationState"]["syncResult"];
-    given(result)
+pub fn pinned(state: &OperationState) -> Vec<String> {
+    state.sync_result.as_ref().map(SyncOperationResult::revisions).unwrap_or_default()
 }
 
 /// The raw sources of an operation: its own, the pinned ones, or those of the
 /// spec.
-pub fn sources(application: &Value) -> Vec<Value> {
-    let state = &application["status"]["operationState"];
-    let own = own_sources(&state["syncResult"]);
-    let own = own.or_else(|| own_sources(&state["operation"]["sync"]));
-    own.map_or_else(|| of_spec(application), |(_, sources)| sources)
+pub fn sources(app: &App) -> Vec<Value> {
+    let result = app.status.operation_state.sync_result.as_ref();
+    let pinned = result.and_then(|own| own_sources(Some(&own.sources), own.source.as_ref()));
+    let own = pinned.or_else(|| requested_sources(app));
+    own.map_or_else(|| of_spec(&app.raw()["spec"]), |(_, sources)| sources)
 }
 
-fn of_spec(application: &Value) -> Vec<Value> {
-    let in_effect = InEffect::of(&application["spec"]);
+/// The raw sources of a spec.
+pub(super) fn of_spec(spec: &Value) -> Vec<Value> {
+    let in_effect = InEffect::of(spec);
     in_effect.list.iter().filter(|source| source.is_object()).cloned().collect()
-}
-
-/// The same of a typed state.
-pub fn pinned_of(state: &OperationState) -> Vec<String> {
-    state.sync_result.as_ref().map(SyncOperationResult::revisions).unwrap_or_default()
 }
 
 /// The number of retries before this attempt.
@@ -212,24 +193,23 @@ pub struct StoredProgress {
 
 impl StoredProgress {
     /// That of an Application; `None` without any.
-    pub fn of(application: &Value) -> Option<Self> {
-        let state = Self::state(application);
-        let own = |row: ResourceResult| {
-            let key = sync::TaskKey::of(&row);
-            let own = (row.uid, row.resource_version, row.since);
+    pub fn of(state: &OperationState) -> Option<Self> {
+        let own = |row: &ResourceResult| {
+            let key = sync::TaskKey::of(row);
+            let own = (row.uid.clone(), row.resource_version.clone(), row.since);
             (own != Default::default()).then_some((key, own))
         };
         // Of rows for the same object, the first counts.
-        let rows = state.sync_result.unwrap_or_default().resources.into_iter().rev();
+        let rows = state.sync_result.iter().flat_map(|result| result.resources.iter().rev());
         let results: HashMap<_, _> = rows.filter_map(own).collect();
         let is_any = !state.progress.is_empty() || !results.is_empty();
-        let of = (state.started_at, state.retry_count);
-        is_any.then_some(Self { of, progress: state.progress, results })
+        let of = (state.started_at.clone(), state.retry_count);
+        is_any.then_some(Self { of, progress: state.progress.clone(), results })
     }
 
     /// Adds it to the stored version of the Application, where it is missing.
     pub fn restore(&self, application: &mut Value) {
-        let before = Self::state(application);
+        let before: OperationState = read_leniently(&application["status"]["operationState"]);
         let mut state = before.clone();
         let is_same = (&state.started_at, state.retry_count) == (&self.of.0, self.of.1);
         if !is_same || !state.phase.is_running() {
@@ -250,10 +230,6 @@ impl StoredProgress {
         }
         let stored = &mut application["status"]["operationState"];
         apply_change(stored, &json!(before), &json!(state));
-    }
-
-    fn state(application: &Value) -> OperationState {
-        read_leniently(&application["status"]["operationState"])
     }
 }
 
@@ -277,11 +253,11 @@ pub(super) fn is_automated(request: &Requested) -> bool {
 /// Starts the next attempt (SE-390): results and progress are removed, and with
 /// [`is_refreshed`] the revisions, too.
 pub fn next_attempt(app: &mut App, attempt: u64) {
-    let refresh = is_refreshed(&app.fields.status.operation_state);
+    let refresh = is_refreshed(&app.status.operation_state);
     if refresh && !goes_back(app) {
         forget_revisions(app);
     }
-    let state = &mut app.fields.status.operation_state;
+    let state = &mut app.status.operation_state;
     state.finished_at = None;
     state.progress.clear();
     state.message = sync::retrying(attempt, refresh);
@@ -295,7 +271,7 @@ pub fn next_attempt(app: &mut App, attempt: u64) {
 /// the spec, or commits of the history. Argo CD's clients name a commit in every request,
 /// so that a commit alone does not mean that its user wants no other.
 fn goes_back(app: &App) -> bool {
-    let status = &app.fields.status;
+    let status = &app.status;
     if is_automated(&status.operation_state.operation) {
         return false;
     }
@@ -311,8 +287,9 @@ fn goes_back(app: &App) -> bool {
 /// Removes the revisions from the request: from the state, which is used, and
 /// from `operation`, which is removed at the end if it is the same.
 fn forget_revisions(app: &mut App) {
-    let state = &mut app.fields.status.operation_state;
-    if let Some(request) = app.fields.operation.as_mut().filter(|own| **own == state.operation) {
+    let Fields { operation, status, .. } = &mut **app;
+    let state = &mut status.operation_state;
+    if let Some(request) = operation.as_mut().filter(|own| **own == state.operation) {
         request.forget_revisions();
     }
     state.operation.forget_revisions();
@@ -342,7 +319,7 @@ fn drop_announced(state: &mut OperationState) {
 /// request, unless it was replaced by another one in the meantime.
 pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, now: Timestamp) {
     let limit = app.raw()["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY_LIMIT);
-    let state = &mut app.fields.status.operation_state;
+    let state = &mut app.status.operation_state;
     let finished = stored(now).max(started(state).map_or(stored(now), stored));
     state.phase = phase;
     state.message = message.into();
@@ -352,8 +329,8 @@ pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, 
     if phase == OperationPhase::Succeeded && request.is_full() {
         record(app, limit, finished);
     }
-    if app.fields.operation.as_ref() == Some(&request) {
-        app.fields.operation = None;
+    if app.operation.as_ref() == Some(&request) {
+        app.operation = None;
     }
 }
 
@@ -372,7 +349,7 @@ pub fn is_full(request: &Value) -> bool {
 
 /// Adds a successful operation to the history (SE-385).
 fn record(app: &mut App, limit: i64, deployed_at: Timestamp) {
-    let status = &mut app.fields.status;
+    let status = &mut app.status;
     let state = &status.operation_state;
     let result = state.sync_result.clone().unwrap_or_default();
     status.history.push(RevisionHistory {
@@ -390,19 +367,13 @@ fn record(app: &mut App, limit: i64, deployed_at: Timestamp) {
     status.history.drain(..surplus);
 }
 
-/// Whether an attempt has ended, and possibly the operation.
-pub fn is_between_attempts(application: &Value) -> bool {
-    application["status"]["operationState"]["finishedAt"].is_string()
-}
-
 /// Whether an operation is valid.
 ///
 /// # Errors
 ///
 /// As [`request`].
-pub fn check(application: &Value) -> Result<(), String> {
-    let raw = application["status"]["operationState"]["operation"].clone();
-    request(&Requested::of(raw), "", &[]).map(drop)
+pub fn check(state: &OperationState) -> Result<(), String> {
+    request(&state.operation, "", &[]).map(drop)
 }
 
 /// The request in the format of the wave engine.

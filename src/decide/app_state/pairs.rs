@@ -7,99 +7,20 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::children;
+use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
 use super::project::Permits;
-use super::summary::Summary;
+use super::summary::summary;
 use super::targets::Target;
 use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
+use crate::api::app_status::ApplicationSummary;
 use crate::api::conditions::application as types;
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::api::tracking::{Tracking, from_instance_name, instance_of};
-use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::diff::{self, SyncStatus};
 use crate::decide::health::{self, Health};
 use crate::decide::sync::{Class, classify};
-
-/// The input of a comparison.
-#[derive(Clone, Copy)]
-pub struct Facts<'a> {
-    /// The Application as it is stored.
-    pub application: &'a Value,
-    /// Its spec.
-    pub spec: &'a ApplicationSpec,
-    /// How its resources are tracked.
-    pub tracking: &'a Tracking,
-    /// The default namespace of instance names.
-    pub control_plane_namespace: &'a str,
-    /// The targets.
-    pub targets: &'a [Target],
-    /// The live objects: everything tracked by the instance, and every object
-    /// that a target names, regardless of its owner. A failed read must end the
-    /// reconcile earlier.
-    pub live: &'a BTreeMap<ResourceKey, Arc<Value>>,
-    /// The permissions of the project.
-    pub project: &'a AppProjectSpec,
-    /// URL and name of the destination cluster.
-    pub cluster: (&'a str, &'a str),
-    /// The ignore rules.
-    pub config: &'a diff::Config,
-    /// Whether `managedNamespaceMetadata` differs from what the last sync
-    /// applied.
-    pub namespace_metadata_changed: bool,
-}
-
-/// One resource: target and live object.
-#[derive(Clone, Debug)]
-pub struct Compared {
-    /// Its key.
-    pub key: ResourceKey,
-    /// Its API version, that of the target if there is one.
-    pub version: String,
-    /// The target; `None` for an extraneous object.
-    pub target: Option<Arc<Value>>,
-    /// The live object.
-    pub live: Option<Arc<Value>>,
-    /// Its role in a sync.
-    pub class: Class,
-    /// Whether applying would change the live object.
-    pub modified: bool,
-    /// The health of its live object.
-    pub health: Option<Health>,
-    /// Whether its tracking id names this object (SE-116).
-    pub self_referenced: bool,
-    /// Whether the project permits its kind (SE-146).
-    pub permitted: bool,
-    /// The namespace whose metadata the Application manages (SE-144).
-    pub managed_namespace: bool,
-}
-
-impl Compared {
-    /// Whether it has a hook annotation.
-    pub fn is_hook(&self) -> bool {
-        matches!(self.class, Class::Hook(_) | Class::DeleteHook | Class::Ignored)
-    }
-
-    fn sync(&self) -> diff::Resource<'_> {
-        diff::Resource {
-            hook: self.is_hook() || self.class == Class::Skipped,
-            self_referenced: self.self_referenced,
-            permitted: self.permitted,
-            managed_namespace: self.managed_namespace,
-            ..diff::Resource::new(self.target.as_deref(), self.live.as_deref(), Some(self.modified))
-        }
-    }
-
-    /// Its sync status; `None` for what has none (SE-145).
-    pub fn status(&self) -> Option<SyncStatus> {
-        self.sync().status()
-    }
-
-    /// Whether it is no longer in the source (SE-149).
-    pub fn requires_pruning(&self) -> bool {
-        self.sync().requires_pruning()
-    }
-}
 
 /// The outcome of a comparison.
 #[derive(Clone, Debug)]
@@ -109,11 +30,11 @@ pub struct Comparison {
     /// The Application's health.
     pub health: Health,
     /// Its resources, sorted by group, kind, namespace and name.
-    pub resources: Vec<Compared>,
+    pub resources: Vec<ComparedResource>,
     /// The conditions; without those of the targets themselves.
     pub conditions: Vec<Condition>,
     /// What the status says about all resources together (SE-061).
-    pub summary: Summary,
+    pub summary: ApplicationSummary,
     /// Messages of `SharedResourceWarning`.
     pub shared: Vec<String>,
 }
@@ -223,7 +144,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
         }
     }
     conditions.extend(warnings(facts, &resources));
-    let place = |r: &Compared| {
+    let place = |r: &ComparedResource| {
         let ResourceKey { group, kind, namespace, name } = &r.key;
         format!("{group}/{kind}/{namespace}/{name}")
     };
@@ -242,13 +163,13 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
         failed: false,
         namespace_metadata_changed: facts.namespace_metadata_changed,
     };
-    let synced: Vec<diff::Resource<'_>> = resources.iter().map(Compared::sync).collect();
+    let synced: Vec<diff::Resource<'_>> = resources.iter().map(ComparedResource::sync).collect();
     let sync = diff::of_application(&synced, circumstances);
     Comparison {
         sync,
         health: health_of(facts, &resources),
         conditions,
-        summary: Summary::of(&resources),
+        summary: summary(&resources),
         shared,
         resources,
     }
@@ -291,7 +212,7 @@ fn pair(
     target: Option<&Target>,
     live: Option<&Arc<Value>>,
     exhausted: &mut BTreeMap<String, ResourceKey>,
-) -> Compared {
+) -> ComparedResource {
     let object = target.map(|target| &target.object);
     let class = match (target, live) {
         (Some(target), _) => target.class.clone(),
@@ -323,7 +244,7 @@ fn pair(
         (None, Some(live)) => facts.tracking.is_self_referenced(live, key),
         (_, None) => true,
     };
-    Compared {
+    ComparedResource {
         version: split_api_version(api_version).1.to_owned(),
         permitted: object.or(live).is_some_and(|object| is_kind_permitted(facts, key, object)),
         managed_namespace,
@@ -406,7 +327,7 @@ fn uid(object: &Value) -> Option<&str> {
     object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
 }
 
-fn health_of(facts: &Facts<'_>, resources: &[Compared]) -> Health {
+fn health_of(facts: &Facts<'_>, resources: &[ComparedResource]) -> Health {
     let own = &facts.application["metadata"];
     let all: Vec<health::Resource<'_>> = (resources.iter())
         .map(|resource| {

@@ -4,19 +4,20 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::app::App;
-use super::auto_sync::{self, SelfHeal};
+use super::auto_sync::{self, AutoSync, SelfHeal};
 use super::condition::{self, Condition};
 use super::errors::ObserveError;
+use super::memory::Memory;
 use super::observation::Observation;
 use super::pairs::{Comparison, DiffCache};
-use super::refresh::{Level, Reason, Request, idle};
+use super::refresh::{Reason, idle};
+use super::request::{Level, Request};
 use super::{deletion, operation, status};
 use crate::api::ApplicationStatus;
 use crate::api::operation::Requested;
-use crate::api::time::to_rfc3339;
+use crate::api::time::{Time, stored};
 use crate::decide::health::{Health, Status};
 use crate::decide::wait::{Wait, WaitFor};
 
@@ -26,7 +27,7 @@ const TOLERATED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
 /// Settings of comparisons.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ComparisonSettings {
     /// Delays between attempts of self-heal (SE-426).
     pub self_heal: SelfHeal,
     /// Whether the health of each resource is stored in the status (SE-571).
@@ -41,7 +42,7 @@ pub struct Settings {
 
 /// The observed state for a comparison.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct ComparisonInput<'a> {
     /// Source and cluster.
     pub observation: Observation<'a>,
     /// The resolved revisions, by source.
@@ -57,8 +58,6 @@ pub struct Seen<'a> {
 pub struct CompareFailure<'a> {
     /// The error.
     pub error: ObserveError,
-    /// When it began.
-    pub since: Timestamp,
     /// The cluster with the last rendered targets, to compute the health when
     /// the source cannot be read.
     pub last: Option<Observation<'a>>,
@@ -66,26 +65,30 @@ pub struct CompareFailure<'a> {
 
 /// The inputs of a comparison.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot<'a> {
+pub struct ComparisonSnapshot<'a> {
     /// The Application.
-    pub application: &'a Value,
+    pub app: &'a App,
+    /// What the process remembers of it.
+    pub memory: &'a Memory,
     /// What was observed, or the error that prevented it.
-    pub seen: Result<&'a Seen<'a>, &'a CompareFailure<'a>>,
+    pub seen: Result<&'a ComparisonInput<'a>, &'a CompareFailure<'a>>,
     /// Why it is compared.
     pub reason: &'a Reason,
     /// The results of earlier comparisons.
     pub diffs: &'a DiffCache,
     /// The settings.
-    pub settings: &'a Settings,
+    pub settings: &'a ComparisonSettings,
     /// The time.
     pub now: Timestamp,
 }
 
 /// The decision of a comparison.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct ComparisonDecision {
     /// The Application to be stored.
-    pub application: Value,
+    pub app: App,
+    /// What the process remembers of it.
+    pub memory: Memory,
     /// What follows.
     pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
@@ -95,28 +98,40 @@ pub struct Decision {
 }
 
 /// Compares an Application with its cluster.
-pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
-    let Snapshot { application, seen, reason, settings, now, .. } = *snapshot;
-    let first = application["status"]["reconciledAt"].is_null();
-    let forced = reason.asked_for || reason.after_operation || first;
-    let finished = operation::finished_at(application).filter(|_| reason.after_operation);
-    let snapshot = Snapshot { now: finished.map_or(now, |at| at.max(now)), ..*snapshot };
-    let checked = Checked::of(application, reason, settings, snapshot.now);
-    let mut app = App::of(application);
+pub fn reconcile(snapshot: &ComparisonSnapshot<'_>) -> ComparisonDecision {
+    let ComparisonSnapshot { seen, reason, settings, now, .. } = *snapshot;
+    let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
+    let forced = reason.asked_for || reason.after_operation || app.status.reconciled_at.is_none();
+    let finished = operation::finished(&app.status.operation_state);
+    let finished = finished.filter(|_| reason.after_operation);
+    let at = finished.map_or(now, |at| at.max(now));
+    let snapshot = ComparisonSnapshot { now: at, ..*snapshot };
+    let checked = Checked::of(&app.status, reason, settings, at);
     let (wait, tolerated) = match seen {
-        Ok(seen) => (compared(&mut app, seen, forced, &snapshot), false),
-        Err(failure) => failed(&mut app, failure, forced, &snapshot),
+        Ok(seen) => {
+            memory.failing_since = None;
+            memory.postponed = Request::default();
+            (compared(&mut app, seen, forced, &snapshot), false)
+        }
+        Err(failure) => {
+            memory.postponed = memory.postponed.and(reason.request);
+            let passing = matches!(failure.error, ObserveError::Source { transient: true, .. });
+            let since = passing.then(|| *memory.failing_since.get_or_insert(now));
+            failed(&mut app, failure, since, forced, &snapshot)
+        }
     };
+    memory.wait = Some(wait);
     let checked = checked.filter(|_| !tolerated);
-    Decision { application: app.written(), wait, tolerated, checked }
+    ComparisonDecision { app, memory, wait, tolerated, checked }
 }
 
 /// The time of a comparison in the status. The end of the last operation may be ahead of the
 /// clock: a promotion is later than the ones before it, within whole seconds. A comparison
 /// that counted as older than this operation would never be used by a rollout.
-fn reconciled_at(application: &Value, now: Timestamp) -> Timestamp {
-    let stored = operation::reconciled_at(application);
-    [operation::finished_at(application), stored].into_iter().flatten().fold(now, Timestamp::max)
+fn reconciled_at(status: &ApplicationStatus, now: Timestamp) -> Timestamp {
+    let stored = status.reconciled_at.as_ref().map(|at| at.0);
+    let finished = operation::finished(&status.operation_state);
+    [finished, stored].into_iter().flatten().fold(now, Timestamp::max)
 }
 
 /// A comparison that has read the revision. It moves `reconciledAt` (SE-061) when something else
@@ -133,13 +148,13 @@ pub struct Checked {
 
 impl Checked {
     fn of(
-        application: &Value,
+        status: &ApplicationStatus,
         reason: &Reason,
-        settings: &Settings,
+        settings: &ComparisonSettings,
         now: Timestamp,
     ) -> Option<Self> {
-        let at = reconciled_at(application, now);
-        let age = operation::reconciled_at(application).map(|at| now.duration_since(at));
+        let at = reconciled_at(status, now);
+        let age = status.reconciled_at.as_ref().map(|at| now.duration_since(at.0));
         let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
         let every = settings.reconciled_every;
         let is_due = reason.is_expired && !every.is_zero() && age >= every;
@@ -148,38 +163,44 @@ impl Checked {
 
     /// Writes the time to an Application; `is_written` is whether it is written anyway. Returns
     /// whether it has.
-    pub fn stamp(self, application: &mut Value, is_written: bool) -> bool {
+    pub fn stamp(self, app: &mut App, is_written: bool) -> bool {
         let moves = is_written || self.is_due;
         if moves {
-            application["status"]["reconciledAt"] = to_rfc3339(self.at).into();
+            app.status.reconciled_at = Some(Time(stored(self.at)));
         }
         moves
     }
 }
 
-fn compared(app: &mut App, seen: &Seen<'_>, forced: bool, snapshot: &Snapshot<'_>) -> Wait {
-    let Snapshot { application, reason, diffs, settings, now, .. } = *snapshot;
+fn compared(
+    app: &mut App,
+    seen: &ComparisonInput<'_>,
+    forced: bool,
+    snapshot: &ComparisonSnapshot<'_>,
+) -> Wait {
+    let ComparisonSnapshot { reason, diffs, settings, now, .. } = *snapshot;
     let observation = &seen.observation;
-    let compared = observation.compare(application, diffs);
+    let compared = observation.compare(app, diffs);
     let comparison = &compared.comparison;
     let mut conditions = compared.conditions;
     conditions.extend(observation.placed.conditions.iter().cloned());
     conditions.extend(seen.warnings.iter().cloned());
-    let moved = app.fields.status.sync.revisions() != seen.revisions;
+    let moved = app.status.sync.revisions() != seen.revisions;
     let about = status::About {
         revisions: &seen.revisions,
         source_types: &seen.types,
         resource_health: settings.resource_health,
         controller_namespace: observation.control_plane_namespace,
         reconciled: forced || moved,
-        now: reconciled_at(application, now),
+        now: reconciled_at(&app.status, now),
     };
     status::write(app, comparison, &conditions, &about);
     answer(app, reason.request);
-    let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
-    let is_kept = application["metadata"]["deletionTimestamp"].is_null();
+    let finalizers =
+        deletion::hook_finalizers(&app.metadata.finalizers, &observation.placed.targets);
+    let is_kept = deletion::asked_at(app.raw()).is_none();
     if let Some(finalizers) = finalizers.filter(|_| is_kept) {
-        app.fields.metadata.finalizers = finalizers;
+        app.metadata.finalizers = finalizers;
     }
     let full = reason.request.level > Level::Live;
     // Self-heal also applies to a drift observed here.
@@ -194,15 +215,15 @@ fn compared(app: &mut App, seen: &Seen<'_>, forced: bool, snapshot: &Snapshot<'_
 /// Starts an automated sync, or returns what it waits for.
 fn automate(
     app: &mut App,
-    seen: &Seen<'_>,
+    seen: &ComparisonInput<'_>,
     comparison: &Comparison,
-    settings: &Settings,
+    settings: &ComparisonSettings,
     now: Timestamp,
 ) -> Wait {
     let access = &seen.observation.access;
     let window = access.window(None, now);
     let decision = auto_sync::decide(
-        app.raw(),
+        app,
         access.spec,
         comparison,
         &seen.revisions,
@@ -217,14 +238,14 @@ fn automate(
         None => idle(),
     };
     match decision {
-        auto_sync::Decision::Nothing => {}
-        auto_sync::Decision::Refuse(condition) => conditions.push(condition),
-        auto_sync::Decision::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
-        auto_sync::Decision::Start(request) => {
-            app.fields.operation = Some(Requested::of(request));
+        AutoSync::Nothing => {}
+        AutoSync::Refuse(condition) => conditions.push(condition),
+        AutoSync::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
+        AutoSync::Start(request) => {
+            app.operation = Some(Requested::of(request));
         }
     }
-    let all = &mut app.fields.status.conditions;
+    let all = &mut app.status.conditions;
     condition::replace(all, condition::OF_AUTO_SYNC, &conditions, now);
     wait
 }
@@ -232,33 +253,32 @@ fn automate(
 fn failed(
     app: &mut App,
     failure: &CompareFailure<'_>,
+    failing_since: Option<Timestamp>,
     forced: bool,
-    snapshot: &Snapshot<'_>,
+    snapshot: &ComparisonSnapshot<'_>,
 ) -> (Wait, bool) {
-    let Snapshot { application, reason, diffs, settings, now, .. } = *snapshot;
-    let CompareFailure { error, since, last } = failure;
-    let passing = matches!(error, ObserveError::Source { transient: true, .. });
-    let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
-    if passing && !forced && elapsed < settings.repo_error_grace {
+    let ComparisonSnapshot { reason, diffs, settings, now, .. } = *snapshot;
+    let CompareFailure { error, last } = failure;
+    let is_recent = |since| {
+        Duration::try_from(now.duration_since(since)).unwrap_or_default()
+            < settings.repo_error_grace
+    };
+    if failing_since.is_some_and(is_recent) && !forced {
         let wait = Wait::for_time(WaitFor::Repository, TOLERATED_PAUSE.unsigned_abs(), now);
         return (wait, true);
     }
-    let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
-    let known_health = known_health.or_else(|| kept_health(&app.fields.status, error));
+    let health = |last: &Observation<'_>| last.compare(app, diffs).comparison.health;
+    let known_health = last.as_ref().map(health).or_else(|| kept_health(&app.status, error));
     let conditions = error.conditions();
-    let at = reconciled_at(application, now);
+    let at = reconciled_at(&app.status, now);
     status::write_failure(app, &conditions, known_health.as_ref(), forced, at);
     answer(app, reason.request);
     (error.wait(now), false)
 }
 
-fn health(application: &Value, observation: &Observation<'_>, diffs: &DiffCache) -> Health {
-    observation.compare(application, diffs).comparison.health
-}
-
 /// The health when the source cannot be read: the last one, or that of no resource.
 fn kept_health(status: &ApplicationStatus, error: &ObserveError) -> Option<Health> {
-    if !matches!(error, ObserveError::Source { .. }) {
+    if !error.is_of_source() {
         return None;
     }
     match status.health.as_ref().filter(|health| health.status != Status::Unknown) {
@@ -272,7 +292,7 @@ fn kept_health(status: &ApplicationStatus, error: &ObserveError) -> Option<Healt
 /// on the version that was read, so a newer request is kept.
 fn answer(app: &mut App, request: Request) {
     if request.level >= Level::Newest {
-        app.fields.metadata.annotations = Default::default();
+        app.metadata.annotations = Default::default();
     }
 }
 
@@ -280,7 +300,8 @@ fn answer(app: &mut App, request: Request) {
 mod tests {
     use serde_json::json;
 
-    use super::reconciled_at;
+    use super::*;
+    use crate::decide::app_state::app::Fields;
 
     #[test]
     fn a_comparison_is_never_older_than_the_operation_before_it() {
@@ -289,8 +310,9 @@ mod tests {
         let ended = json!({"status": {"operationState": {"finishedAt": ahead}}});
         let compared = json!({"status": {"reconciledAt": ahead}});
         for application in [ended, compared] {
-            assert_eq!(reconciled_at(&application, now), ahead.parse().unwrap());
+            let status = Fields::of(&application).status;
+            assert_eq!(reconciled_at(&status, now), ahead.parse().unwrap());
         }
-        assert_eq!(reconciled_at(&json!({}), now), now);
+        assert_eq!(reconciled_at(&ApplicationStatus::default(), now), now);
     }
 }

@@ -1,64 +1,26 @@
 //! Whether to compare an Application, and at which level (SE-376, SE-377).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::operation::started_at;
+use super::app::{App, Fields};
+use super::memory::{Memory, digest};
+use super::operation;
+use super::request::{Level, Request};
 use super::status::compared_to;
-use crate::api::annotations::{Refresh, refresh};
+use crate::api::annotations::Refresh;
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
-
-/// The level of a comparison (SE-376).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Level {
-    /// No comparison.
-    #[default]
-    None,
-    /// The live objects, with the revision that was compared last.
-    Live,
-    /// Also the revision; a cached one may be used.
-    Revision,
-    /// The newest revision.
-    Newest,
-}
-
-/// A request to compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Request {
-    /// The level.
-    pub level: Level,
-    /// Whether manifests are rendered again even at the same revision.
-    pub hard: bool,
-}
-
-impl Request {
-    /// A request of this level.
-    pub fn new(level: Level) -> Self {
-        Self { level, hard: false }
-    }
-
-    /// Both requests combined.
-    pub fn and(self, other: Self) -> Self {
-        Self { level: self.level.max(other.level), hard: self.hard || other.hard }
-    }
-
-    /// Whether there is anything to do.
-    pub fn is_some(self) -> bool {
-        self.level > Level::None
-    }
-}
 
 /// The request of the Application itself: by its refresh annotation, or by a
 /// spec that differs from the compared one. `None` when there is none.
-pub fn asked_for(application: &Value) -> Option<Request> {
-    if let Some(kind) = refresh(application) {
+pub fn asked_for(app: &App) -> Option<Request> {
+    if let Some(kind) = app.metadata.annotations.kind() {
         return Some(Request { level: Level::Newest, hard: kind == Refresh::Hard });
     }
-    let compared = &application["status"]["sync"]["comparedTo"];
-    let wanted = compared_to(&application["spec"]);
+    let compared = app.status.sync.compared_to.as_ref().unwrap_or(&Value::Null);
+    let wanted = compared_to(&app.raw()["spec"]);
     let differs = |field: &str| {
         let absent = |value: &Value| {
             value.is_null()
@@ -77,23 +39,23 @@ pub fn asked_for(application: &Value) -> Option<Request> {
     None
 }
 
-/// What a process knows of the comparisons of an Application. Without it, the Application is
-/// compared again.
+/// When an Application is compared although nothing has changed; a time of zero is never.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Known {
-    /// When the revision was last resolved.
-    pub checked_at: Option<Timestamp>,
-    /// When it was last compared.
-    pub compared_at: Option<Timestamp>,
-    /// What the last comparison waits for.
-    pub wait: Option<Wait>,
-    /// [`digest`] of the spec of the last comparison.
-    pub last_spec: Option<u64>,
-    /// The request of a comparison that was postponed or has failed.
-    pub postponed: Request,
-    /// When this process began its last operation. The status has whole seconds, and a
-    /// revision resolved in that second may be older than the operation.
-    pub operation_began: Option<Timestamp>,
+pub struct Intervals {
+    /// After this time, the revision is resolved again.
+    pub revision: Duration,
+    /// Added to it, so that not all Applications are compared at once.
+    pub delay: Duration,
+    /// After this time, manifests are rendered again.
+    pub manifests: Duration,
+}
+
+impl Intervals {
+    /// How old a cached revision may be, unless the newest one is requested.
+    fn fresh(&self) -> Duration {
+        let quarter = self.revision / 4;
+        if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
+    }
 }
 
 /// Nothing is left to do.
@@ -108,10 +70,8 @@ pub fn idle() -> Wait {
 pub struct Occasion {
     /// The request that triggered it.
     pub request: Request,
-    /// When the last check of the revision is too old; `None` for never.
-    pub expires: Option<Timestamp>,
-    /// When manifests must be rendered again; `None` for never.
-    pub hard: Option<Timestamp>,
+    /// When it is compared without any change.
+    pub intervals: Intervals,
     /// Whether an operation has just ended.
     pub after_operation: bool,
 }
@@ -125,18 +85,22 @@ pub enum Due {
     Wait(Wait),
 }
 
-impl Known {
+impl Memory {
     /// Decides whether to compare, and remembers a request that is not met yet.
-    pub fn due(&mut self, application: &Value, occasion: &Occasion, now: Timestamp) -> Due {
-        let reason = self.reason(application, occasion, now);
-        self.last_spec = Some(digest(&application["spec"]));
+    pub fn due(&mut self, app: &App, occasion: &Occasion, now: Timestamp) -> Due {
+        let spec = digest(&app.raw()["spec"]);
+        let reason = self.reason(app, spec, occasion, now);
+        self.last_spec = Some(spec);
         let Some(reason) = reason else {
             // What the last comparison waits for is still to come, whatever has triggered
             // this reconcile.
             return Due::Wait(self.wait.unwrap_or_else(idle));
         };
         match reason.settles(self.compared_at, now) {
-            None => Due::Now(reason),
+            None => {
+                self.compared_at = Some(now);
+                Due::Now(reason)
+            }
             Some(later) => {
                 self.postponed = self.postponed.and(reason.request);
                 Due::Wait(later)
@@ -144,17 +108,47 @@ impl Known {
         }
     }
 
+    /// When manifests are rendered again; `None` for never.
+    fn rerenders(&self, intervals: &Intervals) -> Option<Timestamp> {
+        after(self.rendered_at, intervals.manifests)
+    }
+
+    /// When the revision is resolved again; `None` for never.
+    fn expires(&self, intervals: &Intervals) -> Option<Timestamp> {
+        let revision = after(self.checked_at, intervals.revision);
+        let revision = revision.and_then(|at| at.checked_add(intervals.delay).ok());
+        [revision, self.rerenders(intervals)].into_iter().flatten().min()
+    }
+
+    /// A wait that ends at the latest when the revision is resolved again.
+    pub fn until_expired(&self, wait: Wait, intervals: &Intervals) -> Wait {
+        let expires = self.expires(intervals).map(|at| Wait::until(WaitFor::Revision, at));
+        expires.map_or(wait, |expires| wait.or_earlier(expires))
+    }
+
+    /// The commits that a comparison need not resolve; empty for none, and then the revision is
+    /// checked now.
+    pub fn known_commits(&mut self, app: &Fields, reason: &Reason, now: Timestamp) -> Vec<String> {
+        let is_live = reason.request.level <= Level::Live;
+        let known = if is_live { app.status.sync.revisions() } else { Vec::new() };
+        if known.is_empty() {
+            self.checked_at = Some(now);
+        }
+        known
+    }
+
     /// Whether to compare, and why (SE-377).
     pub(super) fn reason(
         &self,
-        application: &Value,
+        app: &App,
+        spec: u64,
         occasion: &Occasion,
         now: Timestamp,
     ) -> Option<Reason> {
         let is_past = |time: Option<Timestamp>| time.is_some_and(|at| at <= now);
-        let wanted = asked_for(application);
+        let wanted = asked_for(app);
         let mut request = occasion.request.and(self.postponed).and(wanted.unwrap_or_default());
-        let is_other_spec = self.last_spec != Some(digest(&application["spec"]));
+        let is_other_spec = self.last_spec != Some(spec);
         if is_other_spec {
             request = request.and(Request::new(Level::Revision));
         }
@@ -165,16 +159,19 @@ impl Known {
             // (SE-372).
             accepts_synced = request.level < Level::Newest;
             request = request.and(Request::new(Level::Newest));
-            let began = self.operation_began.or_else(|| started_at(application));
+            let state = &app.status.operation_state;
+            let began = self.operation_began.or_else(|| operation::started(state));
             since = began.filter(|_| wanted.is_none());
         }
         if self.wait.is_some_and(|wait| wait.is_due(now)) {
             // Also a newer revision, as after any wait (SE-426).
             request = request.and(Request::new(Level::Revision));
         }
-        let is_expired = self.checked_at.is_none() || is_past(occasion.expires);
+        let intervals = &occasion.intervals;
+        let is_expired = self.checked_at.is_none() || is_past(self.expires(intervals));
         if is_expired {
-            request = request.and(Request { level: Level::Revision, hard: is_past(occasion.hard) });
+            let hard = is_past(self.rerenders(intervals));
+            request = request.and(Request { level: Level::Revision, hard });
         }
         request.is_some().then_some(Reason {
             request,
@@ -186,6 +183,11 @@ impl Known {
             is_expired: is_expired && self.last_spec.is_some(),
         })
     }
+}
+
+/// The time after a duration; `None` for never: durations of zero, or out of range.
+fn after(since: Option<Timestamp>, time: Duration) -> Option<Timestamp> {
+    since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time).ok())
 }
 
 /// Why a comparison is made.
@@ -218,34 +220,27 @@ impl Reason {
         (due > now).then(|| Wait::until(WaitFor::MoreChanges, due))
     }
 
-    /// How old a cached revision may be for the newest level, when the request
-    /// itself is this old.
-    pub fn age(&self, request: Duration, now: Timestamp) -> Duration {
+    /// How old a cached revision may be (SE-376); `request` is the age of the request itself,
+    /// `is_synced` whether the cached revisions are those of the last operation.
+    pub fn freshness(
+        &self,
+        is_synced: impl FnOnce() -> bool,
+        request: Duration,
+        intervals: &Intervals,
+        now: Timestamp,
+    ) -> Duration {
+        let is_newest = self.request.level == Level::Newest;
+        match is_newest && !(self.accepts_synced && is_synced()) {
+            // A response to any request that was sent after this one.
+            true => self.age(request, now),
+            false => intervals.fresh(),
+        }
+    }
+
+    /// The same for the newest revision.
+    pub(super) fn age(&self, request: Duration, now: Timestamp) -> Duration {
         // An operation may begin later than the request.
         let since = |at| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         self.since.map_or(request, |at| since(at).min(request))
     }
-}
-
-/// Whether a change of an Application needs a reconcile: a status change by another client counts only for
-/// its operation.
-pub fn counts(old: &Value, new: &Value) -> bool {
-    let metadata = |object: &Value| {
-        let own = &object["metadata"];
-        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
-            .map(|field| own[field].clone())
-    };
-    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
-    old["spec"] != new["spec"]
-        || old["operation"] != new["operation"]
-        || state(old) != state(new)
-        || metadata(old) != metadata(new)
-        || old["status"]["sync"] != new["status"]["sync"]
-}
-
-/// A digest of a value, to detect changes without keeping it.
-pub fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

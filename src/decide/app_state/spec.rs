@@ -4,9 +4,8 @@
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::project;
 use crate::api::path_segment;
-use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec};
+use crate::api::{ApplicationSource, ApplicationSpec};
 use crate::decide::application_set::normalize::is_left_out;
 
 /// The errors of the spec itself.
@@ -65,52 +64,6 @@ fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl
     }
     if !source.chart.is_empty() && source.target_revision.is_empty() {
         say(format!("{at}.targetRevision is required if the manifest source is a helm chart"));
-    }
-}
-
-/// The errors of the spec according to the project. `server` and `name` are
-/// those of the destination cluster.
-pub fn denials(
-    spec: &ApplicationSpec,
-    project_name: &str,
-    project: &AppProjectSpec,
-    server: &str,
-    name: &str,
-) -> Vec<Condition> {
-    let sources = spec.sources();
-    let urls = sources.iter().map(|source| source.repo_url.as_str());
-    let mut denials: Vec<Condition> =
-        urls.filter_map(|url| denied_source(url, project_name, project)).collect();
-    let namespace = &spec.destination.namespace;
-    if let Some(rule) = project::destination_rule(project, server, name, namespace) {
-        let cluster = if spec.destination.name.is_empty() { server } else { name };
-        denials.push(Condition::invalid_spec(format!(
-            "application destination server '{cluster}' and namespace '{namespace}' do not match \
-             any of the allowed destinations in project '{project_name}': {rule}"
-        )));
-    }
-    denials
-}
-
-/// The error of a repository according to the project.
-pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
-    project::source_rule(project, url).map(|rule| {
-        let repo = shown(url);
-        Condition::invalid_spec(format!(
-            "application repo {repo} is not permitted in project '{project_name}': {rule}"
-        ))
-    })
-}
-
-/// A URL without user name and password.
-pub fn shown(url: &str) -> String {
-    match url.split_once("://") {
-        Some((scheme, rest)) => {
-            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-            format!("{scheme}://{host}{path}")
-        }
-        None => url.to_owned(),
     }
 }
 

@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::app::App;
+use super::compared::ComparedResource;
 use super::condition::{self, Condition, OF_COMPARISON};
-use super::pairs::{Compared, Comparison};
+use super::pairs::Comparison;
+use super::summary::with_links_of;
 use crate::api::annotations::sync_wave;
-use crate::api::app_status::{
-    AppHealth, ApplicationSummary, ResourceHealth, ResourceStatus, SyncStatus,
-};
+use crate::api::app_status::{AppHealth, ResourceHealth, ResourceStatus, SyncStatus};
 use crate::api::conditions::application::UNKNOWN_ERROR;
-use crate::api::sources::InEffect;
+use crate::api::sources::{InEffect, by_field};
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::{Time, stored};
 use crate::api::{ApplicationStatus, ResourceKey, SyncStatusCode};
@@ -45,9 +45,9 @@ pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about:
     let many = InEffect::of(spec).is_list();
     let options = spec["syncPolicy"]["syncOptions"].as_array().into_iter().flatten();
     let options = SyncOptions::from_list(options.filter_map(Value::as_str));
-    let urls = comparison.summary.with_links_of(app.raw());
+    let summary = with_links_of(app.raw(), &comparison.summary);
     let compared_to = compared_to(spec);
-    let status = &mut app.fields.status;
+    let status = &mut app.status;
 
     let (revision, revisions) = by_field(many, about.revisions);
     let compared_to = Some(compared_to);
@@ -78,11 +78,7 @@ pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about:
         }
         _ => {}
     }
-    status.summary = ApplicationSummary {
-        external_urls: urls,
-        images: comparison.summary.images.clone(),
-        is_app_of_apps: comparison.summary.is_app_of_apps,
-    };
+    status.summary = summary;
     status.controller_namespace = about.controller_namespace.to_owned();
     if about.reconciled {
         status.reconciled_at = Some(Time(stored(about.now)));
@@ -99,7 +95,7 @@ pub fn write_failure(
     now: Timestamp,
 ) {
     let compared_to = compared_to(&app.raw()["spec"]);
-    let status = &mut app.fields.status;
+    let status = &mut app.status;
     status.sync.status = SyncStatusCode::Unknown;
     status.sync.compared_to = Some(compared_to);
     let unknown = Health::new(Status::Unknown, "");
@@ -111,11 +107,11 @@ pub fn write_failure(
 }
 
 /// The Application with the condition that its reconcile or its write has failed; the next
-/// successful comparison removes it.
-pub fn failed(application: &Value, message: String, now: Timestamp) -> Value {
-    let mut app = App::of(application);
+/// successful comparison removes it. `None` when it has it already.
+pub fn failed(application: &Value, message: String, now: Timestamp) -> Option<Value> {
+    let mut app = App::of(application.clone());
     let new = [Condition::new(UNKNOWN_ERROR, message)];
-    condition::replace(&mut app.fields.status.conditions, &[UNKNOWN_ERROR], &new, now);
+    condition::replace(&mut app.status.conditions, &[UNKNOWN_ERROR], &new, now);
     app.written()
 }
 
@@ -132,14 +128,6 @@ pub fn compared_to(spec: &Value) -> Value {
     Value::Object(part)
 }
 
-/// The fields `revision` and `revisions`: the latter is that of several sources.
-pub(super) fn by_field(many: bool, revisions: &[String]) -> (String, Vec<String>) {
-    match many {
-        true => (String::new(), revisions.to_vec()),
-        false => (revisions.first().cloned().unwrap_or_default(), Vec::new()),
-    }
-}
-
 fn health(status: &mut ApplicationStatus, health: &Health, now: Timestamp) {
     let old = status.health.take().filter(|old| old.status == health.status);
     let since = old.map_or(Some(Time(stored(now))), |old| old.last_transition_time);
@@ -150,7 +138,7 @@ fn health(status: &mut ApplicationStatus, health: &Health, now: Timestamp) {
     });
 }
 
-fn row(resource: &Compared, with_health: bool, options: &SyncOptions) -> ResourceStatus {
+fn row(resource: &ComparedResource, with_health: bool, options: &SyncOptions) -> ResourceStatus {
     // What is not in the cluster has no other health (SE-058).
     let absent = resource.live.is_none() && !resource.is_hook() && resource.class != Class::Skipped;
     let missing = Health::new(Status::Missing, "");

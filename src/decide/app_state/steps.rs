@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
+use super::app::App;
 use super::deletion::asked_at;
 use super::operation::{Stage, stage};
-use super::spec::normalized;
+use crate::api;
+use crate::api::annotations::is_skipped;
+use crate::api::app_spec::ApplicationDestination;
 
 /// A step of a reconcile.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Write this spec instead (SE-030), and ask again.
-    Normalize(Value),
     /// Rounds of the operation.
     Operate,
     /// A comparison, if there is a reason.
@@ -21,27 +22,54 @@ pub enum Step {
     Finish,
 }
 
+/// Whether nothing is done with a stored Application: its annotation says so, or its cluster,
+/// of which `is_skipped_by` knows. Without a valid destination, the reconcile reports what is
+/// wrong with it.
+pub fn is_left_alone(
+    application: &Value,
+    is_skipped_by: impl FnOnce(&ApplicationDestination) -> bool,
+) -> bool {
+    is_skipped(application)
+        || api::read(&application["spec"]["destination"]).is_ok_and(|to| is_skipped_by(&to))
+}
+
+/// Writes the normal spec (SE-030), which nobody needs any more for a deletion.
+pub fn normalize(app: &mut App) {
+    if !is_deleted_now(app) {
+        app.normalize();
+    }
+}
+
 /// The next step after those that were made; `is_over` is whether an operation has ended.
-pub fn next(application: &Value, made: &[Step], is_over: bool) -> Step {
-    let (stage, deleting) = (stage(application), asked_at(application).is_some());
-    let (is_normal, made) = match made {
-        [Step::Normalize(_), rest @ ..] => (true, rest),
-        made => (false, made),
-    };
+pub fn next(app: &App, made: &[Step], is_over: bool) -> Step {
+    let deleting = asked_at(app.raw()).is_some();
     match made {
-        [] if deleting && stage != Stage::InProgress => Step::Finalize,
-        [] => match normalized(&application["spec"]).filter(|_| !is_normal) {
-            Some(normal) => Step::Normalize(normal),
-            None if stage == Stage::Idle => Step::Compare,
-            None => Step::Operate,
-        },
+        [] if is_deleted_now(app) => Step::Finalize,
+        [] if stage(app) == Stage::Idle => Step::Compare,
+        [] => Step::Operate,
         // The deletion has waited for this operation, and no other event triggers it.
         [.., Step::Operate] if deleting && is_over => Step::Finalize,
         [.., Step::Operate] => Step::Compare,
         // A sync that the comparison has requested starts with the same write.
-        [Step::Compare] if stage == Stage::Requested => Step::Operate,
+        [Step::Compare] if stage(app) == Stage::Requested => Step::Operate,
         _ => Step::Finish,
     }
+}
+
+/// Whether the next reconcile has an operation to begin: it was requested while another one
+/// was running.
+pub fn is_operation_next(app: &App) -> bool {
+    stage(app) == Stage::Requested
+}
+
+/// The only step of a dry run, which does not write.
+pub fn of_dry_run(app: &App) -> Step {
+    if asked_at(app.raw()).is_some() { Step::Finish } else { Step::Compare }
+}
+
+/// Whether its deletion waits for no operation.
+fn is_deleted_now(app: &App) -> bool {
+    asked_at(app.raw()).is_some() && stage(app) != Stage::InProgress
 }
 
 #[cfg(test)]
@@ -78,7 +106,7 @@ mod tests {
             ("one more request", &requested, &[Operate, Compare], true, Finish),
         ];
         for (name, application, made, is_over, want) in cases {
-            assert_eq!(next(application, made, is_over), want, "{name}");
+            assert_eq!(next(&App::of(application.clone()), made, is_over), want, "{name}");
         }
         for (name, application, made, is_over, want) in [
             ("a deletion", &idle, vec![], false, Finalize),
@@ -88,14 +116,16 @@ mod tests {
             ("it has ended", &idle, vec![Operate], true, Finalize),
             ("the end", &idle, vec![Operate, Finalize], true, Finish),
         ] {
-            assert_eq!(next(&deleting(application), &made, is_over), want, "deleting: {name}");
+            let app = App::of(deleting(application));
+            assert_eq!(next(&app, &made, is_over), want, "deleting: {name}");
         }
-        let odd = json!({"spec": {"project": ""}});
-        let normal = Step::Normalize(json!({"project": "default"}));
-        assert_eq!(next(&odd, &[], false), normal);
-        assert_eq!(next(&odd, std::slice::from_ref(&normal), false), Compare, "only once");
-        let requested = [normal, Compare];
-        assert_eq!(next(&app(json!({"operation": {}})), &requested, false), Operate);
-        assert_eq!(next(&deleting(&odd), &[], false), Finalize, "nobody needs it any more");
+        let odd = app(json!({"spec": {"project": ""}}));
+        let project = |odd: Value| {
+            let mut app = App::of(odd);
+            normalize(&mut app);
+            app.raw()["spec"]["project"].clone()
+        };
+        assert_eq!(project(odd.clone()), "default");
+        assert_eq!(project(deleting(&odd)), "", "nobody needs it any more");
     }
 }

@@ -4,47 +4,37 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::pairs::Compared;
+use super::compared::ComparedResource;
 use crate::api::GROUP;
 use crate::api::annotations::{IGNORE_DEFAULT_LINKS, LINK};
+use crate::api::app_status::ApplicationSummary;
 use crate::api::resource_key::split_api_version;
 
-/// What all resources of an Application have together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Images of the containers of Pods and of Pod templates, sorted.
-    pub images: Vec<String>,
-    /// URLs under which the resources are reached, sorted. Those that a user wrote may have a
-    /// title: `title|url`.
-    pub external_urls: Vec<String>,
-    /// Whether an Application is one of the resources.
-    pub is_app_of_apps: bool,
+/// That of all resources: of live objects, and images also of what is not in the cluster yet.
+pub(super) fn summary(resources: &[ComparedResource]) -> ApplicationSummary {
+    let live = resources.iter().filter_map(|resource| resource.live.as_deref());
+    let urls: BTreeSet<String> = live.flat_map(external_urls).collect();
+    ApplicationSummary {
+        images: images(resources),
+        external_urls: urls.into_iter().collect(),
+        is_app_of_apps: resources
+            .iter()
+            .any(|resource| resource.key.group == GROUP && resource.key.kind == "Application"),
+    }
 }
 
-impl Summary {
-    /// Of live objects; images also of what is not in the cluster yet.
-    pub(super) fn of(resources: &[Compared]) -> Self {
-        let live = resources.iter().filter_map(|resource| resource.live.as_deref());
-        let urls: BTreeSet<String> = live.flat_map(external_urls).collect();
-        Self {
-            images: images(resources),
-            external_urls: urls.into_iter().collect(),
-            is_app_of_apps: resources
-                .iter()
-                .any(|resource| resource.key.group == GROUP && resource.key.kind == "Application"),
-        }
-    }
-
-    /// Adds the links that a user wrote on the Application itself.
-    pub(super) fn with_links_of(&self, application: &Value) -> Vec<String> {
-        let mut all: BTreeSet<String> = self.external_urls.iter().cloned().collect();
-        all.extend(links(application));
-        all.into_iter().collect()
-    }
+/// A summary with the links that a user wrote on the Application itself.
+pub(super) fn with_links_of(
+    application: &Value,
+    summary: &ApplicationSummary,
+) -> ApplicationSummary {
+    let urls: BTreeSet<String> =
+        summary.external_urls.iter().cloned().chain(links(application)).collect();
+    ApplicationSummary { external_urls: urls.into_iter().collect(), ..summary.clone() }
 }
 
 /// Images of pods and pod templates, of the live objects if they exist.
-fn images(resources: &[Compared]) -> Vec<String> {
+fn images(resources: &[ComparedResource]) -> Vec<String> {
     let paths = [
         "/spec/containers",
         "/spec/template/spec/containers",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::condition::Condition;
-use super::refresh::digest;
+use super::memory::digest;
 use crate::api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use crate::api::cluster::ClusterScope;
 use crate::api::conditions::application as types;

@@ -7,13 +7,15 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::app::App;
-use super::auto_sync::{Decision, SelfHeal};
-use super::refresh::{Level, Request};
+use super::app::{App, Fields};
+use super::auto_sync::{AutoSync, SelfHeal};
+use super::memory::{Memory, digest};
+use super::refresh::{Occasion, Reason};
+use super::request::{Level, Request};
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::app_status::ApplicationCondition;
-use crate::api::operation::OperationPhase;
+use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_filter::KindFilter;
 use crate::api::tracking::{Tracking, TrackingMethod};
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey, Time};
@@ -288,7 +290,7 @@ fn errors_of_a_spec_name_the_field() {
             want => assert!(problems[0].message.contains(want), "{name}: {problems:?}"),
         }
     }
-    assert_eq!(spec::shown("https://me:secret@example.com/r"), "https://example.com/r");
+    assert_eq!(project::shown("https://me:secret@example.com/r"), "https://example.com/r");
     let normal =
         spec::normalized(&json!({"project": "", "syncPolicy": {}, "source": {"helm": {}}}));
     assert_eq!(normal, Some(json!({"project": "default", "source": {}})), "SE-030");
@@ -438,7 +440,7 @@ fn a_status_is_written_once_and_keeps_other_fields() {
     let mut second = first.clone();
     changed(&mut second, |app| status::write(app, &comparison, &[], &about(false, at(60))));
     assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
-    assert_eq!(refresh::asked_for(&first), None);
+    assert_eq!(refresh::asked_for(&App::of(first.clone())), None);
 
     let failure = [Condition::comparison("cannot read")];
     changed(&mut second, |app| status::write_failure(app, &failure, None, false, at(90)));
@@ -486,15 +488,38 @@ fn reasons_of_refreshes() {
     for (name, change, want) in cases {
         let mut app = compared.clone();
         json_patch::merge(&mut app, &change);
-        assert_eq!(refresh::asked_for(&app).map(|r| r.level), want, "SE-377 {name}");
+        assert_eq!(refresh::asked_for(&App::of(app)).map(|r| r.level), want, "SE-377 {name}");
     }
 }
 
 /// Makes a change in an Application as decisions do.
 pub(super) fn changed(application: &mut Value, change: impl FnOnce(&mut App)) {
-    let mut app = App::of(application);
+    let mut app = App::of(application.clone());
     change(&mut app);
-    *application = app.written();
+    store(application, &app);
+}
+
+/// Stores what was decided.
+pub(super) fn store(application: &mut Value, app: &App) {
+    *application = app.written().unwrap_or_else(|| app.stored().clone());
+}
+
+pub(super) fn state_of(application: &Value) -> OperationState {
+    Fields::of(application).status.operation_state
+}
+
+fn stage(application: &Value) -> operation::Stage {
+    operation::stage(&Fields::of(application))
+}
+
+/// Why an Application is compared.
+pub(super) fn reason(
+    memory: &Memory,
+    application: &Value,
+    occasion: &Occasion,
+    now: Timestamp,
+) -> Option<Reason> {
+    memory.reason(&App::of(application.clone()), digest(&application["spec"]), occasion, now)
 }
 
 #[test]
@@ -502,16 +527,16 @@ fn an_operation_starts_and_ends() {
     use operation::Stage;
     let mut app = application();
     app["operation"] = json!({"sync": {"revision": "abc"}, "initiatedBy": {"username": "me"}});
-    assert_eq!(operation::stage(&app), Stage::Requested);
+    assert_eq!(stage(&app), Stage::Requested);
     changed(&mut app, |app| {
         operation::begin(app, at(0));
         operation::pin(app, &["abc".to_owned()]);
     });
-    assert_eq!(operation::stage(&app), Stage::InProgress);
-    assert_eq!(operation::pinned(&app), ["abc"]);
-    assert_eq!(operation::sources(&app), [app["spec"]["source"].clone()]);
+    assert_eq!(stage(&app), Stage::InProgress);
+    assert_eq!(operation::pinned(&state_of(&app)), ["abc"]);
+    assert_eq!(operation::sources(&App::of(app.clone())), [app["spec"]["source"].clone()]);
     changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(5)));
-    assert_eq!(operation::stage(&app), Stage::Idle);
+    assert_eq!(stage(&app), Stage::Idle);
     assert_eq!(app.get("operation"), None, "SE-372");
     let entry = &app["status"]["history"][0];
     assert_eq!((&entry["id"], &entry["revision"]), (&json!(0), &json!("abc")), "SE-385");
@@ -519,7 +544,7 @@ fn an_operation_starts_and_ends() {
 
     app["operation"] = json!({"sync": {"revision": "def", "dryRun": true}});
     changed(&mut app, |app| operation::begin(app, at(0)));
-    assert_eq!(operation::started_at(&app), Some(at(1)), "never the same second twice");
+    assert_eq!(operation::started(&state_of(&app)), Some(at(1)), "never the same second twice");
     let other = json!({"sync": {"revision": "ghi"}});
     app["operation"] = other.clone();
     changed(&mut app, |app| operation::finish(app, OperationPhase::Succeeded, "done", at(1)));
@@ -537,7 +562,6 @@ fn an_operation_starts_and_ends() {
 /// be older than the operation.
 #[test]
 fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
-    use refresh::{Known, Occasion, digest};
     let mut app = application();
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     app["status"]["operationState"] = json!({"phase": "Succeeded", "startedAt": at(5)});
@@ -554,9 +578,9 @@ fn after_an_operation_only_revisions_since_its_start_count_as_se_372() {
     for (operation_began, request, asked, age, accepts_synced) in cases {
         let last_spec = Some(digest(&app["spec"]));
         let known =
-            Known { operation_began, last_spec, checked_at: Some(at(5)), ..Known::default() };
+            Memory { operation_began, last_spec, checked_at: Some(at(5)), ..Memory::default() };
         let occasion = Occasion { request, after_operation: true, ..Occasion::default() };
-        let reason = known.reason(&app, &occasion, at(6)).unwrap();
+        let reason = reason(&known, &app, &occasion, at(6)).unwrap();
         assert_eq!(reason.request.level, Level::Newest);
         assert_eq!(reason.age(Duration::from_millis(asked), at(6)), Duration::from_millis(age));
         assert_eq!(reason.accepts_synced, accepts_synced);
@@ -596,9 +620,10 @@ fn automated_sync_starts_only_if_permitted() {
         let spec = crate::api::read(&app["spec"]).unwrap();
         let comparison = compared(&app, placed, live);
         let heal = SelfHeal::default();
+        let app = App::of(app);
         auto_sync::decide(&app, &spec, &comparison, &["abc".to_owned()], &heal, allowed, at(0))
     };
-    let started = |decision: Decision| matches!(decision, Decision::Start(_));
+    let started = |decision: AutoSync| matches!(decision, AutoSync::Start(_));
     assert!(started(decide(policy(json!({})), &placed, &nothing, true)));
     assert!(!started(decide(policy(json!({})), &placed, &nothing, false)), "windows");
     assert!(!started(decide(policy(json!({"enabled": false})), &placed, &nothing, true)), "SE-015");
@@ -608,7 +633,7 @@ fn automated_sync_starts_only_if_permitted() {
     let empty = Placed::default();
     let wiped = decide(policy(json!({"prune": true})), &empty, &surplus, true);
     let want = "Skipping sync attempt to [abc]: auto-sync will wipe out all resources";
-    assert!(matches!(wiped, Decision::Refuse(c) if c.message == want), "SE-427");
+    assert!(matches!(wiped, AutoSync::Refuse(c) if c.message == want), "SE-427");
     assert!(started(decide(
         policy(json!({"prune": true, "allowEmpty": true})),
         &empty,
@@ -617,8 +642,8 @@ fn automated_sync_starts_only_if_permitted() {
     )));
     let failed = decide(tried("Failed"), &placed, &nothing, true);
     let want = "Failed last sync attempt to [abc]: broken";
-    assert!(matches!(failed, Decision::Refuse(c) if c.message == want), "SE-423");
-    let Decision::Start(healing) = decide(tried("Succeeded"), &placed, &nothing, true) else {
+    assert!(matches!(failed, AutoSync::Refuse(c) if c.message == want), "SE-423");
+    let AutoSync::Start(healing) = decide(tried("Succeeded"), &placed, &nothing, true) else {
         panic!("SE-425: the first attempt needs no pause");
     };
     assert_eq!(healing["sync"]["autoHealAttemptsCount"], 1);

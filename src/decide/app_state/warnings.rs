@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::access;
+use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
-use super::pairs::{Compared, Facts};
 use super::unsupported;
 use crate::api::annotations::{HOOK, annotation};
 use crate::api::conditions::application as types;
@@ -17,7 +17,7 @@ use crate::decide::sync::{Class, is_unknown_option};
 const MAX_LISTED: usize = 10;
 
 /// Warnings about the targets, the remaining hooks, and the options.
-pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Condition> {
+pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec<Condition> {
     let mut messages = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
     let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();

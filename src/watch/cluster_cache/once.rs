@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
 use kube::api::{ApiResource, ListParams};
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::api::ResourceKey;
 use crate::watch::failure::{checked, has_code, reason};
 
 /// Requests that are sent in parallel.
-pub const PARALLEL: usize = 10;
+const PARALLEL: usize = 10;
 /// Objects per page of a listing.
 const PAGE: u32 = 500;
 /// Pages of one kind in one namespace.
@@ -30,7 +31,42 @@ pub async fn in_time<T>(request: impl Future<Output = T>) -> Result<T, String> {
     answer.map_err(|_| format!("no response within {} s", TIMEOUT.as_secs()))
 }
 
+/// The answers to requests, of which some are sent in parallel.
+pub async fn all<T>(requests: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    futures::stream::iter(requests).buffer_unordered(PARALLEL).collect().await
+}
+
+/// What was read of one kind in one namespace.
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    /// The kind.
+    pub resource: ApiResource,
+    /// The namespace; empty for all.
+    pub namespace: String,
+    /// What was kept of its objects.
+    pub objects: Vec<T>,
+    /// Whether these are all, or why they could not be listed.
+    pub done: Result<bool, String>,
+}
+
 impl ClusterCache {
+    /// Lists the metadata of several kinds and namespaces. `keep` is what is kept of an object.
+    pub async fn list_all_once<T>(
+        &self,
+        places: impl IntoIterator<Item = (ApiResource, String)>,
+        labels: Option<&str>,
+        keep: impl Fn(Value) -> Option<T>,
+    ) -> Vec<Listed<T>> {
+        let keep = &keep;
+        all(places.into_iter().map(|(resource, namespace)| async move {
+            let mut objects = Vec::new();
+            let each = |object| objects.extend(keep(object));
+            let done = self.list_once(&resource, &namespace, labels, false, each).await;
+            Listed { resource, namespace, objects, done }
+        }))
+        .await
+    }
+
     /// An object, or only its metadata unless `whole`; `None` when it does not exist.
     ///
     /// # Errors

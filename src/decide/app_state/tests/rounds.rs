@@ -8,12 +8,12 @@ use crate::api::conditions::application::DELETION_ERROR;
 use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
 use crate::decide::app_state::deletion_scope::Scope;
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::finalize::{DeletionState, Tries};
+use crate::decide::app_state::finalize::{DeletionInput, DeletionSnapshot, DeletionState};
 use crate::decide::app_state::observation::{Live, Observation};
-use crate::decide::app_state::operate::Next;
+use crate::decide::app_state::operate::{Next, OperationSettings, OperationSnapshot};
 use crate::decide::app_state::operation::Stage;
-use crate::decide::app_state::refresh::{Known, Occasion, Request, digest};
 use crate::decide::sync::{self, NamespaceFact};
+use crate::decide::wait::Wait;
 use crate::decide::windows;
 
 /// Owns everything that an [`Observation`] borrows.
@@ -62,10 +62,10 @@ impl Facts {
     }
 }
 
-pub(super) fn settings() -> operate::Settings {
+pub(super) fn settings() -> OperationSettings {
     let sync =
         sync::SyncSettings { wave_delay: SignedDuration::ZERO, ..sync::SyncSettings::default() };
-    operate::Settings { sync, inherit_sync_options: false }
+    OperationSettings { sync, inherit_sync_options: false }
 }
 
 pub(super) fn requested(sync: Value) -> Value {
@@ -76,8 +76,8 @@ pub(super) fn requested(sync: Value) -> Value {
 
 /// Begins the operation of an Application.
 pub(super) fn begin(app: &mut Value, now: Timestamp) -> Next {
-    let begun = operate::begin(app, now);
-    *app = begun.application;
+    let begun = operate::begin(&App::of(app.clone()), &Memory::default(), now);
+    store(app, &begun.app);
     begun.next
 }
 
@@ -89,18 +89,18 @@ pub(super) fn round(
     since: Timestamp,
     now: Timestamp,
 ) -> Next {
-    let stored = app.clone();
-    let decision = operate::operate(&operate::Snapshot {
-        stored: &stored,
-        application: app,
+    let memory = Memory { unreadable_since: Some(since), ..Memory::default() };
+    let decision = operate::operate(&OperationSnapshot {
+        app: &App::of(app.clone()),
+        memory: &memory,
         commits: None,
-        observed: observed.map_err(|error| operate::Unobserved { error, since }),
+        observed,
         diffs: &DiffCache::default(),
         outcomes,
         settings: &settings(),
         now,
     });
-    *app = decision.application;
+    store(app, &decision.app);
     decision.next
 }
 
@@ -157,8 +157,12 @@ fn access_is_granted_or_denied_in_one_place() {
 fn an_operation_starts_runs_and_ends() {
     let mut app = requested(json!({"revision": "a".repeat(40)}));
     assert!(matches!(begin(&mut app, at(0)), Next::Observe));
-    assert_eq!(operation::stage(&app), Stage::InProgress);
-    assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write contains the revisions");
+    assert_eq!(stage(&app), Stage::InProgress);
+    assert_eq!(
+        operation::pinned(&state_of(&app)),
+        ["a".repeat(40)],
+        "the same write contains the revisions"
+    );
     let mut facts = Facts::new(&app, &[map("one")]);
     let round = |app: &mut Value, facts: &Facts, outcomes: &[sync::ActionOutcome]| {
         round(app, Ok(&facts.observation()), outcomes, at(1), at(1))
@@ -193,10 +197,10 @@ fn commits_are_stored_before_the_first_action_se_374() {
     let mut app = requested(json!({"revision": "main"}));
     begin(&mut app, at(0));
     let facts = Facts::new(&app, &[map("one")]);
-    let decide = |stored: &Value, application: &Value, commits: Option<&[String]>| {
-        operate::operate(&operate::Snapshot {
-            stored,
-            application,
+    let decide = |app: &App, commits: Option<&[String]>| {
+        operate::operate(&OperationSnapshot {
+            app,
+            memory: &Memory::default(),
             commits,
             observed: Ok(&facts.observation()),
             diffs: &DiffCache::default(),
@@ -207,28 +211,31 @@ fn commits_are_stored_before_the_first_action_se_374() {
     };
     // The start is stored already, as after a wait for a slow repository.
     let commits = ["a".repeat(40)];
-    let decision = decide(&app, &app, Some(&commits));
-    assert_eq!(operation::pinned(&decision.application), commits);
-    let Next::Act(act) = decision.next else { panic!("{}", decision.application) };
+    let decision = decide(&App::of(app), Some(&commits));
+    assert_eq!(operation::pinned(&decision.app.status.operation_state), commits);
+    let Next::Act(act) = decision.next else { panic!("{:?}", decision.app) };
     assert!(act.persist);
     // A newer commit changes nothing, and needs no other write.
-    let app = decision.application;
-    let newer = decide(&app, &app, Some(&["b".repeat(40)]));
-    assert_eq!(operation::pinned(&newer.application), commits);
+    let newer = decide(&App::of(decision.app.written().unwrap()), Some(&["b".repeat(40)]));
+    assert_eq!(operation::pinned(&newer.app.status.operation_state), commits);
     let error = ObserveError::Operation("wrong".into());
     let mut app = requested(json!({"revision": "main"}));
     begin(&mut app, at(0));
-    let failed = operate::operate(&operate::Snapshot {
-        stored: &app,
-        application: &app,
+    let failed = operate::operate(&OperationSnapshot {
+        app: &App::of(app),
+        memory: &Memory::default(),
         commits: Some(&commits),
-        observed: Err(operate::Unobserved { error: &error, since: at(1) }),
+        observed: Err(&error),
         diffs: &DiffCache::default(),
         outcomes: &[],
         settings: &settings(),
         now: at(1),
     });
-    assert_eq!(operation::pinned(&failed.application), commits, "what it could not deploy");
+    assert_eq!(
+        operation::pinned(&failed.app.status.operation_state),
+        commits,
+        "what it could not deploy"
+    );
 }
 
 #[test]
@@ -271,12 +278,12 @@ fn two_operations_never_start_in_the_same_second() {
     app["status"]["operationState"] =
         json!({"phase": "Succeeded", "startedAt": "2023-11-14T22:13:20Z"});
     begin(&mut app, at(0));
-    assert_eq!(operation::started_at(&app), Some(at(1)));
+    assert_eq!(operation::started(&state_of(&app)), Some(at(1)));
     // A client may remove the state of the last sync with its request.
     let mut app = requested(json!({}));
     app["status"]["history"] = json!([{"id": 0, "deployStartedAt": "2023-11-14T22:13:20Z"}]);
     begin(&mut app, at(0));
-    assert_eq!(operation::started_at(&app), Some(at(1)));
+    assert_eq!(operation::started(&state_of(&app)), Some(at(1)));
 }
 
 #[test]
@@ -285,25 +292,32 @@ fn comparisons_have_a_reason() {
     let mut status = app.clone();
     status["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
     let last_spec = Some(digest(&app["spec"]));
-    let known = Known { last_spec, checked_at: Some(at(0)), ..Known::default() };
+    let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
     let calm = Occasion::default();
-    assert!(known.reason(&status, &calm, at(0)).is_none());
+    assert!(reason(&known, &status, &calm, at(0)).is_none());
     let live = Occasion { request: Request::new(Level::Live), ..calm };
-    let reason = known.reason(&status, &live, at(0)).unwrap();
-    assert!(!reason.asked_for && reason.request.level == Level::Live);
-    assert_eq!(reason.settles(None, at(0)), None);
-    assert!(reason.settles(Some(at(0)), at(0)).is_some(), "objects change several times");
-    let first = Known { last_spec: None, ..known };
-    let reason = first.reason(&status, &calm, at(0)).unwrap();
-    assert!(!reason.asked_for && reason.request.level == Level::Revision);
-    let another = Known { last_spec: Some(1), ..known };
-    assert!(another.reason(&status, &calm, at(0)).unwrap().asked_for);
+    let found = reason(&known, &status, &live, at(0)).unwrap();
+    assert!(!found.asked_for && found.request.level == Level::Live);
+    assert_eq!(found.settles(None, at(0)), None);
+    assert!(found.settles(Some(at(0)), at(0)).is_some(), "objects change several times");
+    let first = Memory { last_spec: None, ..known.clone() };
+    let found = reason(&first, &status, &calm, at(0)).unwrap();
+    assert!(!found.asked_for && found.request.level == Level::Revision);
+    let another = Memory { last_spec: Some(1), ..known.clone() };
+    assert!(reason(&another, &status, &calm, at(0)).unwrap().asked_for);
     status["status"]["operationState"]["startedAt"] = "2023-11-14T22:13:20Z".into();
     let after = Occasion { after_operation: true, ..calm };
-    let reason = known.reason(&status, &after, at(0)).unwrap();
-    assert_eq!(reason.settles(Some(at(0)), at(0)), None);
+    let found = reason(&known, &status, &after, at(0)).unwrap();
+    assert_eq!(found.settles(Some(at(0)), at(0)), None);
     let minute = Duration::from_secs(60);
-    assert_eq!(reason.age(minute, at(30)), Duration::from_secs(30), "SE-372");
+    assert_eq!(found.age(minute, at(30)), Duration::from_secs(30), "SE-372");
+}
+
+/// Records the state of a deletion in an Application as it is stored.
+pub(super) fn recorded(app: &mut Value, state: DeletionState, now: Timestamp) -> Wait {
+    let mut wait = None;
+    changed(app, |app| wait = Some(finalize::record(app, state, now)));
+    wait.unwrap()
 }
 
 #[test]
@@ -321,27 +335,28 @@ fn a_deletion_runs_its_steps_in_order() {
     hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PostDelete"});
     let mut facts = Facts::new(&app, &[map("one"), hook]);
     facts.live.extend([live(&facts.placed.targets[0])]);
-    let mut tries = Tries::default();
-    let mut next = |app: &mut Value, seen: finalize::Seen<'_>, now| {
-        let decision = finalize::finalize(&finalize::Snapshot {
-            application: app,
+    let mut memory = Memory::default();
+    let mut next = |app: &mut Value, seen: DeletionInput<'_>, now| {
+        let decision = finalize::finalize(&DeletionSnapshot {
+            app: &App::of(app.clone()),
+            memory: &memory,
             observed: Ok(seen),
-            tries: &tries,
             now,
         });
-        *app = decision.application;
-        tries = decision.tries;
+        store(app, &decision.app);
+        memory = decision.memory;
         decision.plan
     };
-    assert!(finalize::is_held(&app) && finalize::needs_source(&app));
+    let fields = Fields::of(&app);
+    assert!(finalize::is_held(&fields) && finalize::needs_source(&fields));
 
-    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(0));
+    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(0));
     assert_eq!(plan.removals.len(), 1);
     assert!(plan.removals[0].delete && !plan.removals[0].release);
     assert!(matches!(plan.state, DeletionState::Waits { .. }));
 
     facts.live.clear();
-    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(1));
+    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(1));
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
     let (hook, attempt) = &plan.creations[0];
     let request = hook.request(*attempt);
@@ -351,18 +366,18 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
-    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(2));
+    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(2));
     assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
-    let wake = finalize::record(&mut app, plan.state, at(2));
-    assert!(wake.at().is_some() && finalize::needs_newest(&app));
+    let wake = recorded(&mut app, plan.state, at(2));
+    assert!(wake.at().is_some() && finalize::needs_newest(&Fields::of(&app)));
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
-    let plan = next(&mut app, finalize::Seen::In(&facts.observation(), &Scope::Tracked), at(100));
+    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(100));
     assert_eq!(plan.creations[0].1, 1);
 
-    let left = next(&mut app, finalize::Seen::Nowhere("no such cluster"), at(100)).left;
+    let left = next(&mut app, DeletionInput::Nowhere("no such cluster"), at(100)).left;
     assert!(left.is_some_and(|text| text.ends_with(": no such cluster")));
-    assert!(!finalize::is_held(&app));
-    assert_eq!(finalize::record(&mut app, DeletionState::Done, at(3)), finalize::released());
+    assert!(!finalize::is_held(&Fields::of(&app)));
+    assert_eq!(recorded(&mut app, DeletionState::Done, at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }
 

@@ -1,13 +1,14 @@
 //! All waits of the Application controller, each as a decision makes it: a wait that is
 //! not listed here does not compile, and one without an end fails.
 
-use super::rounds::{Facts, begin, requested, round};
+use super::rounds::{Facts, begin, recorded, requested, round};
 use super::*;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::finalize::DeletionState;
 use crate::decide::app_state::operate::Next;
-use crate::decide::app_state::reconcile::{CompareFailure, Seen, Snapshot, reconcile};
-use crate::decide::app_state::refresh::{Known, Occasion, Request};
+use crate::decide::app_state::reconcile::{
+    CompareFailure, ComparisonInput, ComparisonSettings, ComparisonSnapshot, reconcile,
+};
 use crate::decide::wait::{Ends, Wait, WaitFor};
 use crate::decide::windows;
 
@@ -58,30 +59,30 @@ fn comparison(
     repo_error_grace: std::time::Duration,
 ) -> Wait {
     let occasion = Occasion { request: Request::new(Level::Revision), ..Occasion::default() };
-    let known = Known { checked_at: Some(at(NOW)), ..Known::default() };
-    let mut reason = known.reason(app, &occasion, at(NOW)).unwrap();
+    let memory = &Memory { checked_at: Some(at(NOW)), ..Memory::default() };
+    let mut reason = super::reason(memory, app, &occasion, at(NOW)).unwrap();
     reason.asked_for = false;
     app["status"]["reconciledAt"] = "2023-11-14T22:13:20Z".into();
-    let settings = super::super::reconcile::Settings {
+    let settings = ComparisonSettings {
         self_heal: SelfHeal::default(),
         resource_health: true,
         repo_error_grace,
         reconciled_every: std::time::Duration::ZERO,
     };
-    let compare = |seen: Result<&Seen<'_>, &CompareFailure<'_>>| {
-        let application = &app.clone();
+    let compare = |seen: Result<&ComparisonInput<'_>, &CompareFailure<'_>>| {
+        let app = &App::of(app.clone());
         let (diffs, now) = (&DiffCache::default(), at(NOW));
         let (reason, settings) = (&reason, &settings);
-        reconcile(&Snapshot { application, seen, reason, diffs, settings, now }).wait
+        reconcile(&ComparisonSnapshot { app, memory, seen, reason, diffs, settings, now }).wait
     };
     match seen {
-        Ok(facts) => compare(Ok(&Seen {
+        Ok(facts) => compare(Ok(&ComparisonInput {
             observation: facts.observation(),
             revisions: vec!["abc".to_owned()],
             types: vec!["Directory".to_owned()],
             warnings: Vec::new(),
         })),
-        Err(error) => compare(Err(&CompareFailure { error, since: at(NOW), last: None })),
+        Err(error) => compare(Err(&CompareFailure { error, last: None })),
     }
 }
 
@@ -131,9 +132,9 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         WaitFor::MoreChanges => {
             let occasion = Occasion { request: Request::new(Level::Live), ..Occasion::default() };
             app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-            let last_spec = Some(refresh::digest(&app["spec"]));
-            let known = Known { last_spec, checked_at: Some(at(NOW)), ..Known::default() };
-            let reason = known.reason(&app, &occasion, at(NOW)).unwrap();
+            let last_spec = Some(digest(&app["spec"]));
+            let known = Memory { last_spec, checked_at: Some(at(NOW)), ..Memory::default() };
+            let reason = super::reason(&known, &app, &occasion, at(NOW)).unwrap();
             reason.settles(Some(at(NOW)), at(NOW)).unwrap()
         }
         WaitFor::Repository => comparison(&mut app, Err(source(true)), hour),
@@ -168,13 +169,13 @@ fn decided(reason: WaitFor) -> Option<Wait> {
         WaitFor::Deletion => {
             let state = DeletionState::Waits { reason: "x".to_owned(), keep: false };
             let kept = DeletionState::Waits { reason: "x".to_owned(), keep: true };
-            let kept = finalize::record(&mut app, kept, at(NOW));
-            assert_eq!(kept, finalize::record(&mut app, state, at(NOW)), "SE-512");
+            let kept = recorded(&mut app, kept, at(NOW));
+            assert_eq!(kept, recorded(&mut app, state, at(NOW)), "SE-512");
             kept
         }
         WaitFor::FailedDeletion => {
             let state = DeletionState::Stuck { message: "x".to_owned(), next: None };
-            finalize::record(&mut app, state, at(NOW))
+            recorded(&mut app, state, at(NOW))
         }
         // The controller adds it to every wait, from its settings.
         WaitFor::Revision => Wait::until(reason, at(NOW)),
@@ -210,12 +211,12 @@ fn every_wait_of_an_application_has_an_end_se_240_se_426() {
 fn a_wait_whose_time_has_come_is_a_reason_to_compare_se_426() {
     let mut app = application();
     app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
-    let last_spec = Some(refresh::digest(&app["spec"]));
-    let known = Known { last_spec, checked_at: Some(at(0)), ..Known::default() };
+    let last_spec = Some(digest(&app["spec"]));
+    let known = Memory { last_spec, checked_at: Some(at(0)), ..Memory::default() };
     let calm = Occasion::default();
-    assert!(known.reason(&app, &calm, at(0)).is_none());
-    let due = Known { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
-    let reason = due.reason(&app, &calm, at(0)).unwrap();
+    assert!(reason(&known, &app, &calm, at(0)).is_none());
+    let due = Memory { wait: Some(Wait::until(WaitFor::MoreChanges, at(0))), ..known };
+    let reason = reason(&due, &app, &calm, at(0)).unwrap();
     assert_eq!(reason.request.level, Level::Revision, "SE-426: level 2");
     assert_eq!(reason.settles(Some(at(0)), at(0)), None);
 }

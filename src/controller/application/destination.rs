@@ -1,0 +1,164 @@
+//! The destination of an Application and its permissions there, before anything is read.
+
+use std::sync::Arc;
+
+use super::projects::Project;
+use super::reconciliation::Reconciliation;
+use crate::api::ApplicationSpec;
+use crate::decide::app_state::access::{
+    self, Access, Applicant, ClusterFact, ProjectFact, Refusal,
+};
+use crate::decide::app_state::deletion_scope::{self, Place, Scope};
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::{Condition, unsupported};
+use crate::watch::cluster_cache;
+use crate::watch::clusters::{self, ConnectedCluster};
+
+/// The destination of an Application, and its project.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// Name of the Application.
+    pub application: String,
+    /// The typed spec.
+    pub spec: ApplicationSpec,
+    /// Cluster state.
+    pub destination: ConnectedCluster,
+    /// The project.
+    pub project: Arc<Project>,
+}
+
+impl Destination {
+    /// The permissions of the Application at its destination.
+    pub fn access(&self) -> Access<'_> {
+        Access {
+            application: &self.application,
+            spec: &self.spec,
+            project: &self.project.spec,
+            project_name: access::project_name(&self.spec),
+            windows: &self.project.windows,
+            server: &self.destination.server,
+            cluster: &self.destination.name,
+        }
+    }
+}
+
+fn refused(message: String) -> ObserveError {
+    let conditions = vec![Condition::invalid_spec(message)];
+    ObserveError::Refused(Refusal::of(conditions))
+}
+
+pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
+    ObserveError::Live(error.to_string())
+}
+
+impl Reconciliation<'_> {
+    /// The destination of the Application and its permissions there (SE-031).
+    pub(super) async fn destination(&self) -> Result<Destination, ObserveError> {
+        let (ctx, key) = (self.ctx, self.key);
+        if let Some(setting) = ctx.settings.unreadable.first() {
+            return Err(refused(setting.clone()));
+        }
+        let spec = crate::api::read::<ApplicationSpec>(&self.app.raw()["spec"]);
+        let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
+        let known = ctx.projects.get(access::project_name(&spec));
+        let project = project_fact(known.as_ref());
+        let resolved = ctx.clusters.resolve(&spec.destination).await;
+        let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let cluster = cluster_fact(&resolved, &problem);
+        let applicant = Applicant {
+            namespace: &key.namespace,
+            name: &key.name,
+            spec: &spec,
+            control_plane_namespace: &ctx.settings.control_plane_namespace,
+        };
+        access::check(&applicant, project, cluster).map_err(ObserveError::Refused)?;
+        match (known, resolved) {
+            (Some(Ok(project)), Ok(destination)) => {
+                Ok(Destination { application: key.name.clone(), spec, destination, project })
+            }
+            // Both cases were rejected above.
+            _ => Err(refused(problem)),
+        }
+    }
+
+    /// Refuses what reads the sources of an Application whose project has guards that cannot
+    /// be enforced (SE-079, SE-080). A deletion without hooks reads none, and goes on.
+    pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
+        let name = access::project_name(&destination.spec);
+        let impersonation = self.ctx.settings.impersonation;
+        let conditions = unsupported::refusals(
+            name,
+            &destination.project.spec,
+            destination.project.lost.as_ref(),
+            impersonation,
+        );
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        Err(ObserveError::Refused(Refusal::of(conditions)))
+    }
+
+    /// The destination of a deletion, whatever became of the spec (SE-512).
+    pub(super) async fn destination_for_deletion(
+        &self,
+    ) -> Result<(Option<Destination>, Place), ObserveError> {
+        let (ctx, key) = (self.ctx, self.key);
+        // What they protect must not be deleted, either.
+        if let Some(setting) = ctx.settings.unreadable.first() {
+            return Err(refused(setting.clone()));
+        }
+        let spec = deletion_scope::spec(self.app.raw());
+        let known = ctx.projects.get(access::project_name(&spec));
+        let resolved = ctx.clusters.resolve(&spec.destination).await;
+        let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let applicant = Applicant {
+            namespace: &key.namespace,
+            name: &key.name,
+            spec: &spec,
+            control_plane_namespace: &ctx.settings.control_plane_namespace,
+        };
+        let place = deletion_scope::place(
+            self.app.raw(),
+            &applicant,
+            project_fact(known.as_ref()),
+            cluster_fact(&resolved, &problem),
+        );
+        let place = place.map_err(ObserveError::Operation)?;
+        let project =
+            known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
+        let project = project.unwrap_or_else(|| {
+            let spec = deletion_scope::without_project();
+            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new(), lost: None })
+        });
+        let application = key.name.clone();
+        let destination = resolved.ok();
+        let destination =
+            destination.map(|destination| Destination { application, spec, destination, project });
+        Ok((destination, place))
+    }
+}
+
+fn project_fact(known: Option<&Result<Arc<Project>, String>>) -> ProjectFact<'_> {
+    match known {
+        None => ProjectFact::Missing,
+        Some(Err(reason)) => ProjectFact::Unreadable(reason),
+        Some(Ok(project)) => {
+            ProjectFact::Known { spec: &project.spec, problems: &project.problems }
+        }
+    }
+}
+
+fn cluster_fact<'a>(
+    resolved: &'a Result<ConnectedCluster, clusters::Error>,
+    problem: &'a str,
+) -> ClusterFact<'a> {
+    match resolved {
+        Ok(found) => {
+            ClusterFact::Known { server: &found.server, name: &found.name, project: &found.project }
+        }
+        Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(problem),
+        Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
+            ClusterFact::Unusable(problem)
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The inputs of a comparison, and one compared resource.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::targets::Target;
+use crate::api::resource_key::ResourceKey;
+use crate::api::tracking::Tracking;
+use crate::api::{AppProjectSpec, ApplicationSpec};
+use crate::decide::diff::{self, SyncStatus};
+use crate::decide::health::Health;
+use crate::decide::sync::Class;
+
+/// The input of a comparison.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The Application as it is stored.
+    pub application: &'a Value,
+    /// Its spec.
+    pub spec: &'a ApplicationSpec,
+    /// How its resources are tracked.
+    pub tracking: &'a Tracking,
+    /// The default namespace of instance names.
+    pub control_plane_namespace: &'a str,
+    /// The targets.
+    pub targets: &'a [Target],
+    /// The live objects: everything tracked by the instance, and every object
+    /// that a target names, regardless of its owner. A failed read must end the
+    /// reconcile earlier.
+    pub live: &'a BTreeMap<ResourceKey, Arc<Value>>,
+    /// The permissions of the project.
+    pub project: &'a AppProjectSpec,
+    /// URL and name of the destination cluster.
+    pub cluster: (&'a str, &'a str),
+    /// The ignore rules.
+    pub config: &'a diff::Config,
+    /// Whether `managedNamespaceMetadata` differs from what the last sync
+    /// applied.
+    pub namespace_metadata_changed: bool,
+}
+
+/// One resource: target and live object.
+#[derive(Clone, Debug)]
+pub struct ComparedResource {
+    /// Its key.
+    pub key: ResourceKey,
+    /// Its API version, that of the target if there is one.
+    pub version: String,
+    /// The target; `None` for an extraneous object.
+    pub target: Option<Arc<Value>>,
+    /// The live object.
+    pub live: Option<Arc<Value>>,
+    /// Its role in a sync.
+    pub class: Class,
+    /// Whether applying would change the live object.
+    pub modified: bool,
+    /// The health of its live object.
+    pub health: Option<Health>,
+    /// Whether its tracking id names this object (SE-116).
+    pub self_referenced: bool,
+    /// Whether the project permits its kind (SE-146).
+    pub permitted: bool,
+    /// The namespace whose metadata the Application manages (SE-144).
+    pub managed_namespace: bool,
+}
+
+impl ComparedResource {
+    /// Whether it has a hook annotation.
+    pub fn is_hook(&self) -> bool {
+        matches!(self.class, Class::Hook(_) | Class::DeleteHook | Class::Ignored)
+    }
+
+    pub(super) fn sync(&self) -> diff::Resource<'_> {
+        diff::Resource {
+            hook: self.is_hook() || self.class == Class::Skipped,
+            self_referenced: self.self_referenced,
+            permitted: self.permitted,
+            managed_namespace: self.managed_namespace,
+            ..diff::Resource::new(self.target.as_deref(), self.live.as_deref(), Some(self.modified))
+        }
+    }
+
+    /// Its sync status; `None` for what has none (SE-145).
+    pub fn status(&self) -> Option<SyncStatus> {
+        self.sync().status()
+    }
+
+    /// Whether it is no longer in the source (SE-149).
+    pub fn requires_pruning(&self) -> bool {
+        self.sync().requires_pruning()
+    }
+}
