@@ -228,17 +228,18 @@ impl Report {
         }
     }
 
-    /// The Applications that the rollout waits for, most important first: as many as the status
-    /// lists, or all of them.
+    /// The Applications that the rollout waits for, most important first: the [`foremost`] one and
+    /// those that the status lists, else the first ones; with `all`, all of them.
+    ///
+    /// [`foremost`]: Self::foremost
     pub fn waits(&self, all: bool) -> Vec<Wait> {
         let rollout = self.set.status.rollout.as_ref().filter(|_| self.goes_on());
-        let most = match rollout.map_or(0, |rollout| rollout.waiting.len()) {
-            _ if all => usize::MAX,
-            0 => WAITING_LIMIT,
-            listed => listed,
-        };
-        let waiting = self.waiting().into_iter().take(most);
-        waiting.map(|(name, member)| self.wait(name, member)).collect()
+        let is_listed = !all && rollout.is_some_and(|rollout| !rollout.waiting.is_empty());
+        let most = if all { usize::MAX } else { WAITING_LIMIT };
+        let waiting = self.waiting().into_iter().enumerate();
+        let shown = waiting
+            .filter(|(place, (_, member))| !is_listed || *place == 0 || member.reported.is_some());
+        shown.take(most).map(|(_, (name, member))| self.wait(name, member)).collect()
     }
 
     /// What the rollout waits for in the first place; also before a status says that it waits, and

@@ -350,6 +350,14 @@ impl World {
             let is_hidden = matches!(wait.kind, K::Creating | K::SyncWindow | K::Comparison);
             let found = known.iter().find(|known| known.application == wait.application);
             let Some(found) = found.filter(|_| !is_hidden) else { continue };
+            // Promoted now, and its operation, which was requested before its step closed, runs
+            // already: the plan moves it one phase at a time, and the report knows the next one.
+            let is_promoted = plan.transitions.iter().any(|transition| {
+                transition.application == wait.application && transition.to == Phase::Pending
+            });
+            if is_promoted && (wait.kind, found.kind) == (K::OperationStart, K::Operation) {
+                continue;
+            }
             assert_eq!(found.kind, wait.kind, "{wait:?}: {found:?}");
         }
     }
