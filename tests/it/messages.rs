@@ -14,7 +14,7 @@ const READERS: [(&str, &str, &str); 38] = [
     ("decide/rollout/status.rs", "EARLIER", "the same"),
     ("decide/rollout/status.rs", "start", "the same"),
     ("decide/rollout/status.rs", ": ", "the same"),
-    ("decide/rollout/phase.rs", "mark.prefix()", "the same"),
+    ("decide/rollout/entry.rs", "mark.prefix()", "the same"),
     ("decide/application_set/rollout_storage.rs", "PREFIX", "the message of a condition"),
     ("decide/application_set/observe.rs", "windows::BLOCKED", "`operationState.message`"),
     ("decide/blocking_resource.rs", "FAILED", "`operationState.message`"),
@@ -57,7 +57,7 @@ const READERS: [(&str, &str, &str); 38] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 36] = [
+const NO_MESSAGE: [(&str, &[&str]); 35] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/explain/advice.rs", &["Secret "]),
@@ -69,15 +69,14 @@ const NO_MESSAGE: [(&str, &[&str]); 36] = [
     ("decide/app_state/children.rs", &[".k8s.io", "own"]),
     ("decide/app_state/delete_hooks.rs", &["deletion_id(application)"]),
     ("decide/app_state/lost.rs", &["field"]),
-    ("decide/app_state/project.rs", &[".git", "own", "prefix"]),
-    ("decide/app_state/spec.rs", &["://"]),
+    ("decide/app_state/project.rs", &[".git", "://", "own", "prefix"]),
     ("decide/app_state/summary.rs", &["://", "LINK"]),
     ("decide/app_state/warnings.rs", &["prefix"]),
-    ("decide/application_set/emptied.rs", &["ELEMENT", "place"]),
+    ("decide/application_set/emptied.rs", &["place"]),
+    ("decide/application_set/found.rs", &["ELEMENT"]),
     ("decide/application_set/patch.rs", &["operation"]),
     ("decide/application_set/preserve.rs", &["prefix"]),
     ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
-    ("decide/application_set/shown.rs", &["Error"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "v:"]),
     ("decide/diff/jq/functions.rs", &["part"]),

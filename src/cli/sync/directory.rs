@@ -129,7 +129,7 @@ async fn engine(
         Arc::new(sources),
         stop.clone(),
     );
-    let options = Options::new(&args.output, since);
+    let options = Options { waves: manifests.waves(), ..Options::new(&args.output, since) };
     let work = work(args, manifests, &control_plane, &options, interrupted);
     tokio::select! {
         ended = work => ended,

@@ -1,5 +1,6 @@
 //! Follows one Application: prints the progress of its operation until it has ended.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -15,6 +16,7 @@ use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
+use crate::api::resource_key::ResourceKey;
 use crate::decide::blocking_resource;
 use crate::watch::follow::{Events, follow, words};
 use crate::watch::object::{Object, api, resource};
@@ -98,13 +100,15 @@ pub(in crate::cli) struct Options {
     pub until: Option<Instant>,
     /// Start of the clock in the lines.
     pub since: Instant,
+    /// Waves of manifests that the status may not list, such as hooks.
+    pub waves: BTreeMap<ResourceKey, i64>,
 }
 
 impl Options {
     /// Without a prefix and a time limit.
     pub fn new(output: &Output, since: Instant) -> Self {
         let quiet = output.format != Format::Table;
-        Self { prefix: String::new(), quiet, until: None, since }
+        Self { prefix: String::new(), quiet, until: None, since, waves: BTreeMap::new() }
     }
 
     /// Prints lines of progress; `width` is that of the first column. A closed pipe does not
@@ -162,7 +166,7 @@ pub(in crate::cli) async fn operation(
     options: &Options,
 ) -> Result<End, Error> {
     let mut versions = Versions::of(client, "Application", application);
-    let mut progress = Progress::of(application);
+    let mut progress = Progress::of(application, options.waves.clone());
     let mut waits_for = "no application controller has started it".to_owned();
     let mut warn_at = Some(Instant::now() + NOT_STARTED);
     loop {

@@ -16,8 +16,10 @@ use super::super::error::Error;
 use super::super::input;
 use super::Args;
 use crate::api::Raw;
+use crate::api::annotations::sync_wave;
 use crate::api::kind::GroupVersionKind;
 use crate::api::path_segment;
+use crate::api::resource_key::ResourceKey;
 use crate::source::{ClusterFacts, RenderFor, RenderOptions, render_local};
 use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of};
 use crate::watch::failure::{has_code, reason};
@@ -105,6 +107,20 @@ impl Manifests {
     /// The manifests.
     pub fn objects(&self) -> &[Value] {
         &self.objects
+    }
+
+    /// The waves of the manifests, for the progress.
+    pub fn waves(&self) -> BTreeMap<ResourceKey, i64> {
+        let of_cluster =
+            |object: &Value| matches!(self.resource_of(object), Some((_, Scope::Cluster)));
+        let wave = |object: &Value| {
+            let mut key = ResourceKey::from_object(object)?;
+            if key.namespace.is_empty() && !of_cluster(object) {
+                key.namespace.clone_from(&self.namespace);
+            }
+            Some((key, i64::from(sync_wave(object))))
+        };
+        self.objects.iter().filter_map(wave).collect()
     }
 
     /// The API resource of a manifest and its scope; `None` when its kind does not exist.

@@ -106,19 +106,21 @@ pub(in crate::cli) struct Progress {
     /// The resources of the operation.
     parts: BTreeSet<ResourceKey>,
     health: BTreeMap<ResourceKey, (String, String)>,
+    /// Waves of manifests that the status may not list.
+    waves: BTreeMap<ResourceKey, i64>,
     /// Width of the longest subject.
     width: usize,
 }
 
 impl Progress {
     /// Progress of an Application as it was before its operation: older health is not
-    /// reported.
-    pub fn of(application: &Value) -> Self {
+    /// reported. `waves` are those of known manifests.
+    pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
         let health = health_of(application).collect();
         let listed = application.items("/status/resources").iter().map(key);
-        let subjects = listed.map(|key| indented(&title(&key)));
+        let subjects = listed.chain(waves.keys().cloned()).map(|key| indented(&title(&key)));
         let width = subjects.map(|subject| subject.chars().count()).max().unwrap_or_default();
-        Self { health, width, ..Self::default() }
+        Self { health, waves, width, ..Self::default() }
     }
 
     /// Width of the column of subjects: names that are not known at the start widen it.
@@ -221,7 +223,7 @@ impl Progress {
         }
         // A prune runs through the waves backwards, so its wave says nothing.
         let is_prune = matches!(new.0.as_str(), "Pruned" | "PruneSkipped");
-        let wave = listed.get(&key).copied();
+        let wave = self.waves.get(&key).or(listed.get(&key)).copied();
         let at = (phase.clone(), wave.unwrap_or(0));
         if old.is_none() && !is_prune && !phase.is_empty() && self.wave.as_ref() != Some(&at) {
             let title = match wave {
@@ -328,7 +330,7 @@ mod tests {
     #[test]
     fn each_transition_is_one_line() {
         let web = |health: &str| json!([{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web", "syncWave": 1, "health": {"status": health}}]);
-        let mut progress = Progress::of(&application(json!({}), web("Healthy")));
+        let mut progress = Progress::of(&application(json!({}), web("Healthy")), BTreeMap::new());
         let mut state = json!({
             "phase": "Running", "message": "",
             "syncResult": {"revision": "0123456789abcdef0123456789abcdef01234567"},
@@ -395,7 +397,7 @@ mod tests {
     fn a_long_name_widens_the_column_for_all_lines_after_it() {
         let name = "a-service-with-a-long-name";
         let listed = json!([{"group": "apps", "kind": "Deployment", "namespace": "shop-prod-eu", "name": name}]);
-        let mut progress = Progress::of(&application(json!({}), listed));
+        let mut progress = Progress::of(&application(json!({}), listed), BTreeMap::new());
         let subject = format!("  Deployment shop-prod-eu/{name}");
         assert_eq!(progress.width(), subject.len());
         let smoke = json!({"kind": "Job", "group": "batch", "namespace": "shop-prod-eu", "name": "smoke-test-of-all-regions",

@@ -215,11 +215,11 @@ async fn for_an_application_its_set_is_named() {
     }
     // A printed command works where it is pasted: in the context and the namespace that were given.
     for (command, printed) in [
-        ("terminate", "wavegate status --context wavegate -n argocd set lists"),
-        ("sync", "wavegate status --context wavegate -n argocd set lists"),
-        ("refresh", "wavegate refresh --context wavegate -n argocd appset/set"),
+        ("terminate", "wavegate status --context kube-sim -n argocd set lists"),
+        ("sync", "wavegate status --context kube-sim -n argocd set lists"),
+        ("refresh", "wavegate refresh --context kube-sim -n argocd appset/set"),
     ] {
-        let given = [command, "set", "--context", "wavegate"];
+        let given = [command, "set", "--context", "kube-sim"];
         world.run(&given).await.fails(2, &["is an ApplicationSet; ", printed]);
     }
 }
