@@ -37,11 +37,14 @@ use crate::watch::object::Object;
 /// decision time, so that events which arrive together are handled together; and its maximum.
 const PACE: (u32, Duration) = (3, Duration::from_millis(50));
 /// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
-/// wait anyway, and a status of this size costs the API server more than a sync. A decision goes
-/// over all Applications, so that its share of the time must not grow with their number.
-const BUSY_PACE: (u32, Duration) = (25, Duration::from_secs(2));
+/// wait anyway, and a status of this size costs the API server more than a sync.
+const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
 /// More than are synced at the same time.
 const BUSY: u64 = 100;
+/// The same while more Applications than [`HUGE`] are in flight. A decision goes over all of them:
+/// its share of the time must not grow with their number.
+const HUGE_PACE: (u32, Duration) = (25, Duration::from_secs(2));
+const HUGE: u64 = 1000;
 
 /// The end of a reconcile.
 pub struct Reconciled {
@@ -191,7 +194,11 @@ async fn decide_once(
         let ended = tokio::time::Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
         let in_flight: u64 = steps.map(|step| step.in_flight).sum();
-        let (times, longest) = if in_flight > BUSY { BUSY_PACE } else { PACE };
+        let (times, longest) = match in_flight {
+            0..=BUSY => PACE,
+            ..=HUGE => BUSY_PACE,
+            _ => HUGE_PACE,
+        };
         taken.not_before = Some(ended + ((ended - began) * times).min(longest));
         (Ok(Decided { decision, set, now }), taken)
     };

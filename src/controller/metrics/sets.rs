@@ -13,6 +13,9 @@ use serde_json::Value;
 use super::{Kept, Labels, by_step, of};
 use crate::api::ObjectKey;
 use crate::api::conditions::application_set as condition;
+use crate::decide::application_set::rollout_storage::rollout_among;
+use crate::decide::application_set::shown;
+use crate::decide::application_set::stored::Status;
 use crate::watch::object::Object;
 
 /// The fields of an ApplicationSet that metrics show.
@@ -35,6 +38,7 @@ struct ShownStatus {
     conditions: Option<Vec<Value>>,
     resources: Option<Vec<IgnoredAny>>,
     resources_count: Option<u64>,
+    rollout: Value,
 }
 
 impl ShownStatus {
@@ -51,6 +55,17 @@ impl ShownStatus {
     fn owned(&self) -> u64 {
         let listed = || self.resources.as_ref().map_or(0, |list| list.len() as u64);
         self.resources_count.unwrap_or_else(listed)
+    }
+
+    /// The open step and the number of steps; the step is 0 when all are complete.
+    fn steps(&self) -> Option<(u64, u64)> {
+        let conditions = self.conditions.clone().unwrap_or_default();
+        let rollout = rollout_among(&conditions, &self.rollout);
+        let steps = rollout["steps"].as_u64()?;
+        let status = Status { conditions, rollout, ..Status::default() };
+        let rollout = shown::rollout(&status);
+        let open = rollout.step.filter(|_| !rollout.is_complete);
+        Some((open.map_or(0, |step| step as u64 + 1), steps))
     }
 }
 
@@ -149,12 +164,8 @@ impl Kept {
         sets: &[(ObjectKey, Shown)],
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
-        let rollouts = self.rollouts.lock();
-        let now = self.clock.now();
-        let of_sets = || sets.iter().filter_map(|(key, _)| Some((key, rollouts.get(key)?)));
-        let open = of_sets().map(|(key, counts)| {
-            (of(key), counts.open_step.map_or(0.0, |step| value(step as u64 + 1)))
-        });
+        let steps = || sets.iter().filter_map(|(key, set)| Some((of(key), set.status.steps()?)));
+        let open = steps().map(|(labels, (step, _))| (labels, value(step)));
         gauges(
             encoder,
             (
@@ -163,8 +174,12 @@ impl Kept {
             ),
             open,
         )?;
-        let all = of_sets().map(|(key, counts)| (of(key), value(counts.steps as u64)));
+        let all = steps().map(|(labels, (_, steps))| (labels, value(steps)));
         gauges(encoder, ("argocd_appset_rollout_steps", "Steps of a rollout"), all)?;
+
+        let rollouts = self.rollouts.lock();
+        let now = self.clock.now();
+        let of_sets = || sets.iter().filter_map(|(key, _)| Some((key, rollouts.get(key)?)));
         let applications = of_sets().flat_map(|(key, counts)| {
             by_step(counts).into_iter().map(move |((step, state), count)| {
                 let [namespace, name] = of(key);

@@ -122,6 +122,13 @@ pub fn with_rollout(set: &Value) -> Cow<'_, Value> {
     Cow::Owned(set)
 }
 
+/// The summary from the conditions and the field.
+pub fn rollout_among(conditions: &[Value], field: &Value) -> Value {
+    let mut kept: Vec<Value> =
+        conditions.iter().filter(|one| one["type"] == ROLLOUT_STATUS).cloned().collect();
+    Storage::take(&mut kept, field).0
+}
+
 fn parse(condition: &Value) -> Option<Value> {
     let summary = condition["message"].as_str()?.strip_prefix(PREFIX)?;
     serde_json::from_str(summary).ok().filter(Value::is_object)

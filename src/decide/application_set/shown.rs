@@ -86,7 +86,7 @@ pub fn set(set: &Value) -> Set {
 }
 
 /// The summary of a rollout in a status.
-fn rollout(status: &stored::Status) -> Rollout {
+pub fn rollout(status: &stored::Status) -> Rollout {
     let rollout = &status.rollout;
     let progress = || {
         let (complete, total) = rollout["progress"].as_str()?.split_once('/')?;

@@ -311,6 +311,37 @@ fn a_status_names_what_the_applications_do_not_show() {
     assert!(report.waits(false).is_empty(), "nothing is rolled out");
 }
 
+/// A window, an excluded cluster or an invalid template of one Application hid that another one
+/// holds the slot for good, or that it has failed itself: `--watch` did not end.
+#[test]
+fn what_is_reported_of_an_application_does_not_hide_who_holds_the_rollout() {
+    use WaitKind as K;
+    for kind in [K::SyncWindow, K::Excluded, K::Comparison, K::FailedWrite, K::Invalid] {
+        let outcome = |max_update: Value, phases: [&str; 2], a: Value, b: Value| {
+            let [first, second] = phases;
+            let status =
+                json!({"applicationStatus": entries(first, second), "rollout": waits(kind, "why")});
+            of(&set(max_update, status), a, b).outcome()
+        };
+        let failed = || after("Failed", "no");
+        let behind = outcome(json!(1), ["Waiting", "Progressing"], out_of_sync(), failed());
+        assert!(
+            matches!(&behind, Outcome::Blocked { application, .. } if application == "b"),
+            "{kind:?}: {behind:?}"
+        );
+        let manual = outcome(json!(0), ["Waiting", "Healthy"], out_of_sync(), done());
+        assert!(matches!(manual, Outcome::Manual { .. }), "{kind:?}: {manual:?}");
+        let itself = outcome(json!(1), ["Progressing", "Healthy"], failed(), done());
+        assert!(
+            matches!(&itself, Outcome::Blocked { application, .. } if application == "a"),
+            "{kind:?}: {itself:?}"
+        );
+        let running = after("Running", "");
+        let moving = outcome(json!(1), ["Waiting", "Progressing"], running, failed());
+        assert_eq!(moving, Outcome::Running, "{kind:?}");
+    }
+}
+
 #[test]
 fn an_attempt_that_is_waited_for_is_no_failure_and_has_its_time() {
     let mut retried = after(

@@ -10,6 +10,7 @@ use super::step::Step;
 use crate::api::conditions::application_set::reason;
 use crate::decide::blocking_resource::Blocking;
 use crate::decide::rollout::WAITING_LIMIT;
+use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::wait::{
     ANOTHER_OPERATION, EndedBy, OPERATION_START, Turn, Wait, WaitKind,
@@ -108,16 +109,24 @@ impl Report {
         if let Some((ReportedWait { kind: Some(kind), .. }, false)) = self.reported(member) {
             return *kind;
         }
-        let Some(live) = &member.live else { return WaitKind::Creating };
+        match &member.live {
+            Some(live) => self.kind_of_live(member, live),
+            None => WaitKind::Creating,
+        }
+    }
+
+    /// The same by the controller's ladder alone.
+    fn kind_of_live(&self, member: &Member, live: &Application) -> WaitKind {
         let seen = &live.observed;
         match (member.phase(), &member.entry) {
             _ if !self.is_rolling() => WaitKind::without_steps(seen),
-            (Some(phase), Some(entry)) => {
-                let turn = self.step_of(member).map_or(Turn::UNLIMITED, Step::turn);
-                WaitKind::in_step(phase, entry, seen, turn)
-            }
+            (Some(phase), Some(entry)) => WaitKind::in_step(phase, entry, seen, self.turn(member)),
             (None, _) | (_, None) => WaitKind::unlisted(seen),
         }
+    }
+
+    fn turn(&self, member: &Member) -> Turn {
+        self.step_of(member).map_or(Turn::UNLIMITED, Step::turn)
     }
 
     /// What is reported about a member: why the rollout waits for it, else what its entry says.
@@ -184,12 +193,33 @@ impl Report {
         }
     }
 
-    /// Who ends the wait for a member. A refusal is final for an Application that does not exist;
-    /// an existing one goes on as it is.
+    /// Who ends the wait for a member. What is reported of an existing Application may hide how it
+    /// is: it goes on as it is, or does not.
     pub(super) fn ended_by(&self, member: &Member) -> EndedBy {
-        match self.kind(member) {
-            WaitKind::Invalid | WaitKind::Refused if member.live.is_some() => EndedBy::Events,
-            kind => kind.ended_by(),
+        let kind = self.kind(member);
+        let Some(live) = member.live.as_ref().filter(|_| kind != WaitKind::Deletion) else {
+            return kind.ended_by();
+        };
+        // The status follows an operation by up to a second.
+        if live.is_operating() && kind != WaitKind::Confirmation {
+            return EndedBy::Events;
+        }
+        let hides = matches!(
+            kind,
+            WaitKind::Invalid
+                | WaitKind::Refused
+                | WaitKind::FailedWrite
+                | WaitKind::Excluded
+                | WaitKind::SyncWindow
+        );
+        let kind = if hides { self.kind_of_live(member, live) } else { kind };
+        match (kind.ended_by(), self.turn(member)) {
+            (EndedBy::Events, turn) if member.phase() == Some(Phase::Waiting) => match turn.limit {
+                Limit::AtMost(0) => EndedBy::Sync,
+                _ if !turn.is_free() => EndedBy::Turn,
+                Limit::AtMost(_) | Limit::Unlimited => EndedBy::Events,
+            },
+            (ended_by, _) => ended_by,
         }
     }
 
