@@ -153,7 +153,12 @@ impl Reconciliation<'_> {
                 };
                 self.next_of_comparison(Ok(&seen), &reason, now)
             }
-            Err(error) => self.compare_failed(error, &reason, now).await,
+            Err(error) => {
+                // Also when this reconcile is given up before it decides.
+                let memory = &mut self.cached.memory;
+                memory.postponed = memory.postponed.and(reason.request);
+                self.compare_failed(error, &reason, now).await
+            }
         };
         self.app = decision.app;
         self.cached.memory = decision.memory;

@@ -135,6 +135,8 @@ pub fn begin(app: &App, memory: &Memory, now: Timestamp) -> OperationDecision {
     let stage = stage(&app);
     if stage == Stage::Requested {
         memory.operation_began = Some(now);
+        // What could not be read for the last one, which may have ended in between.
+        memory.unreadable_since = None;
     }
     let next = started(&mut app, stage, now);
     OperationDecision { app, memory, next }

@@ -238,6 +238,14 @@ fn commits_are_stored_before_the_first_action_se_374() {
     );
 }
 
+/// After an internal fault, a first failed read ended the next operation at once.
+#[test]
+fn an_operation_does_not_count_the_failed_reads_of_the_last_one() {
+    let app = App::of(requested(json!({"revision": "main"})));
+    let memory = Memory { unreadable_since: Some(at(0)), ..Memory::default() };
+    assert_eq!(operate::begin(&app, &memory, at(1)).memory.unreadable_since, None);
+}
+
 #[test]
 fn failed_reads_are_retried_before_they_end_an_operation() {
     let mut app = requested(json!({"revision": "main"}));
