@@ -194,10 +194,12 @@ async fn decide_once(
         let ended = tokio::time::Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
         let in_flight: u64 = steps.map(|step| step.in_flight).sum();
-        let (times, longest) = match in_flight {
-            0..=BUSY => PACE,
-            ..=HUGE => BUSY_PACE,
-            _ => HUGE_PACE,
+        let (times, longest) = if in_flight > HUGE {
+            HUGE_PACE
+        } else if in_flight > BUSY {
+            BUSY_PACE
+        } else {
+            PACE
         };
         taken.not_before = Some(ended + ((ended - began) * times).min(longest));
         (Ok(Decided { decision, set, now }), taken)
