@@ -26,7 +26,7 @@ pub struct Settings {
     pub manual_windows: bool,
     /// The size limits of a status.
     pub size_limits: SizeLimits,
-    /// Whether emptied generators hold deletions ([`emptied`]).
+    /// Whether emptied generators hold deletions ([`emptied`](super::emptied)).
     pub hold_deletions: bool,
 }
 

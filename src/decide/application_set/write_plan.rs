@@ -1,4 +1,4 @@
-//! The writes of a reconcile: the result of [`plan`](super::plan), and which of them
+//! The writes of a reconcile: the result of [`plan`](super::plan()), and which of them
 //! are allowed.
 
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub struct WritePlan {
     pub held: Option<Held>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
-    /// Refreshes beyond [`REFRESHES_PER_RECONCILE`](super::REFRESHES_PER_RECONCILE), left for the next reconcile.
+    /// Refreshes beyond [`REFRESHES_PER_RECONCILE`](super::plan::REFRESHES_PER_RECONCILE), left for the next reconcile.
     pub postponed: usize,
 }
 
