@@ -33,7 +33,7 @@ pub fn is_left_alone(
         || api::read(&application["spec"]["destination"]).is_ok_and(|to| is_skipped_by(&to))
 }
 
-/// Writes the normal spec (SE-030), which nobody needs any more for a deletion.
+/// Writes the normal spec (SE-030), which a deletion does not require.
 pub fn normalize(app: &mut App) {
     if !is_deleted_now(app) {
         app.normalize();

@@ -8,10 +8,6 @@ use super::wait::{KindCount, WaitKind};
 /// Counts of one reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// The steps.
-    pub steps: usize,
-    /// The first incomplete one, counted from 0.
-    pub open_step: Option<usize>,
     /// Applications by step, counted from 0, and phase.
     pub applications: BTreeMap<(Option<usize>, Phase), u64>,
     /// The Applications that the open step waits for, by the kind of the wait.

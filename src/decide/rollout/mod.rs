@@ -167,8 +167,6 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
         counts: Counts {
-            steps: snapshot.strategy.steps().len(),
-            open_step,
             waits: waits.kinds,
             ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))
         },
