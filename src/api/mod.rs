@@ -36,6 +36,7 @@ pub mod resource_filter;
 pub mod resource_key;
 pub mod source;
 pub mod sources;
+pub mod steering;
 pub mod sync_options;
 pub mod template;
 pub mod time;

@@ -1,0 +1,167 @@
+//! RolloutPolicy (ST-001, ST-010 … ST-050): what holds and limits rollouts.
+
+use crate::api::IntOrString;
+use crate::api::generators::LabelSelector;
+
+lenient! {
+    /// What holds and limits the rollouts of the ApplicationSets that it selects.
+    pub struct RolloutPolicySpec {
+        /// The ApplicationSets of the namespace that the policy applies to; all when empty.
+        pub application_sets: SetSelector,
+        /// Promote nothing while true. Running syncs end by themselves.
+        pub paused: bool,
+        /// Hold some Applications until people approve, or until a time has passed.
+        pub gates: Vec<Gate>,
+        /// What to do about Applications that fail.
+        pub failures: Option<Failures>,
+        /// How many Applications may be in flight, besides maxUpdate.
+        pub pace: Option<Pace>,
+        /// How many Applications may be deleted without an approval.
+        pub deletions: Option<Deletions>,
+        /// Where each transition of a run is posted to.
+        pub notify: Vec<Sink>,
+    }
+
+    /// Selects ApplicationSets of the namespace; all conditions must match. Empty selects all.
+    pub struct SetSelector {
+        /// Names.
+        pub names: Vec<String>,
+        /// Labels that must have these values.
+        pub match_labels: std::collections::BTreeMap<String, String>,
+        /// Additional conditions.
+        pub match_expressions: Vec<crate::api::generators::LabelSelectorRequirement>,
+    }
+
+    /// Holds the Applications that it selects until it opens for a run (ST-010).
+    #[schemars(extend("required" = ["name"]))]
+    pub struct Gate {
+        /// Name of the gate, unique in the policy.
+        pub name: String,
+        /// Applications by their generated labels.
+        pub applications: Option<LabelSelector>,
+        /// Applications by the number of their step, counted from 1.
+        pub steps: Vec<i64>,
+        /// Number of people who have to approve.
+        pub approvals: i64,
+        /// How long the Applications of all earlier steps have to be Healthy, such as 30m.
+        pub soak: String,
+    }
+
+    /// What to do about Applications that fail in a run (ST-040 … ST-043).
+    pub struct Failures {
+        /// How many may fail, as a number or as a percentage of the step, rounded down.
+        pub max: Option<IntOrString>,
+        /// What to do when more fail: Hold, Abort, Rollback or Continue.
+        pub on_failure: OnFailure,
+        /// Do that as soon as so many Applications fail with the same signature.
+        pub same: Option<i64>,
+        /// An Application fails when it is not Healthy so long after its promotion, such as 20m.
+        pub deadline: String,
+        /// Whether Applications count that were not Healthy before: Count or Ignore.
+        pub baseline: Baseline,
+    }
+
+    /// Limits of a step besides maxUpdate (ST-030).
+    pub struct Pace {
+        /// Begins a step with few Applications.
+        pub ramp: Option<Ramp>,
+        /// Limits the Applications in flight for each value of a label.
+        pub spread: Option<Spread>,
+        /// Most Applications in flight of all selected ApplicationSets together.
+        pub max_in_flight: Option<i64>,
+    }
+
+    /// Begins a step with few Applications, and multiplies after each batch without a failure.
+    pub struct Ramp {
+        /// Size of the first batch; 1 when absent.
+        pub start: Option<i64>,
+        /// Factor after each batch without a failure; 2 when absent.
+        pub factor: Option<i64>,
+    }
+
+    /// Limits the Applications in flight for each value of a label.
+    #[schemars(extend("required" = ["label", "max"]))]
+    pub struct Spread {
+        /// Key of the label; Applications without it count as one value.
+        pub label: String,
+        /// Most Applications in flight for each value.
+        pub max: i64,
+    }
+
+    /// Holds deletions that are too many (ST-050).
+    #[schemars(extend("required" = ["max"]))]
+    pub struct Deletions {
+        /// Most deletions of one generation, as a number or as a percentage of the existing
+        /// Applications, rounded down, at least 1.
+        pub max: Option<IntOrString>,
+    }
+
+    /// Where transitions of runs are posted to (ST-084).
+    #[schemars(extend("required" = ["url"]))]
+    pub struct Sink {
+        /// An http or https URL.
+        pub url: String,
+        /// Secret of the namespace with credentials for the request.
+        pub secret_ref: Option<SecretRef>,
+        /// Format of the message: cloudevents or slack.
+        pub format: Format,
+    }
+
+    /// A Secret of the namespace. The key `header` is the value of the Authorization header, the
+    /// key `hmac` a key that messages are signed with.
+    #[schemars(extend("required" = ["name"]))]
+    pub struct SecretRef {
+        /// Name of the Secret.
+        pub name: String,
+    }
+
+    /// Which ApplicationSets a policy selects, and what is wrong with it.
+    pub struct PolicyStatus {
+        /// Generation that the status describes.
+        pub observed_generation: i64,
+        /// Names of the selected ApplicationSets, at most 50.
+        pub application_sets: Vec<String>,
+        /// Number of the selected ApplicationSets.
+        pub selected: i64,
+        /// Conditions: Valid says what is wrong with the policy, Effective what several
+        /// policies amount to.
+        pub conditions: Vec<crate::api::application_set::ApplicationSetCondition>,
+    }
+}
+
+words! {
+    /// What is done when more fail than permitted (ST-042).
+    pub enum OnFailure {
+        /// Only reported.
+        Continue = "Continue",
+        /// The run ends (ST-060).
+        Abort = "Abort",
+        /// The run ends, and what was started goes back (ST-061).
+        Rollback = "Rollback",
+        _ =>
+        /// No further promotion until a person acts or they recover.
+        Hold = "Hold",
+    }
+}
+
+words! {
+    /// Whether Applications count as failed that were not Healthy before (ST-041).
+    pub enum Baseline {
+        /// Not if they end no worse.
+        Ignore = "Ignore",
+        _ =>
+        /// They do.
+        Count = "Count",
+    }
+}
+
+words! {
+    /// The shape of a message (ST-084).
+    pub enum Format {
+        /// That of Slack's incoming webhooks.
+        Slack = "slack",
+        _ =>
+        /// CloudEvents 1.0, structured JSON.
+        CloudEvents = "cloudevents",
+    }
+}
