@@ -61,6 +61,12 @@ pub const NOTIFIED: &str = "notified.notifications.argoproj.io";
 /// On an Application: what the rollout records of it where the status of its
 /// ApplicationSet is full. Specific to Wavegate; never taken from a template.
 pub const ROLLOUT: &str = "wavegate.dev/rollout";
+/// On an Application: the run that started it last, and what it was before (ST-040, ST-061).
+/// Specific to Wavegate; never taken from a template.
+pub const RUN: &str = "wavegate.dev/run";
+/// On an ApplicationSet: a person has paused its rollout; the value is the reason (ST-020).
+/// Specific to Wavegate.
+pub const PAUSED: &str = "wavegate.dev/paused";
 /// On an ApplicationSet: which of its generators found something. Specific to Wavegate.
 pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash

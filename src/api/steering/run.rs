@@ -100,9 +100,13 @@ lenient! {
         /// Digests of the targets that are not promoted to (ST-060), sorted, as base64 of four
         /// bytes each.
         pub quarantine: String,
-        /// The last retry that was acted on.
-        pub retried_at: Option<Time>,
-        /// What the run was ended by: a person, or Failures.
+        /// When each of the retries in the spec was acted on.
+        pub retried: Vec<Time>,
+        /// The abort that was acted on.
+        pub aborted_at: Option<Time>,
+        /// The request of a rollback that was acted on.
+        pub rollback_at: Option<Time>,
+        /// Who ended the run: a person, or Failures.
         pub ended_by: String,
     } and always {
         /// The phase.
@@ -135,6 +139,8 @@ lenient! {
         pub batch: Option<i64>,
         /// How many were started before the current batch.
         pub before_batch: Option<i64>,
+        /// How many had failed before the current batch.
+        pub failed_before_batch: Option<i64>,
         /// Names of the gates that hold Applications of it.
         pub gates: Vec<String>,
     } and always {

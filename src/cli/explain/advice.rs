@@ -132,6 +132,18 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
             Some(read) => take_back(read, namespace, name).into(),
             None => Action::nothing(TAKEN_BACK),
         },
+        // Their messages name the command.
+        WaitKind::Paused
+        | WaitKind::Approval
+        | WaitKind::FailureBudget
+        | WaitKind::Quarantined
+        | WaitKind::HeldBack
+        | WaitKind::Skipped => wait.message.clone().into(),
+        WaitKind::Soak => Action::nothing("it continues when its time has passed"),
+        WaitKind::RollingBack => Action::nothing("what the run started is taken back"),
+        WaitKind::Pace | WaitKind::MaxInFlight => {
+            Action::nothing("it starts when another Application is done")
+        }
         WaitKind::SyncWindow => match live {
             Some(live) => about_window(live, &own("sync")).into(),
             None => Action::nothing("it continues when the sync window permits it"),

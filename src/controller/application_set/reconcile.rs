@@ -309,6 +309,8 @@ fn take_over(
         is_refreshing: set.is_refreshing,
         found: set.found.clone(),
         approved_deletions: set.approved_deletions.clone(),
+        paused: set.paused.clone(),
+        labels: set.labels.clone(),
         status,
     });
     memory.wrote(Arc::clone(&new), now);

@@ -20,6 +20,7 @@ use super::windows;
 use super::write_plan::WritePlan;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::listed::Listed;
+use crate::decide::rollout::steering::Steering;
 use crate::decide::rollout::wait::Wait;
 use crate::decide::wait::{WaitFor, WakeEvent};
 
@@ -54,6 +55,8 @@ pub struct Snapshot<'a> {
     pub others: &'a [Other],
     /// Since when the set owns Applications that it does not generate.
     pub releases: &'a Releases,
+    /// What policies and people say about its rollout, if anything can be said.
+    pub steering: Option<Steering<'a>>,
     /// The time.
     pub now: Timestamp,
 }
@@ -87,6 +90,7 @@ impl<'a> Snapshot<'a> {
             refresh_failure: None,
             others: &[],
             releases: &NO_RELEASES,
+            steering: None,
             now,
         }
     }

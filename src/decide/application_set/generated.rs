@@ -12,8 +12,8 @@ use super::preserve::Preserve;
 use super::settings::Settings;
 use super::validate::{Known, Target, problem_of_target};
 use super::write_plan::Gate;
-use super::{autosync, shape};
-use crate::api::annotations::ROLLOUT;
+use super::{autosync, shape, started};
+use crate::api::annotations::{ROLLOUT, RUN};
 use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::decide::rollout::{self};
 use crate::desired;
@@ -82,6 +82,8 @@ pub struct Wanted {
     json: Box<[u8]>,
     /// A digest of its spec as written.
     pub digest: Box<str>,
+    /// The same without the revisions of its sources.
+    pub base: Box<str>,
     /// Whether its automated sync is enabled as generated.
     pub is_automated: bool,
     /// The steps selected by its labels.
@@ -215,6 +217,7 @@ impl Collector {
             && let Some(annotations) = annotations.as_object_mut()
         {
             annotations.remove(ROLLOUT);
+            annotations.remove(RUN);
         }
         let own_name: Box<str> = desired::name_of(&application).into();
         let name = if own_name.is_empty() { origin.into() } else { own_name.clone() };
@@ -233,10 +236,20 @@ impl Collector {
         if self.in_rollout {
             autosync::disable(&mut application);
         }
+        let base = digest(&started::without_revisions(&application["spec"]));
         let digest = digest(&application["spec"]);
         let steps = Membership { steps };
-        let wanted =
-            Wanted { name, json, digest, is_automated, steps, target, problem, unusable_rule };
+        let wanted = Wanted {
+            name,
+            json,
+            digest,
+            base,
+            is_automated,
+            steps,
+            target,
+            problem,
+            unusable_rule,
+        };
         self.applications.push(Collected { own_name, origin: origin.into(), wanted });
     }
 

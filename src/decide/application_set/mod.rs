@@ -37,6 +37,7 @@ pub mod rollout_storage;
 pub mod settings;
 pub mod shape;
 pub mod shown;
+pub mod started;
 pub mod status;
 pub mod stored;
 #[cfg(test)]

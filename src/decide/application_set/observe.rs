@@ -8,7 +8,7 @@ use super::generated::Generated;
 use super::owner::{self, Identity, Owner, Takeover};
 use super::update::{Comparison, Rules, Update};
 use super::validate::Target;
-use super::{autosync, normalize, operation, person, record};
+use super::{autosync, normalize, operation, person, record, started};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use crate::api::conditions::application as condition;
 use crate::api::sources::{InEffect, revisions};
@@ -20,6 +20,7 @@ use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
+use crate::decide::rollout::steer::started::Started;
 use crate::decide::windows;
 
 /// An existing Application that a set owns or generates.
@@ -48,6 +49,10 @@ pub struct Existing {
     pub observed: Observed,
     /// Its rollout record.
     pub record: Option<Box<Record>>,
+    /// The run that started it last.
+    pub started: Option<Box<Started>>,
+    /// The revisions of its last deployment, if nothing but they differ since.
+    pub deployed: Option<Vec<String>>,
     /// `status.sync.status`.
     pub sync: Option<Box<str>>,
     /// `status.health`: status and message.
@@ -120,6 +125,8 @@ impl Existing {
             observed: observe(live, spec_differs),
             update: update.unwrap_or(Update::None),
             record: record::read(live).map(Box::new),
+            started: started::read(live).map(Box::new),
+            deployed: started::deployed(live),
             sync: text(&status["sync"]["status"]),
             health: text(&status["health"]["status"])
                 .map(|health| (health, text(&status["health"]["message"]))),

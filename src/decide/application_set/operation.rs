@@ -32,10 +32,17 @@ pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
         revisions if multiple => sync["revisions"] = revisions.to_vec().into(),
         [revision, ..] => sync["revision"] = revision.as_str().into(),
     }
+    let step = start.step + 1;
+    let reason = match &start.started {
+        Some(started) if started.goes_back => {
+            format!("step {step} of run {} of ApplicationSet {set} goes back", started.run)
+        }
+        _ => format!("step {step} of the RollingSync of ApplicationSet {set}"),
+    };
     json!({
         "initiatedBy": { "username": USERNAME, "automated": true },
         "info": [
-            { "name": "Reason", "value": format!("step {} of the RollingSync of ApplicationSet {set}", start.step + 1) },
+            { "name": "Reason", "value": reason },
             { "name": PROMOTION, "value": promotion_text(start.promotion) },
         ],
         "sync": sync,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::annotations::{REFRESH, ROLLOUT};
+use crate::api::annotations::{REFRESH, ROLLOUT, RUN};
 
 /// The fields that the merge patch of an Application changes, as paths such as
 /// `spec.source.path`, without the operation that it starts and the refresh
@@ -15,6 +15,7 @@ pub fn fields(body: &Value) -> Vec<String> {
             || path == "metadata.resourceVersion"
             || path == format!("metadata.annotations.{REFRESH}")
             || path == format!("metadata.annotations.{ROLLOUT}")
+            || path == format!("metadata.annotations.{RUN}")
     };
     fields.retain(|path| !is_own(path));
     fields

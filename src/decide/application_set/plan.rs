@@ -26,10 +26,11 @@ use super::owner::{self, Identity, Owner};
 use super::policy::Policy;
 use super::update::Update;
 use super::write_plan::{Create, Delete, Held, Patch, Release, WritePlan};
-use super::{normalize, record, validate};
+use super::{normalize, record, started, validate};
 use crate::api::Cluster;
-use crate::api::annotations::{REFRESH, ROLLOUT};
+use crate::api::annotations::{REFRESH, ROLLOUT, RUN};
 use crate::decide::rollout::listed::Record;
+use crate::decide::rollout::steer::started::Started;
 
 /// The most refreshes that a reconcile requests. A new commit affects all
 /// Applications at once, and syncs must not wait for all of these writes: the
@@ -55,14 +56,25 @@ pub struct PlanInput<'a> {
     pub in_rollout: bool,
     /// The writes that are allowed.
     pub policy: Policy,
-    /// Operations to start with their rollout records, by Application name.
-    pub operations: &'a BTreeMap<String, (Value, Option<Record>)>,
+    /// Operations to start, by Application name.
+    pub operations: &'a BTreeMap<String, Operation>,
     /// Other rollout records to write, by Application name.
     pub records: &'a BTreeMap<String, Record>,
     /// Applications to refresh, the most urgent first.
     pub refreshes: &'a [String],
     /// The other sets of the namespace.
     pub others: &'a [Other],
+}
+
+/// An operation to start, with what the Application carries of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// Its `operation`.
+    pub operation: Value,
+    /// Its rollout record.
+    pub record: Option<Record>,
+    /// The run that starts it.
+    pub started: Option<Started>,
 }
 
 /// Plans the writes of one reconcile.
@@ -256,16 +268,19 @@ fn patch(
 ) -> Option<Patch> {
     let name = &*existing.name;
     let start = input.operations.get(name);
-    let record = start.map_or_else(|| input.records.get(name), |(_, record)| record.as_ref());
+    let record = start.map_or_else(|| input.records.get(name), |start| start.record.as_ref());
     let is_update = update != EMPTY;
     let is_annotated = record.is_some() || refreshes;
     if !is_update && start.is_none() && !is_annotated {
         return None;
     }
     let mut more = json!({});
-    if let Some((operation, _)) = start {
-        more["operation"] = operation.clone();
+    if let Some(start) = start {
+        more["operation"] = start.operation.clone();
         more["metadata"]["resourceVersion"] = (*existing.version).into();
+        if let Some(started) = &start.started {
+            more["metadata"]["annotations"][RUN] = started::text(started, &existing.uid).into();
+        }
     }
     if let Some(record) = record {
         more["metadata"]["annotations"][ROLLOUT] = record::text(record, &existing.uid).into();

@@ -7,8 +7,13 @@ use serde_json::{Map, Value};
 use crate::api::annotations;
 
 /// Annotations that are always preserved: other components write them.
-const ALWAYS: [&str; 4] =
-    [annotations::NOTIFIED, annotations::REFRESH, annotations::HYDRATE, annotations::ROLLOUT];
+const ALWAYS: [&str; 5] = [
+    annotations::NOTIFIED,
+    annotations::REFRESH,
+    annotations::HYDRATE,
+    annotations::ROLLOUT,
+    annotations::RUN,
+];
 
 /// Finalizers of deletion hooks, preserved with any suffix after a `/`.
 const HOOK_FINALIZERS: [&str; 2] =

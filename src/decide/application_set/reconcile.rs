@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::decision::{Decision, Next, Snapshot};
 use super::delete_set;
@@ -24,7 +23,8 @@ use super::operation;
 use super::others;
 use super::outcome::Cause;
 use super::pace;
-use super::plan::{self, PlanInput, refusal};
+use super::plan::{self, Operation, PlanInput, refusal};
+use super::started;
 use super::status;
 use super::stored::Set;
 use super::windows;
@@ -260,6 +260,7 @@ fn decide_rollout(
             is_listed: one.stored.is_some(),
             record: one.existing.and_then(|existing| existing.record.as_deref()),
             spec: one.wanted.map(|wanted| &*wanted.digest),
+            started: one.existing.and_then(|existing| existing.started.as_deref()),
         })
         .collect();
     let mut plan = rollout::step(
@@ -269,6 +270,7 @@ fn decide_rollout(
             settings: settings.rollout,
             opened: set.status.open_step().zip(set.status.step_opened_at()),
             capacity: settings.size_limits.entries,
+            steering: snapshot.steering,
         },
         now,
     );
@@ -358,7 +360,12 @@ fn plan_writes(
             step: Some(start.step),
             since: start.promotion,
         });
-        Some((start.application.clone(), (operation, record)))
+        let mut started = start.started.clone();
+        let found = snapshot.existing.binary_search_by(|one| (*one.name).cmp(&start.application));
+        if let (Some(started), Ok(found)) = (&mut started, found) {
+            started::complete(started, wanted, &snapshot.existing[found]);
+        }
+        Some((start.application.clone(), Operation { operation, record, started }))
     });
     let mut writes = plan::plan(&PlanInput {
         set: &set.id,
@@ -368,13 +375,15 @@ fn plan_writes(
         clusters: snapshot.windows.clusters,
         in_rollout: generated.has_steps,
         policy: generated.policy,
-        operations: &starts.collect::<BTreeMap<_, (Value, Option<Record>)>>(),
+        operations: &starts.collect::<BTreeMap<_, Operation>>(),
         records: &listed.records.iter().cloned().collect(),
         refreshes: rollout.map_or(&[], |plan| &plan.refreshes),
         others: snapshot.others,
     });
     if let Some(rollout) = rollout {
         windows::withdraw(&mut writes, &rollout.withdrawals, snapshot.existing);
+        let terminates = rollout.run.as_ref().map_or(&[][..], |run| &run.terminates);
+        windows::withdraw(&mut writes, terminates, snapshot.existing);
     }
     writes
 }

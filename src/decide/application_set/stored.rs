@@ -5,14 +5,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::found::Found;
+use super::generated::labels_of;
 use super::owner::Identity;
 use super::rollout_storage::Storage;
 use crate::api::annotations::{
-    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, RESOURCES_FINALIZER, annotation, finalizers,
+    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, PAUSED, RESOURCES_FINALIZER, annotation,
+    finalizers,
 };
 use crate::api::conditions::application_set as condition;
 use crate::decide::rollout::phase::Entry;
 use crate::decide::rollout::status::{self as entries, cut, json_bytes};
+use crate::decide::rollout::steps::Labels;
 
 /// The most characters of the message of a condition.
 pub(super) const MESSAGE_LIMIT: usize = 1024;
@@ -38,6 +41,10 @@ pub struct Set {
     pub found: Option<Found>,
     /// The deletions that a person approves, as their hash.
     pub approved_deletions: Option<String>,
+    /// Why a person has paused it, if one has (ST-020).
+    pub paused: Option<String>,
+    /// Its labels, which policies select by.
+    pub labels: Labels,
     /// Its status.
     pub status: Status,
 }
@@ -55,6 +62,8 @@ impl Set {
             is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),
             found: Found::read(set),
             approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
+            paused: annotation(set, PAUSED).map(str::to_owned),
+            labels: labels_of(set),
             status: Status::read(&set["status"]),
         }
     }

@@ -15,14 +15,13 @@ use super::generated::{Collector, Generated};
 use super::ignore::Ignore;
 use super::observe::Existing;
 use super::owner::owner_reference;
-use super::plan::REFRESHES_PER_RECONCILE;
+use super::plan::{Operation, REFRESHES_PER_RECONCILE};
 use super::policy::Policy;
 use super::update::Rules;
 use super::*;
 use crate::api::annotations::REFRESH;
 use crate::api::{API_VERSION, Cluster};
 use crate::decide::rollout::Start;
-use crate::decide::rollout::listed::Record;
 use crate::desired::Generation;
 use crate::desired::inputs::Reads;
 use validate::Known;
@@ -68,7 +67,7 @@ fn plan_with<'a>(
     generated: impl IntoIterator<Item = &'a Value>,
     live: impl IntoIterator<Item = &'a Value>,
     policy: Policy,
-    operations: &BTreeMap<String, (Value, Option<Record>)>,
+    operations: &BTreeMap<String, Operation>,
     refreshes: &[String],
 ) -> WritePlan {
     let wanted: Vec<Value> = generated.into_iter().cloned().collect();
@@ -109,7 +108,10 @@ fn a_reconcile_requests_a_few_refreshes_the_most_urgent_first() {
     existing[12]["metadata"]["ownerReferences"][0]["uid"] = "other".into();
     existing[11]["metadata"]["annotations"] = json!({ REFRESH: "hard" });
     let last_first: Vec<String> = names.iter().rev().cloned().chain(["gone".to_owned()]).collect();
-    let operation = BTreeMap::from([("app-10".to_owned(), (json!({"sync": {}}), None))]);
+    let operation = BTreeMap::from([(
+        "app-10".to_owned(),
+        Operation { operation: json!({"sync": {}}), record: None, started: None },
+    )]);
     let plan = plan_with(&set(), &wanted, &existing, Policy::Sync, &operation, &last_first);
     let asks = |patch: &&Patch| patch.body()["metadata"]["annotations"][REFRESH] == "normal";
     let asked: Vec<&Patch> = plan.patches.iter().filter(asks).collect();
@@ -329,6 +331,7 @@ fn operations_are_those_of_table_a_10() {
         promotion: "2026-01-02T03:04:05Z".parse().unwrap(),
         revisions: Vec::new(),
         step: 1,
+        started: None,
     };
     let build = |policy: Value| {
         let mut application = generated("a", spec());
@@ -402,7 +405,8 @@ fn automated_sync_is_disabled_as_370() {
 #[test]
 fn a_start_contains_the_version_that_it_was_decided_on() {
     let want = generated("a", spec());
-    let operations = [("a".to_owned(), (json!({"sync": {}}), None))].into();
+    let operation = Operation { operation: json!({"sync": {}}), record: None, started: None };
+    let operations = [("a".to_owned(), operation)].into();
     let have = live(&want);
     let plan = plan_with(&set(), Some(&want), Some(&have), Policy::Sync, &operations, &[]);
     assert_eq!(

@@ -204,6 +204,18 @@ impl Entry {
         promotion >= self.since || is_requested()
     }
 
+    /// Whether the operation of this promotion was written, or another one is in its place.
+    pub(super) fn is_written(&self, seen: &Observed) -> bool {
+        seen.has_operation_in_flight() || self.has_promotion(seen)
+    }
+
+    /// Whether the Application has, or had, the operation of this promotion or of a
+    /// later one.
+    pub(super) fn has_promotion(&self, seen: &Observed) -> bool {
+        seen.promotions().any(|promotion| promotion >= self.since)
+            || seen.operation.as_ref().is_some_and(|operation| self.owns(operation))
+    }
+
     /// Moves a Pending entry of an open step to Healthy if its operation has
     /// not started within the timeout (R7, AS-356). Returns whether it did.
     pub fn time_out(&mut self, rules: &Rules, now: Timestamp) -> bool {
@@ -253,6 +265,11 @@ impl Entry {
     /// Returns an entry to Waiting that `maxUpdate` does not permit any more (AS-341).
     pub fn revert(&mut self, now: Timestamp) {
         self.set(Phase::Waiting, "More are in flight than maxUpdate permits, waiting", now);
+    }
+
+    /// Returns an entry to Waiting that a person or a policy holds (ST-020).
+    pub fn hold_back(&mut self, now: Timestamp) {
+        self.set(Phase::Waiting, "Held before its operation was written, waiting", now);
     }
 
     /// Keeps an entry Waiting that is Synced but does not fit in the status as

@@ -30,6 +30,7 @@ pub(super) struct Gate {
     steps: Vec<StepGate>,
     /// This step and all before it are open.
     last_open: usize,
+    require_live_health: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,12 +77,30 @@ impl Gate {
         }
         let is_incomplete = |gate: &StepGate| gate.complete < gate.total;
         let last_open = gates.iter().position(is_incomplete).unwrap_or(gates.len());
-        Self { steps: gates, last_open }
+        Self { steps: gates, last_open, require_live_health: snapshot.settings.require_live_health }
+    }
+
+    /// Whether its Applications have to be Healthy now.
+    pub fn requires_live_health(&self) -> bool {
+        self.require_live_health
     }
 
     /// Whether Applications of this step may start.
     pub fn is_open(&self, step: usize) -> bool {
         step <= self.last_open
+    }
+
+    /// Whether an Application may start as far as its step is concerned. What goes back may be of
+    /// a step that has closed again.
+    pub fn admits(&self, row: &Row<'_>) -> bool {
+        let step = row.entry.as_ref().and_then(|entry| entry.step);
+        row.steering.back.is_some() || step.is_some_and(|step| self.is_open(step))
+    }
+
+    /// Whether an Application is promoted, and its operation is not written.
+    pub fn has_unwritten(&self, row: &Row<'_>) -> bool {
+        let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };
+        self.admits(row) && entry.phase == Phase::Pending && !entry.is_written(seen)
     }
 
     /// How many of the step may be in flight.

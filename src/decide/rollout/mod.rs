@@ -72,6 +72,8 @@ pub mod report;
 pub mod snapshot;
 mod start;
 pub mod status;
+pub mod steer;
+pub mod steering;
 pub mod steps;
 #[cfg(test)]
 mod tests;
@@ -87,8 +89,11 @@ use self::counts::Counts;
 use self::gate::Gate;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
 use self::snapshot::{Lag, Row};
+use self::steer::pace::Pace;
+use self::steer::{RunDecision, Steer};
+use self::steering::RowSteering;
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
-use self::wait::Wait;
+use self::wait::{Wait, WaitKind};
 
 pub use self::gate::StepState;
 pub use self::snapshot::{Denied, Member, RolloutSettings, RolloutSnapshot};
@@ -102,7 +107,7 @@ use crate::api::time::stored;
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
 /// The decisions, and what is reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RolloutPlan {
     /// The entries of all existing Applications, by name. [`listed`] decides
     /// which of them are persisted in the status.
@@ -139,6 +144,12 @@ pub struct RolloutPlan {
     /// When to re-evaluate without an event; `None` when the rollout is
     /// complete.
     pub wake_at: Option<Timestamp>,
+    /// What is to be recorded of runs.
+    pub run: Option<RunDecision>,
+    /// How many are in flight in all steps, for limits that sets share.
+    pub in_flight: u64,
+    /// Whether one waits for such a limit.
+    pub waits_for_pool: bool,
 }
 
 /// Decides one reconcile of a RollingSync.
@@ -147,13 +158,20 @@ pub struct RolloutPlan {
 /// drops all entries (AS-303).
 pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let mut rows = advance_all(snapshot, now);
+    let mut steer = Steer::begin(snapshot, &mut rows, now);
     let withdrawals = start::withdrawals(snapshot);
     start::revert_denied(&mut rows, now);
     let gate = time_out(snapshot, &mut rows, now);
+    if let Some(steer) = &mut steer {
+        steer.hold(snapshot, &gate, &mut rows, now);
+        start::revert_held(&mut rows, now);
+    }
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
-    let in_flight = start::revert_excess(&gate, &mut rows, now);
-    let in_flight = start::promote(snapshot, &gate, &mut rows, in_flight, now);
-    let starts = start::starts(snapshot, &gate, &rows);
+    let mut unlimited = Pace::default();
+    let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
+    let in_flight = start::revert_excess(&gate, pace, &mut rows, now);
+    let in_flight = start::promote(snapshot, &gate, pace, &mut rows, in_flight, now);
+    let starts = start::starts(snapshot, &gate, steer.as_ref(), &rows);
 
     let open_step = gate.first_incomplete();
     let opened_at = open_step.map(|step| match snapshot.opened {
@@ -161,22 +179,35 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         Some(_) | None => stored(now),
     });
     let waits = gate.waiting(snapshot, &rows, &in_flight, opened_at.unwrap_or(now), now);
+    let steps = gate.step_states(&in_flight.per_step);
+    let facts = steer::Facts {
+        rows: &rows,
+        steps: &steps,
+        open_step,
+        waiting: &waits.first,
+        kinds: &waits.kinds,
+    };
+    let is_live = steer.as_ref().is_some_and(Steer::is_live);
+    let run = steer.and_then(|steer| steer.finish(&facts, now));
     RolloutPlan {
         starts,
         withdrawals,
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
+        in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
+        waits_for_pool: waits.kinds.contains_key(&WaitKind::MaxInFlight),
         counts: Counts {
             waits: waits.kinds,
             ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))
         },
-        steps: gate.step_states(&in_flight.per_step),
+        steps,
         waiting: waits.first,
         waiting_count: waits.count,
         stalled: waits.stalled,
         open_step,
         opened_at,
-        wake_at: wake_at(snapshot, &rows, &gate, now),
+        wake_at: wake_at(snapshot, &rows, &gate, is_live, now),
+        run,
         entries: match snapshot.strategy.steps() {
             [] => Vec::new(),
             _ => rows.into_iter().filter_map(|row| row.entry).collect(),
@@ -201,7 +232,12 @@ fn advance_all<'a>(snapshot: &RolloutSnapshot<'a>, now: Timestamp) -> Vec<Row<'a
         let advance = |seen: &Observed| {
             phase::advance(member.name, member.entry, member.step(), seen, &rules, now)
         };
-        Row { member, entry: member.observed.map(advance), behind }
+        Row {
+            member,
+            entry: member.observed.map(advance),
+            behind,
+            steering: RowSteering::default(),
+        }
     };
     let mut rows: Vec<Row<'a>> = snapshot.members.iter().zip(behind).map(row).collect();
     leave_waiting_beyond(snapshot.capacity, &mut rows, now);
@@ -277,6 +313,7 @@ fn wake_at(
     snapshot: &RolloutSnapshot<'_>,
     rows: &[Row<'_>],
     gate: &Gate,
+    is_live: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let timeout = snapshot.settings.rules.progressing_timeout;
@@ -287,7 +324,7 @@ fn wake_at(
         _ => None,
     });
     let under_way = rows.iter().any(|row| row.phase().is_some_and(|phase| phase != Phase::Healthy));
-    let poll = (under_way || gate.first_incomplete().is_some())
+    let poll = (under_way || is_live || gate.first_incomplete().is_some())
         .then(|| now.checked_add(POLL).ok())
         .flatten();
     let windows = rows.iter().filter_map(|row| {
@@ -296,5 +333,6 @@ fn wake_at(
         let is_open = entry.step.is_some_and(|step| gate.is_open(step));
         denied.until.filter(|_| entry.phase == Phase::Waiting && is_open)
     });
-    deadlines.chain(poll).chain(windows).min()
+    let holds = rows.iter().filter_map(|row| row.steering.hold.as_ref()?.until);
+    deadlines.chain(poll).chain(windows).chain(holds).min()
 }

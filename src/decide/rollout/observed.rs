@@ -167,6 +167,13 @@ impl Observed {
             || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
     }
 
+    /// The promotions of the current and the last operation.
+    pub(super) fn promotions(&self) -> impl Iterator<Item = Timestamp> + use<> {
+        let requested = self.requested.as_ref().and_then(|operation| operation.promotion);
+        let state = self.operation.as_ref().and_then(|operation| operation.promotion);
+        [requested, state].into_iter().flatten()
+    }
+
     /// Whether `sync` and `health` are current: of the spec being rolled out,
     /// and computed after the last operation finished.
     pub fn is_current(&self) -> bool {

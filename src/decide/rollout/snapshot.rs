@@ -5,6 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use super::entry::{Entry, Phase, Rules};
 use super::observed::Observed;
 use super::record::Record;
+use super::steer::started::Started;
+use super::steering::{RowSteering, Steering};
 use super::steps::{Membership, Strategy};
 
 /// A wait counts as stalled after this time if there is no timeout (AS-611).
@@ -43,6 +45,8 @@ pub struct Member<'a> {
     pub record: Option<&'a Record>,
     /// The digest of its generated spec.
     pub spec: Option<&'a str>,
+    /// The run that started it last.
+    pub started: Option<&'a Started>,
 }
 
 impl Member<'_> {
@@ -75,6 +79,8 @@ pub struct RolloutSnapshot<'a> {
     pub opened: Option<(usize, Timestamp)>,
     /// How many bytes of entries in flight fit in the status.
     pub capacity: usize,
+    /// What policies and people say, if anything can be said.
+    pub steering: Option<Steering<'a>>,
 }
 
 /// The settings of rollouts, from flags.
@@ -148,9 +154,21 @@ pub(super) struct Row<'a> {
     pub entry: Option<Entry>,
     /// The revision that it has not been compared with.
     pub behind: Option<Lag>,
+    /// What policies and people say about it.
+    pub steering: RowSteering,
 }
 
 impl Row<'_> {
+    /// Whether its step waits for nothing of it but its operation, which counts as long as it is
+    /// in flight.
+    pub fn is_in_flight(&self) -> bool {
+        let seen = self.member.observed;
+        match self.steering.is_excused() || self.steering.is_over {
+            true => seen.is_some_and(Observed::has_operation_in_flight),
+            false => self.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen)),
+        }
+    }
+
     pub fn phase(&self) -> Option<Phase> {
         self.entry.as_ref().map(|entry| entry.phase)
     }

@@ -2,10 +2,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::entry::Earlier;
 use super::gate::Gate;
 use super::listed;
 use super::phase::{Entry, Observed, Phase};
 use super::snapshot::{InFlight, Member, RolloutSnapshot, Row};
+use super::steer::Steer;
+use super::steer::pace::Pace;
+use super::steer::started::Started;
+use super::steering::Hold;
 use crate::api::time;
 
 /// One sync to start: an `operation` to write (AS-360).
@@ -20,6 +25,8 @@ pub struct Start {
     pub revisions: Vec<String>,
     /// The step, counted from 0.
     pub step: usize,
+    /// What the Application records of the run that starts it.
+    pub started: Option<Started>,
 }
 
 /// Returns promoted Applications to Waiting whose operation has not started and
@@ -30,8 +37,19 @@ pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
         if !entry.phase.is_in_flight() {
             continue;
         }
-        if seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written(seen, entry) {
+        if seen.has_idle_promotion() || entry.phase == Phase::Pending && !entry.is_written(seen) {
             entry.deny(now);
+        }
+    }
+}
+
+/// Returns promoted Applications to Waiting whose operation is not written, and that a person
+/// or a policy holds (ST-020, ST-060).
+pub(super) fn revert_held(rows: &mut [Row<'_>], now: Timestamp) {
+    for row in rows.iter_mut().filter(|row| row.steering.hold.is_some()) {
+        let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
+        if entry.phase == Phase::Pending && !entry.is_written(seen) {
+            entry.hold_back(now);
         }
     }
 }
@@ -44,9 +62,12 @@ pub(super) fn close_and_reopen(
     rows: &mut [Row<'_>],
     now: Timestamp,
 ) {
-    let entries = rows.iter_mut().filter_map(|row| row.entry.as_mut());
-    for entry in entries.filter(|entry| entry.phase == Phase::Pending) {
-        if entry.step.is_some_and(|step| gate.is_open(step)) {
+    for row in rows.iter_mut() {
+        let is_open = gate.admits(row);
+        let Some(entry) = row.entry.as_mut().filter(|entry| entry.phase == Phase::Pending) else {
+            continue;
+        };
+        if is_open {
             entry.reopen();
         } else {
             entry.close(&snapshot.settings.rules, now);
@@ -58,26 +79,29 @@ pub(super) fn close_and_reopen(
 /// `maxUpdate` does not permit any more: it was reduced, or users synced others. Returns
 /// how many are in flight in each step. A sync started by others counts, too: the limit
 /// applies to all running operations.
-pub(super) fn revert_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> Vec<u64> {
-    let is_unwritten = |row: &Row<'_>| {
-        let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };
-        let is_open = entry.step.is_some_and(|step| gate.is_open(step));
-        is_open && entry.phase == Phase::Pending && !is_written(seen, entry)
-    };
+pub(super) fn revert_excess(
+    gate: &Gate,
+    pace: &mut Pace,
+    rows: &mut [Row<'_>],
+    now: Timestamp,
+) -> Vec<u64> {
     let mut in_flight = vec![0; gate.step_count()];
-    for row in rows.iter().filter(|row| !is_unwritten(row)) {
+    for row in rows.iter().filter(|row| !gate.has_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
-        if entry.is_in_flight(row.member.observed)
+        if row.is_in_flight()
             && let Some(count) = entry.step.and_then(|step| in_flight.get_mut(step))
         {
             *count += 1;
         }
     }
-    for row in rows.iter_mut().filter(|row| is_unwritten(row)) {
+    for row in rows.iter_mut().filter(|row| gate.has_unwritten(row)) {
         let Some(entry) = row.entry.as_mut() else { continue };
         let Some(step) = entry.step.filter(|step| *step < in_flight.len()) else { continue };
-        if gate.limit(step).permits_more(in_flight[step]) {
+        let is_permitted = gate.limit(step).permits_more(in_flight[step])
+            && pace.denies(row.member.name, step).is_none();
+        if is_permitted {
             in_flight[step] += 1;
+            pace.take(row.member.name, step);
         } else {
             entry.revert(now);
         }
@@ -99,6 +123,7 @@ pub(super) fn withdrawals(snapshot: &RolloutSnapshot<'_>) -> Vec<String> {
 pub(super) fn promote(
     snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
+    pace: &mut Pace,
     rows: &mut [Row<'_>],
     in_flight: Vec<u64>,
     now: Timestamp,
@@ -110,12 +135,21 @@ pub(super) fn promote(
         is_full: false,
     };
     for row in rows.iter_mut() {
+        let (is_open, was_in_flight) = (gate.admits(row), row.is_in_flight());
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
-        let is_waiting = entry.phase == Phase::Waiting
+        let steering = &row.steering;
+        // A retry, and the way back, start one in any state.
+        let is_forced = entry.phase != Phase::Pending
+            && (steering.retries || steering.back.is_some())
+            && !seen.has_operation_in_flight();
+        let is_waiting = (entry.phase == Phase::Waiting || is_forced)
             && row.member.invalid.is_none()
+            && steering.hold.is_none()
             // ST-065: a person's sync is never synced over.
-            && !entry.is_held();
-        let Some(step) = entry.step.filter(|step| is_waiting && gate.is_open(*step)) else {
+            && (!entry.is_held() || steering.retries);
+        let Some(step) =
+            entry.step.filter(|step| is_waiting && is_open && *step < gate.step_count())
+        else {
             continue;
         };
         let promotion = || promotion_time(row.member.entry, seen, now);
@@ -125,20 +159,40 @@ pub(super) fn promote(
             continue;
         }
         let is_ready = seen.is_ready_to_start()
-            && seen.may_be_started()
+            && (seen.may_be_started() || is_forced)
             && row.behind.is_none()
             && row.member.denied.is_none();
-        if !is_ready || !gate.limit(step).permits_more(in_flight.per_step[step]) {
+        if !is_ready {
             continue;
         }
-        let takes = listed::in_flight(entry) - listed::reserved(row.member, entry);
+        // One that failed is counted already.
+        if !was_in_flight {
+            if !gate.limit(step).permits_more(in_flight.per_step[step]) {
+                continue;
+            }
+            if let Some((kind, message)) = pace.denies(row.member.name, step) {
+                row.steering.hold = Some(Hold { kind, message, until: None });
+                continue;
+            }
+        }
+        let takes = listed::in_flight(entry).saturating_sub(listed::reserved(row.member, entry));
         if takes > 0 && in_flight.bytes + takes > snapshot.capacity {
             in_flight.is_full = true;
             continue;
         }
-        in_flight.per_step[step] += 1;
+        if !was_in_flight {
+            in_flight.per_step[step] += 1;
+            pace.take(row.member.name, step);
+        }
         in_flight.bytes += takes;
-        entry.promote(promotion());
+        let promotion = promotion();
+        entry.promote(promotion);
+        if steering.retries
+            && let Some(sync) = seen.person.as_deref()
+        {
+            // Taken back: it is older than the target from now on.
+            entry.earlier = Earlier::Sync(sync.started_at);
+        }
     }
     in_flight
 }
@@ -148,7 +202,7 @@ pub(super) fn promote(
 /// the entry may be lost, and another replica's clock may differ. So it may be
 /// slightly ahead of the clock.
 fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Timestamp {
-    let before = stored.map(|entry| entry.since).into_iter().chain(promotions(seen));
+    let before = stored.map(|entry| entry.since).into_iter().chain(seen.promotions());
     let after = before
         .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
         .map(time::stored);
@@ -159,47 +213,40 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
 /// neither has the operation of this promotion (AS-361) nor another one that is
 /// requested or running, or has just succeeded: it may have taken the place of the
 /// promotion's.
-pub(super) fn starts(snapshot: &RolloutSnapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
+pub(super) fn starts(
+    snapshot: &RolloutSnapshot<'_>,
+    gate: &Gate,
+    steer: Option<&Steer<'_>>,
+    rows: &[Row<'_>],
+) -> Vec<Start> {
     let mut starts = Vec::new();
     for row in rows {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { continue };
         if entry.phase != Phase::Pending
             || seen.has_operation_in_flight()
-            || has_promotion(seen, entry)
+            || entry.has_promotion(seen)
             || seen.result_is_unknown()
             || row.member.invalid.is_some()
+            || row.steering.hold.is_some()
         {
             continue;
         }
-        let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
+        let Some(step) = entry.step.filter(|_| gate.admits(row)) else { continue };
         // A comparison that failed or used another spec does not give the
         // revisions that this spec resolves to.
         let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
+        let revisions = match &row.steering.back {
+            Some(good) => good.clone(),
+            None if pinned => entry.target_revisions.clone(),
+            None => Vec::new(),
+        };
         starts.push(Start {
             application: entry.application.clone(),
             promotion: entry.since,
-            revisions: if pinned { entry.target_revisions.clone() } else { Vec::new() },
+            revisions,
             step,
+            started: steer.and_then(|steer| steer.started(row, entry.since)),
         });
     }
     starts
-}
-
-/// Whether the operation of this promotion was written, or another one is in its place.
-fn is_written(seen: &Observed, entry: &Entry) -> bool {
-    seen.has_operation_in_flight() || has_promotion(seen, entry)
-}
-
-/// Whether the Application has, or had, the operation of this promotion or of a
-/// later one.
-fn has_promotion(seen: &Observed, entry: &Entry) -> bool {
-    promotions(seen).any(|promotion| promotion >= entry.since)
-        || seen.operation.as_ref().is_some_and(|operation| entry.owns(operation))
-}
-
-/// The promotions of the current and the last operation of the Application.
-fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
-    let requested = seen.requested.as_ref().and_then(|operation| operation.promotion);
-    let state = seen.operation.as_ref().and_then(|operation| operation.promotion);
-    [requested, state].into_iter().flatten()
 }

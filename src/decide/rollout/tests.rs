@@ -54,6 +54,7 @@ fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> 
             is_listed: true,
             record: None,
             spec: None,
+            started: None,
         });
     }
     call(&members)
@@ -72,7 +73,17 @@ fn step_opened(
     let Snapshot { strategy, settings, .. } = *snapshot;
     with_members(snapshot, |members| {
         let capacity = listed::ENTRIES_BYTES;
-        super::step(&super::RolloutSnapshot { strategy, members, settings, opened, capacity }, now)
+        super::step(
+            &super::RolloutSnapshot {
+                strategy,
+                members,
+                settings,
+                opened,
+                capacity,
+                steering: None,
+            },
+            now,
+        )
     })
 }
 

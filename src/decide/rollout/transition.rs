@@ -89,6 +89,11 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &
         {
             "SyncWindow"
         }
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting)
+            if row.steering.hold.is_some() && from == Some(Phase::Pending) =>
+        {
+            "Held"
+        }
         (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) => "NewRevision",
         (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Pending) => "StepOpened",
         (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Progressing) => {

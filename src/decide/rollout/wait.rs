@@ -8,12 +8,14 @@
 //! | validation rejected it | `Invalid` |
 //! | it does not exist yet | `Creating` |
 //! | its entry is Waiting, a person has synced it to something else, and no operation runs | `HeldByPerson` |
+//! | Waiting, and a person or a policy holds it ([`Hold`]) | `Paused`, `Approval`, `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack` |
 //! | Waiting, and a sync window denies its sync | `SyncWindow` |
 //! | Waiting, and an operation runs or is requested | `OtherOperation` |
 //! | Waiting, and `maxUpdate` is 0 | `ManualSync` |
 //! | Waiting, and its new spec is not written or not compared, the comparison failed or is older than the end of its operation, or another Application has seen a newer revision | `Comparison` |
 //! | Waiting, in sync and not Healthy | `Health` |
 //! | Waiting, and as many as `maxUpdate` allows are in flight | `MaxUpdate` |
+//! | Waiting, and a limit of a policy permits no more ([`pace`](super::steer::pace)) | `Pace`, `MaxInFlight` |
 //! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
 //! | Waiting otherwise | `Promotion` |
 //! | Pending | `OperationStart` |
@@ -44,6 +46,7 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
 use super::snapshot::{Denied, Lag, Row, Unwritten};
+use super::steering::{Hold, RowSteering};
 pub use super::wait_kind::{EndedBy, WaitKind};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
@@ -53,7 +56,7 @@ impl WaitKind {
     /// that names none: what only the controller knows, such as a sync window, does not count.
     /// One that is complete waits for its next comparison to say so.
     pub(super) fn in_step(phase: Phase, entry: &Entry, seen: &Observed, turn: Turn) -> Self {
-        let existing = Existing { phase, entry, seen, denied: None, behind: None };
+        let existing = Existing { phase, entry, seen, denied: None, behind: None, steering: None };
         existing.rung(turn, false).map_or_else(|| Self::unlisted(seen), |rung| rung.kind())
     }
 
@@ -184,6 +187,8 @@ enum Rung<'a> {
     Invalid(&'a str),
     Creating,
     HeldByPerson(&'a Entry),
+    Held(&'a Hold),
+    GoesBack,
     SyncWindow(&'a Denied),
     OtherOperation(&'a Entry, &'a Observed),
     ManualSync(&'a Entry, &'a Observed),
@@ -210,6 +215,7 @@ struct Existing<'a> {
     seen: &'a Observed,
     denied: Option<&'a Denied>,
     behind: Option<&'a Lag>,
+    steering: Option<&'a RowSteering>,
 }
 
 impl<'a> Existing<'a> {
@@ -219,6 +225,11 @@ impl<'a> Existing<'a> {
             Phase::Waiting => self.rung_of_waiting(turn),
             Phase::Pending => Rung::OperationStart,
             Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
+            Phase::Progressing
+                if let Some(hold) = self.hold().filter(|hold| hold.kind.is_at_rest()) =>
+            {
+                Rung::Held(hold)
+            }
             Phase::Progressing => {
                 let last = seen.operation.as_ref();
                 let has_failed = last.is_some_and(ObservedOperation::has_failed);
@@ -227,6 +238,12 @@ impl<'a> Existing<'a> {
                 match entry.needs_a_sync() && !has_synced || has_failed {
                     true => Rung::FailedOperation(entry, seen),
                     false => Rung::NotHealthy(entry, seen),
+                }
+            }
+            Phase::Healthy if self.steering.is_some_and(|steering| steering.is_due_back) => {
+                match self.hold() {
+                    Some(hold) => Rung::Held(hold),
+                    None => Rung::GoesBack,
                 }
             }
             Phase::Healthy => match self.behind {
@@ -239,6 +256,10 @@ impl<'a> Existing<'a> {
         })
     }
 
+    fn hold(self) -> Option<&'a Hold> {
+        self.steering.and_then(|steering| steering.hold.as_ref())
+    }
+
     /// Whatever keeps [`start::promote`](super::start::promote) from a promotion has a rung.
     fn rung_of_waiting(self, turn: Turn) -> Rung<'a> {
         let Self { entry, seen, .. } = self;
@@ -248,6 +269,9 @@ impl<'a> Existing<'a> {
                 true => Rung::OtherOperation(entry, seen),
                 false => Rung::HeldByPerson(entry),
             };
+        }
+        if let Some(hold) = self.hold().filter(|hold| !hold.kind.is_of_a_limit()) {
+            return Rung::Held(hold);
         }
         if let Some(denied) = self.denied {
             return Rung::SyncWindow(denied);
@@ -264,6 +288,7 @@ impl<'a> Existing<'a> {
             Limit::AtMost(limit) if !turn.is_free() => {
                 Rung::MaxUpdate { in_flight: turn.in_flight, limit }
             }
+            _ if let Some(hold) = self.hold() => Rung::Held(hold),
             Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Rung::StatusFull,
             Limit::AtMost(_) | Limit::Unlimited => Rung::Promotion(entry, seen),
         }
@@ -273,6 +298,9 @@ impl<'a> Existing<'a> {
 impl<'a> Rung<'a> {
     /// The first rung that applies; `None` when the Application is complete.
     fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
+        if row.steering.is_excused() {
+            return None;
+        }
         if let Some(reason) = row.member.invalid {
             return Some(Self::Invalid(reason));
         }
@@ -280,7 +308,9 @@ impl<'a> Rung<'a> {
             return Some(Self::Creating);
         };
         let (denied, behind) = (row.member.denied, row.behind.as_ref());
-        Existing { phase: entry.phase, entry, seen, denied, behind }.rung(turn, require_live_health)
+        let steering = Some(&row.steering);
+        Existing { phase: entry.phase, entry, seen, denied, behind, steering }
+            .rung(turn, require_live_health)
     }
 
     fn kind(&self) -> WaitKind {
@@ -288,6 +318,8 @@ impl<'a> Rung<'a> {
             Self::Invalid(_) => WaitKind::Invalid,
             Self::Creating => WaitKind::Creating,
             Self::HeldByPerson(_) => WaitKind::HeldByPerson,
+            Self::Held(hold) => hold.kind,
+            Self::GoesBack => WaitKind::RollingBack,
             Self::SyncWindow(_) => WaitKind::SyncWindow,
             Self::OtherOperation(_, seen) => WaitKind::of_running(seen, WaitKind::OtherOperation),
             Self::ManualSync(..) => WaitKind::ManualSync,
@@ -317,6 +349,7 @@ impl<'a> Rung<'a> {
                 is_idle.then_some(Write::Start)
             }
             Self::HeldByPerson(_)
+            | Self::Held(_)
             | Self::SyncWindow(_)
             | Self::ManualSync(..)
             | Self::SpecIsWritten => {
@@ -330,6 +363,7 @@ impl<'a> Rung<'a> {
             | Self::ComparedBefore(_)
             | Self::MaxUpdate { .. }
             | Self::StatusFull
+            | Self::GoesBack
             | Self::Promotion(..)
             | Self::Operation(..)
             | Self::FailedOperation(..)
@@ -344,6 +378,8 @@ impl<'a> Rung<'a> {
             Self::Invalid(reason) => format!("the application is invalid: {reason}"),
             Self::Creating => "the application is being created".to_owned(),
             Self::HeldByPerson(entry) => entry.message.clone(),
+            Self::Held(hold) => hold.message.clone(),
+            Self::GoesBack => "it goes back to its last good revisions".to_owned(),
             Self::SyncWindow(denied) => format!("a sync window denies it: {}", denied.reason),
             Self::OtherOperation(entry, _) if entry.is_held() => entry.message.clone(),
             Self::OtherOperation(_, seen) => with_detail(&ANOTHER_OPERATION, seen),
@@ -468,6 +504,7 @@ impl<'a> Unfinished<'a> {
         let (entry, seen) = (row.entry.as_ref(), row.member.observed);
         let until = match rung {
             Rung::SyncWindow(denied) => denied.until,
+            Rung::Held(hold) => hold.until,
             Rung::OperationStart => entry.and_then(|entry| entry.since.checked_add(timeout?).ok()),
             _ => None,
         };

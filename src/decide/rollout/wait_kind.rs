@@ -39,6 +39,26 @@ kinds! {
     ErrorCondition,
     /// A person has synced it to something else (ST-065).
     HeldByPerson,
+    /// The set, or a policy of it, is paused (ST-020).
+    Paused,
+    /// A gate waits for people (ST-011).
+    Approval,
+    /// A gate waits for its time (ST-012).
+    Soak,
+    /// Too many have failed in the run (ST-042).
+    FailureBudget,
+    /// Its target was aborted (ST-060).
+    Quarantined,
+    /// It was taken back, and is held there (ST-061).
+    HeldBack,
+    /// The run is taken back (ST-061).
+    RollingBack,
+    /// The run skips it (ST-064).
+    Skipped,
+    /// A ramp or a limit for a label permits no more (ST-030).
+    Pace,
+    /// Several sets together have as many in flight as a policy permits (ST-030).
+    MaxInFlight,
     /// A sync window denies its sync.
     SyncWindow,
     /// An annotation of it or of its cluster excludes it from reconciling (SE-380).
@@ -104,8 +124,10 @@ impl WaitKind {
             | Self::OperationStart
             | Self::Operation
             | Self::Health
+            | Self::Soak
+            | Self::RollingBack
             | Self::Deletion => EndedBy::Events,
-            Self::MaxUpdate | Self::StatusFull => EndedBy::Turn,
+            Self::MaxUpdate | Self::StatusFull | Self::Pace | Self::MaxInFlight => EndedBy::Turn,
             Self::ManualSync => EndedBy::Sync,
             Self::Refused
             | Self::Invalid
@@ -114,8 +136,24 @@ impl WaitKind {
             | Self::Confirmation
             | Self::FailedOperation
             | Self::OutOfSync
+            | Self::Paused
+            | Self::Approval
+            | Self::FailureBudget
+            | Self::Quarantined
+            | Self::HeldBack
+            | Self::Skipped
             | Self::Degraded => EndedBy::Person,
         }
+    }
+
+    /// Whether it waits for the end of another Application's turn by a policy.
+    pub const fn is_of_a_limit(self) -> bool {
+        matches!(self, Self::Pace | Self::MaxInFlight)
+    }
+
+    /// Whether it is about an Application that was synced, and goes or went back.
+    pub const fn is_at_rest(self) -> bool {
+        matches!(self, Self::HeldBack | Self::RollingBack)
     }
 
     /// Whether the application controller has to act before the wait ends.
@@ -136,6 +174,16 @@ impl WaitKind {
             | Self::Refused
             | Self::Invalid
             | Self::HeldByPerson
+            | Self::Paused
+            | Self::Approval
+            | Self::Soak
+            | Self::FailureBudget
+            | Self::Quarantined
+            | Self::HeldBack
+            | Self::RollingBack
+            | Self::Skipped
+            | Self::Pace
+            | Self::MaxInFlight
             | Self::SyncWindow
             | Self::Excluded
             | Self::ManualSync

@@ -111,6 +111,7 @@ impl Fleet {
                 is_listed: self.stored.contains_key(name),
                 record: app.record.as_ref(),
                 spec: Some("spec"),
+                started: None,
             })
             .collect();
         let snapshot = super::super::RolloutSnapshot {
@@ -119,6 +120,7 @@ impl Fleet {
             settings: RolloutSettings::default(),
             opened: None,
             capacity: self.capacity,
+            steering: None,
         };
         let plan = super::super::step(&snapshot, self.now);
         let listed = choose(&members, plan.entries.clone(), self.capacity);

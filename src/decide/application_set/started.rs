@@ -1,0 +1,181 @@
+//! Conversion of [`Started`] from and to the annotation of an Application, and what of it follows
+//! from the Application: its last good revisions (ST-061).
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::generated::Wanted;
+use super::normalize;
+use super::observe::Existing;
+use crate::api::HealthStatus;
+use crate::api::annotations::{RUN, annotation};
+use crate::api::sources::{InEffect, revisions};
+use crate::api::time::to_rfc3339;
+use crate::decide::rollout::steer::started::{Started, Target};
+
+/// The annotation's JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Carried {
+    run: String,
+    /// The digest of the generated spec.
+    spec: String,
+    revisions: Vec<String>,
+    at: String,
+    before: String,
+    #[serde(default)]
+    good: Vec<String>,
+    #[serde(default)]
+    base: String,
+    #[serde(default)]
+    goes_back: bool,
+    /// The UID of the Application: what a copied or restored one carries does not apply.
+    uid: String,
+}
+
+/// What the Application carries; `None` when that is absent or unreadable.
+pub fn read(application: &Value) -> Option<Started> {
+    let carried: Carried = serde_json::from_str(annotation(application, RUN)?).ok()?;
+    if application["metadata"]["uid"].as_str() != Some(&carried.uid) {
+        return None;
+    }
+    Some(Started {
+        run: carried.run,
+        target: Target { spec: carried.spec, revisions: carried.revisions },
+        at: carried.at.parse::<Timestamp>().ok()?,
+        before: HealthStatus::from_word(&carried.before),
+        good: carried.good,
+        base: carried.base,
+        goes_back: carried.goes_back,
+    })
+}
+
+/// The annotation's value for the Application of this UID.
+pub fn text(started: &Started, uid: &str) -> String {
+    let carried = Carried {
+        run: started.run.clone(),
+        spec: started.target.spec.clone(),
+        revisions: started.target.revisions.clone(),
+        at: to_rfc3339(started.at),
+        before: started.before.as_str().to_owned(),
+        good: started.good.clone(),
+        base: started.base.clone(),
+        goes_back: started.goes_back,
+        uid: uid.to_owned(),
+    };
+    // A struct of texts can always be serialized.
+    serde_json::to_string(&carried).unwrap_or_default()
+}
+
+/// Adds to a start what it leaves: the revisions that were deployed before, if the Application
+/// was Healthy with them and nothing but the revision differs now.
+pub fn complete(started: &mut Started, wanted: &Wanted, existing: &Existing) {
+    started.base = wanted.base.to_string();
+    if started.goes_back || !started.good.is_empty() {
+        return;
+    }
+    let before = existing.started.as_deref();
+    let is_same = match before {
+        Some(before) => before.base == started.base,
+        None => existing.deployed.is_some(),
+    };
+    if !is_same {
+        return;
+    }
+    started.good = match (started.before, &existing.deployed) {
+        (HealthStatus::Healthy, Some(deployed)) => deployed.clone(),
+        _ => before.map(|before| before.good.clone()).unwrap_or_default(),
+    };
+}
+
+/// The revisions of the last deployment, if nothing but the revision of its sources differs from
+/// the spec.
+pub fn deployed(live: &Value) -> Option<Vec<String>> {
+    let last = live["status"]["history"].as_array()?.last()?;
+    let in_effect = InEffect::of(&live["spec"]);
+    let recorded = &last[in_effect.field];
+    let is_same = recorded.is_null()
+        || normalize::equal_parts(
+            &without_revisions(&in_effect.value()),
+            &without_revisions(recorded),
+        );
+    Some(revisions(last)).filter(|revisions| is_same && !revisions.is_empty())
+}
+
+/// A spec, or sources, without the revisions that they name.
+pub fn without_revisions(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let remove = |source: &mut Value| {
+        if let Some(source) = source.as_object_mut() {
+            source.remove("targetRevision");
+        }
+    };
+    match &mut spec {
+        Value::Array(sources) => sources.iter_mut().for_each(remove),
+        spec => {
+            remove(spec);
+            if let Some(source) = spec.get_mut("source") {
+                remove(source);
+            }
+            let sources = spec.get_mut("sources").and_then(Value::as_array_mut);
+            sources.into_iter().flatten().for_each(remove);
+        }
+    }
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_start_survives_being_stored_and_is_of_its_application() {
+        let started = Started {
+            run: "shop-3".to_owned(),
+            target: Target { spec: "d1".to_owned(), revisions: vec!["r2".to_owned()] },
+            at: "2026-01-02T03:04:05Z".parse().unwrap(),
+            before: HealthStatus::Degraded,
+            good: vec!["r1".to_owned()],
+            base: "b1".to_owned(),
+            goes_back: true,
+        };
+        let live = |uid: &str| json!({"metadata": {"uid": uid, "annotations": {RUN: text(&started, "u1")}}});
+        assert_eq!(read(&live("u1")), Some(started.clone()));
+        assert_eq!(read(&live("u2")), None, "a copy");
+        assert_eq!(read(&json!({"metadata": {"uid": "u", "annotations": {RUN: "{"}}})), None);
+    }
+
+    #[test]
+    fn what_was_deployed_counts_unless_more_than_the_revision_differs_as_st_061() {
+        let source = |path: &str, revision: &str| json!({"repoURL": "r", "path": path, "targetRevision": revision});
+        let live = |spec: Value, last: Value| json!({"spec": spec, "status": {"history": [last]}});
+        let one = |path, revision, recorded: Value| {
+            live(
+                json!({"source": source(path, revision)}),
+                json!({"revision": "r1", "source": recorded}),
+            )
+        };
+        let r1 = Some(vec!["r1".to_owned()]);
+        let cases = [
+            ("the same", one("p", "v1", source("p", "v1")), r1.clone()),
+            ("another revision", one("p", "v2", source("p", "v1")), r1.clone()),
+            ("not recorded", one("p", "v2", Value::Null), r1),
+            ("another path", one("q", "v1", source("p", "v1")), None),
+            ("no history", json!({"spec": {"source": source("p", "v1")}}), None),
+            (
+                "several",
+                live(
+                    json!({"sources": [source("p", "v2"), source("q", "v2")]}),
+                    json!({"revisions": ["r1", "r2"], "sources": [source("p", "v1"), source("q", "v1")]}),
+                ),
+                Some(vec!["r1".to_owned(), "r2".to_owned()]),
+            ),
+        ];
+        for (name, live, want) in cases {
+            assert_eq!(deployed(&live), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Steering (ST-001 … ST-064): what policies and people say about a rollout.
+//!
+//! ```text
+//! policies ─ rules ─┐
+//! annotation paused ┼─> holds, excuses and limits of Applications ─> promotions
+//! run: spec, status ┘                                             └─> the next status of the run
+//! ```
+//!
+//! - A **hold** keeps an Application from its promotion: a pause, a gate, the failure budget, a
+//!   quarantine. A promotion whose operation is not written yet is taken back.
+//! - An **excuse** lets its step go on without it: it is skipped, or failed within the budget.
+//! - A **limit** permits fewer Applications in flight than `maxUpdate`.
+//!
+//! Without policies, runs and annotations there is no [`Steering`], and no decision differs.
+//!
+//! What the next decision depends on is stored: in the run, whose status is written before the
+//! promotions that follow from it, and on each Application that the run starts ([`Started`]),
+//! with the operation that starts it.
+
+mod estimate;
+mod failures;
+mod gates;
+pub(super) mod pace;
+mod quarantine;
+mod rollback;
+pub mod rules;
+mod run;
+mod signature;
+pub mod started;
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use jiff::Timestamp;
+
+pub use self::run::{NewRun, RunDecision, number_of};
+use self::started::Started;
+use super::gate::Gate;
+use super::snapshot::{RolloutSnapshot, Row};
+use super::steering::Steering;
+
+/// The steering of one reconcile.
+#[derive(Debug)]
+pub(super) struct Steer<'a> {
+    steering: Steering<'a>,
+    run: run::State,
+    pace: pace::Pace,
+}
+
+impl<'a> Steer<'a> {
+    /// Judges the Applications for the current run, which may be a new one: excuses, failures,
+    /// retries. Holds follow when the open steps are known.
+    pub fn begin(
+        snapshot: &RolloutSnapshot<'a>,
+        rows: &mut [Row<'a>],
+        now: Timestamp,
+    ) -> Option<Self> {
+        let steering = snapshot.steering?;
+        let mut run = run::State::begin(&steering, rows, now);
+        run.judge(&steering, rows, now);
+        let pace = pace::Pace::default();
+        Some(Self { steering, run, pace })
+    }
+
+    /// Holds Applications, and sets the limits of the open steps.
+    pub fn hold(
+        &mut self,
+        snapshot: &RolloutSnapshot<'_>,
+        gate: &Gate,
+        rows: &mut [Row<'_>],
+        now: Timestamp,
+    ) {
+        self.run.hold(&self.steering, gate, rows, now);
+        self.pace = pace::Pace::new(&self.steering, &self.run.status, snapshot, gate, rows);
+    }
+
+    /// The limits besides `maxUpdate`.
+    pub fn pace(&mut self) -> &mut pace::Pace {
+        &mut self.pace
+    }
+
+    /// What a start records on its Application.
+    pub fn started(&self, row: &Row<'_>, promotion: Timestamp) -> Option<Started> {
+        self.run.started(row, promotion)
+    }
+
+    /// Whether there is a run that has not ended.
+    pub fn is_live(&self) -> bool {
+        self.run.is_live()
+    }
+
+    /// The run after this reconcile.
+    pub fn finish(self, facts: &run::Facts<'_, '_>, now: Timestamp) -> Option<RunDecision> {
+        self.run.finish(&self.steering, &self.pace.batches, facts, now)
+    }
+}
+
+pub(super) use run::Facts;

@@ -1,0 +1,203 @@
+//! Limits besides `maxUpdate` (ST-030): the ramp of a step, a limit for each value of a label,
+//! and limits that sets share.
+
+use std::collections::BTreeMap;
+
+use super::rules::Rules;
+use crate::api::steering::{RolloutRunStatus, RunStep};
+use crate::decide::rollout::gate::Gate;
+use crate::decide::rollout::snapshot::{RolloutSnapshot, Row};
+use crate::decide::rollout::steering::{Pool, Steering};
+use crate::decide::rollout::wait_kind::WaitKind;
+
+/// How many may still be promoted in this reconcile.
+#[derive(Clone, Debug, Default)]
+pub struct Pace {
+    ramps: Vec<Option<Ramp>>,
+    /// The batch of each step, to be stored.
+    pub batches: Vec<Option<Batch>>,
+    spreads: Vec<Spread>,
+    pools: Vec<Pool>,
+    /// In flight in this set.
+    in_flight: u64,
+}
+
+/// The batch of a step.
+#[derive(Clone, Debug)]
+struct Ramp {
+    size: u64,
+    /// How many of it may still start.
+    left: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Spread {
+    label: String,
+    policy: String,
+    max: u64,
+    in_flight: BTreeMap<String, u64>,
+    /// The value of each row of the set, by name.
+    values: BTreeMap<String, String>,
+}
+
+impl Pace {
+    /// The limits after what is in flight already.
+    pub fn new(
+        steering: &Steering<'_>,
+        run: &RolloutRunStatus,
+        snapshot: &RolloutSnapshot<'_>,
+        gate: &Gate,
+        rows: &[Row<'_>],
+    ) -> Self {
+        let rules = steering.rules;
+        if rules.ramp.is_none() && rules.spreads.is_empty() && steering.pools.is_empty() {
+            return Self::default();
+        }
+        let steps = snapshot.strategy.steps().len();
+        let batches: Vec<Option<Batch>> =
+            (0..steps).map(|step| batch(rules, run.steps.get(step), rows, step)).collect();
+        let ramp = |(step, batch): (usize, &Option<Batch>)| {
+            let batch = batch.as_ref()?;
+            let done = started(rows, step).saturating_sub(batch.before);
+            Some(Ramp { size: batch.size, left: batch.size.saturating_sub(done) })
+        };
+        let ramps = batches.iter().enumerate().map(ramp).collect();
+        let in_flight: Vec<&Row<'_>> =
+            rows.iter().filter(|row| row.is_in_flight() && !gate.has_unwritten(row)).collect();
+        let spread = |(index, rule): (usize, &super::rules::SpreadRule)| {
+            let mut spread = Spread {
+                label: rule.label.clone(),
+                policy: rule.policy.clone(),
+                max: rule.max,
+                in_flight: BTreeMap::new(),
+                values: BTreeMap::new(),
+            };
+            for row in rows {
+                let value = rules.value_of(row.member.name, index).to_owned();
+                spread.values.insert(row.member.name.to_owned(), value);
+            }
+            for row in &in_flight {
+                let value = rules.value_of(row.member.name, index).to_owned();
+                *spread.in_flight.entry(value).or_default() += 1;
+            }
+            spread
+        };
+        Self {
+            ramps,
+            batches,
+            spreads: rules.spreads.iter().enumerate().map(spread).collect(),
+            pools: steering.pools.to_vec(),
+            in_flight: in_flight.len() as u64,
+        }
+    }
+
+    /// Why one more Application must not be promoted; `None` when it may.
+    pub fn denies(&self, application: &str, step: usize) -> Option<(WaitKind, String)> {
+        if let Some(Some(ramp)) = self.ramps.get(step)
+            && ramp.left == 0
+        {
+            let message = format!("a batch of {} has to end first (ramp)", ramp.size);
+            return Some((WaitKind::Pace, message));
+        }
+        for spread in &self.spreads {
+            let value = spread.values.get(application).map_or("", String::as_str);
+            let count = spread.in_flight.get(value).copied().unwrap_or_default();
+            if count >= spread.max {
+                let what = match value {
+                    "" => format!("without label {}", spread.label),
+                    value => format!("of {}={value}", spread.label),
+                };
+                let Spread { max, policy, .. } = spread;
+                let message = format!("{count} of {max} {what} are in flight (policy {policy})");
+                return Some((WaitKind::Pace, message));
+            }
+        }
+        for pool in &self.pools {
+            if pool.elsewhere + self.in_flight >= pool.max || pool.is_for_others {
+                return Some((WaitKind::MaxInFlight, self.message(pool)));
+            }
+        }
+        None
+    }
+
+    fn message(&self, pool: &Pool) -> String {
+        let users: Vec<String> =
+            pool.users.iter().take(3).map(|(set, count)| format!("{count} of {set}")).collect();
+        let users = match users.as_slice() {
+            [] => String::new(),
+            users => format!(": {}", users.join(", ")),
+        };
+        let turn = if pool.is_for_others { "; another set has waited for longer" } else { "" };
+        format!(
+            "{} of {} are in flight in all sets of policy {}{users}{turn}",
+            pool.elsewhere + self.in_flight,
+            pool.max,
+            pool.policy
+        )
+    }
+
+    /// Counts one that is promoted, or stays so.
+    pub fn take(&mut self, application: &str, step: usize) {
+        self.in_flight += 1;
+        if let Some(Some(ramp)) = self.ramps.get_mut(step) {
+            ramp.left = ramp.left.saturating_sub(1);
+        }
+        for spread in &mut self.spreads {
+            let value = spread.values.get(application).cloned().unwrap_or_default();
+            *spread.in_flight.entry(value).or_default() += 1;
+        }
+    }
+}
+
+/// How many of a step are started in the run, written or about to be.
+fn started(rows: &[Row<'_>], step: usize) -> u64 {
+    let is_started = |row: &&Row<'_>| row.member.step() == Some(step) && row.steering.is_started;
+    rows.iter().filter(is_started).count() as u64
+}
+
+fn failed(rows: &[Row<'_>], step: usize) -> u64 {
+    let has_failed =
+        |row: &&Row<'_>| row.member.step() == Some(step) && row.steering.failure.is_some();
+    rows.iter().filter(has_failed).count() as u64
+}
+
+/// The batch of a ramp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Its size.
+    pub size: u64,
+    /// How many were started before it.
+    pub before: u64,
+    /// How many had failed before it.
+    pub failed_before: u64,
+}
+
+/// The current batch of a step, after the end of the last one; `None` without a ramp.
+fn batch(rules: &Rules, known: Option<&RunStep>, rows: &[Row<'_>], step: usize) -> Option<Batch> {
+    let (start, factor) = rules.ramp?;
+    let of = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    let first = Batch { size: start, before: 0, failed_before: 0 };
+    let batch = known.and_then(|known| {
+        Some(Batch {
+            size: of(known.batch)?,
+            before: of(known.before_batch)?,
+            failed_before: of(known.failed_before_batch)?,
+        })
+    });
+    let batch = batch.unwrap_or(first);
+    let (started, failed) = (started(rows, step), failed(rows, step));
+    let is_full = started >= batch.before + batch.size;
+    // One that failed stays in flight as long as no budget excuses it.
+    let is_running = |row: &Row<'_>| {
+        row.member.step() == Some(step) && row.is_in_flight() && row.steering.failure.is_none()
+    };
+    let has_ended = is_full && !rows.iter().any(is_running);
+    if !has_ended {
+        return Some(batch);
+    }
+    let size = match failed > batch.failed_before {
+        true => start,
+        false => batch.size.saturating_mul(factor),
+    };
+    Some(Batch { size, before: started, failed_before: failed })
+}

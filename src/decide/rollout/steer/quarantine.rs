@@ -1,0 +1,93 @@
+//! The targets of an ended run that are not promoted to again (ST-060): stored as digests, so
+//! that those of thousands of Applications fit in the status of a run.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+
+/// The most targets in a status; those beyond are found by their names only.
+pub const CAPACITY: usize = 10_000;
+
+/// Digests of targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quarantine(BTreeSet<[u8; 4]>);
+
+impl Quarantine {
+    /// From the text in a status; what cannot be read is left out.
+    pub fn read(text: &str) -> Self {
+        let bytes = STANDARD.decode(text).unwrap_or_default();
+        Self(bytes.as_chunks::<4>().0.iter().copied().collect())
+    }
+
+    /// The text for a status.
+    pub fn text(&self) -> String {
+        let bytes: Vec<u8> = self.0.iter().take(CAPACITY).flatten().copied().collect();
+        STANDARD.encode(bytes)
+    }
+
+    /// Adds the target of an Application.
+    pub fn add(&mut self, application: &str, spec: &str, revisions: &[String]) {
+        self.0.insert(digest(application, spec, revisions));
+    }
+
+    /// Removes it.
+    pub fn remove(&mut self, application: &str, spec: &str, revisions: &[String]) {
+        self.0.remove(&digest(application, spec, revisions));
+    }
+
+    /// Whether the target is in it.
+    pub fn has(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
+        !self.0.is_empty() && self.0.contains(&digest(application, spec, revisions))
+    }
+}
+
+fn digest(application: &str, spec: &str, revisions: &[String]) -> [u8; 4] {
+    let mut hash = Sha256::new();
+    for part in [application, spec].into_iter().chain(revisions.iter().map(String::as_str)) {
+        hash.update(part.as_bytes());
+        hash.update(b"\n");
+    }
+    let hash = hash.finalize();
+    [hash[0], hash[1], hash[2], hash[3]]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn targets_survive_being_stored_as_st_060(
+            names in proptest::collection::btree_set("[a-z]{1,8}", 0..40),
+            other in "[A-Z]{1,8}",
+        ) {
+            let revisions = vec!["r1".to_owned()];
+            let mut quarantine = Quarantine::default();
+            for name in &names {
+                quarantine.add(name, "spec", &revisions);
+            }
+            let read = Quarantine::read(&quarantine.text());
+            prop_assert_eq!(&read, &quarantine);
+            for name in &names {
+                prop_assert!(read.has(name, "spec", &revisions));
+                prop_assert!(!read.has(name, "other", &revisions));
+                prop_assert!(!read.has(name, "spec", &["r2".to_owned()]));
+            }
+            prop_assert!(!read.has(&other, "spec", &revisions));
+        }
+    }
+
+    #[test]
+    fn ten_thousand_targets_fit_in_a_status_and_nonsense_is_none() {
+        let mut quarantine = Quarantine::default();
+        for number in 0..CAPACITY {
+            quarantine.add(&format!("app-{number}"), "spec", &[]);
+        }
+        assert!(quarantine.text().len() < 54_000);
+        assert_eq!(Quarantine::read("no base64!"), Quarantine::default());
+    }
+}

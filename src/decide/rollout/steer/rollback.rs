@@ -1,0 +1,127 @@
+//! Going back (ST-061, ST-062): which Applications, in which order, and where they stand.
+
+use super::started::Started;
+use crate::api::HealthStatus;
+use crate::decide::rollout::phase::Observed;
+use crate::decide::rollout::snapshot::Row;
+use crate::decide::rollout::steering::Hold;
+use crate::decide::rollout::wait_kind::WaitKind;
+
+/// Where an Application stands that a run has started and that goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is Healthy at its last good revisions.
+    Back,
+    /// It has to be synced to them.
+    Due,
+    /// Its sync to them is requested or runs.
+    Running,
+    /// That sync has failed, or it is not Healthy after it.
+    Failed,
+    /// It cannot go back by itself: its last good revisions are not known, or its generated spec
+    /// has changed.
+    Cannot,
+}
+
+/// Where it stands.
+pub fn standing(started: &Started, seen: &Observed, retries: bool) -> Standing {
+    if started.good.is_empty() {
+        return Standing::Cannot;
+    }
+    if seen.has_operation_in_flight() {
+        return match started.goes_back {
+            true => Standing::Running,
+            false => Standing::Due,
+        };
+    }
+    let last = seen.operation.as_ref();
+    let own = last.filter(|last| {
+        started.goes_back && last.promotion.is_some_and(|promotion| promotion >= started.at)
+    });
+    match own {
+        None => Standing::Due,
+        Some(_) if retries => Standing::Due,
+        Some(last) if last.has_failed() => Standing::Failed,
+        Some(last) if !last.has_synced() => Standing::Running,
+        Some(_) if seen.health == HealthStatus::Healthy && seen.is_judged() => Standing::Back,
+        Some(_) if seen.health == HealthStatus::Degraded && seen.is_judged() => Standing::Failed,
+        Some(_) => Standing::Running,
+    }
+}
+
+/// How far a rollback is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// How many go back or are back.
+    pub total: u64,
+    /// How many are back.
+    pub back: u64,
+    /// The names of those that cannot go back by themselves.
+    pub cannot: Vec<String>,
+    /// The names of those whose way back has failed.
+    pub failed: Vec<String>,
+}
+
+impl Progress {
+    /// Whether all are back that can be.
+    pub fn is_complete(&self) -> bool {
+        self.back == self.total
+    }
+}
+
+/// Decides which Applications of a run that goes back may be synced to their last good
+/// revisions now: those of the last step that is not back. All others are held.
+pub fn decide(rows: &mut [Row<'_>], set: &str) -> Progress {
+    let mut progress = Progress::default();
+    let mut last_step = None;
+    let standing_of = |row: &Row<'_>| {
+        let (started, seen) = (row.member.started?, row.member.observed?);
+        row.steering.is_started.then(|| standing(started, seen, row.steering.retries))
+    };
+    for row in rows.iter() {
+        let Some(standing) = standing_of(row) else { continue };
+        match standing {
+            Standing::Cannot => {
+                progress.cannot.push(row.member.name.to_owned());
+                continue;
+            }
+            Standing::Back => progress.back += 1,
+            Standing::Failed => progress.failed.push(row.member.name.to_owned()),
+            Standing::Due | Standing::Running => {}
+        }
+        progress.total += 1;
+        if standing != Standing::Back {
+            last_step = last_step.max(row.member.step());
+        }
+    }
+    for row in rows.iter_mut() {
+        let standing = standing_of(row);
+        row.steering.is_over = standing != Some(Standing::Running);
+        let good = row.member.started.map(|started| started.good.clone()).unwrap_or_default();
+        let is_in_turn = row.member.step() == last_step;
+        row.steering.is_due_back =
+            matches!(standing, Some(Standing::Due | Standing::Running | Standing::Failed));
+        let hold =
+            |message: String| Some(Hold { kind: WaitKind::RollingBack, message, until: None });
+        row.steering.hold = match standing {
+            Some(Standing::Due | Standing::Running) if is_in_turn => {
+                row.steering.back = Some(good);
+                None
+            }
+            Some(Standing::Failed) if is_in_turn => hold(format!(
+                "its way back to {} has failed; the rollback holds here: wavegate retry {set}",
+                good.join(", ")
+            )),
+            Some(Standing::Due | Standing::Running | Standing::Failed) => {
+                hold("it goes back after the Applications of the later steps".to_owned())
+            }
+            Some(Standing::Cannot) => hold(
+                "it cannot go back by itself: revert the ApplicationSet, or sync it by hand"
+                    .to_owned(),
+            ),
+            Some(Standing::Back) => hold(format!("it is back at {}", good.join(", "))),
+            None => hold("the run goes back, and promotes nothing".to_owned()),
+        };
+    }
+    progress
+}

@@ -1,0 +1,772 @@
+//! The run of a rollout (ST-002 … ST-006): when one begins, what people say about it, and its
+//! next state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::failures::{self, Verdict};
+use super::pace::Batch;
+use super::quarantine::Quarantine;
+use super::rollback::{self, Progress};
+use super::started::{Started, Target};
+use super::timeline::{self, Transition};
+use super::{estimate, gates};
+use crate::api::steering::{
+    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunPhase, RunStep, RunWait,
+};
+use crate::api::time::stored;
+use crate::api::{HealthStatus, Time};
+use crate::decide::rollout::gate::{Gate, StepState};
+use crate::decide::rollout::observed::Deployed;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::snapshot::Row;
+use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
+use crate::decide::rollout::wait::Wait;
+use crate::decide::rollout::wait_kind::WaitKind;
+
+/// The most names in a list of a status.
+const NAMES: usize = 50;
+/// The most revisions in a list of a status.
+const REVISIONS: usize = 10;
+/// The most characters of a message in a status.
+const MESSAGE: usize = 500;
+
+/// What is to be recorded of runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunDecision {
+    /// The name of the run.
+    pub name: String,
+    /// The run to create, if it is a new one.
+    pub new: Option<NewRun>,
+    /// Its status.
+    pub status: RolloutRunStatus,
+    /// Whether something differs that people or the next decision depend on, so that it is
+    /// written before anything else.
+    pub is_urgent: bool,
+    /// Whether promotions follow from what people say about it: they wait for this write.
+    pub must_be_stored: bool,
+    /// The run that this one supersedes, with its last state.
+    pub superseded: Option<(String, RolloutRunStatus)>,
+    /// The Applications whose running operation is terminated.
+    pub terminates: Vec<String>,
+}
+
+/// A run to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// Its number in the set.
+    pub number: u64,
+    /// Its spec.
+    pub application_set: String,
+}
+
+/// The number of a run, which is the end of its name.
+pub fn number_of(name: &str) -> u64 {
+    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
+/// The name of a run of a set.
+fn name_of(set: &str, number: u64) -> String {
+    let number = number.to_string();
+    let length = 62 - number.len().min(20);
+    let set: String = set.chars().take(length).collect();
+    format!("{}-{number}", set.trim_end_matches(['-', '.']))
+}
+
+/// The run during one reconcile.
+#[derive(Debug)]
+pub(super) struct State {
+    /// `None` while no run can be recorded, or none was needed yet.
+    name: Option<String>,
+    new: Option<NewRun>,
+    spec: RolloutRunSpec,
+    before: RolloutRunStatus,
+    pub status: RolloutRunStatus,
+    superseded: Option<(String, RolloutRunStatus)>,
+    quarantine: Quarantine,
+    verdict: Verdict,
+    rollback: Progress,
+    terminates: Vec<String>,
+    is_paused: Option<String>,
+}
+
+/// What a run records of a reconcile.
+#[derive(Debug)]
+pub(in crate::decide::rollout) struct Facts<'a, 'r> {
+    pub rows: &'a [Row<'r>],
+    pub steps: &'a [StepState],
+    pub open_step: Option<usize>,
+    pub waiting: &'a [Wait],
+    /// All waits, by kind.
+    pub kinds: &'a BTreeMap<WaitKind, super::super::wait::KindCount>,
+}
+
+impl State {
+    /// The current run, or a new one if something is to be rolled out that it does not cover.
+    pub fn begin(steering: &Steering<'_>, rows: &[Row<'_>], now: Timestamp) -> Self {
+        let current = steering.run;
+        let (name, spec, status) = match current {
+            Some(CurrentRun { name, spec, status }) => {
+                (Some(name.to_owned()), spec.clone(), status.clone())
+            }
+            None => (None, RolloutRunSpec::default(), RolloutRunStatus::default()),
+        };
+        let mut state = Self {
+            quarantine: Quarantine::read(&status.quarantine),
+            name,
+            new: None,
+            spec,
+            before: status.clone(),
+            status,
+            superseded: None,
+            verdict: Verdict::default(),
+            rollback: Progress::default(),
+            terminates: Vec::new(),
+            is_paused: None,
+        };
+        if !steering.records_runs {
+            state.name = None;
+            return state;
+        }
+        let is_live = state.name.is_some() && !state.status.phase.has_ended();
+        let is_superseded = is_live && rows.iter().any(|row| state.is_superseded_by(row));
+        let begins = !is_live && rows.iter().any(|row| state.is_changed(row));
+        if is_superseded || begins {
+            state.renew(steering, rows, is_superseded, now);
+        }
+        state
+    }
+
+    /// Whether the run has started an Application that has another target now (ST-003).
+    fn is_superseded_by(&self, row: &Row<'_>) -> bool {
+        let (Some(name), Some(started)) = (&self.name, row.member.started) else { return false };
+        let Some(entry) = &row.entry else { return false };
+        started.run == *name
+            && row.member.spec.is_some()
+            && !started.is_of(name, row.member.spec, &entry.target_revisions)
+    }
+
+    /// Whether an Application has something to roll out that no run has covered.
+    fn is_changed(&self, row: &Row<'_>) -> bool {
+        let Some(spec) = row.member.spec else { return false };
+        if row.member.step().is_none() {
+            return false;
+        }
+        let Some(entry) = &row.entry else { return true };
+        let revisions = &entry.target_revisions;
+        let is_known = row.member.started.is_some_and(|one| one.target.is(spec, revisions));
+        entry.phase != Phase::Healthy
+            && !entry.is_held()
+            && !is_known
+            && !self.quarantine.has(row.member.name, spec, revisions)
+    }
+
+    fn renew(
+        &mut self,
+        steering: &Steering<'_>,
+        rows: &[Row<'_>],
+        superseded: bool,
+        now: Timestamp,
+    ) {
+        let number = self.name.as_deref().map_or(0, number_of) + 1;
+        let name = name_of(steering.set, number);
+        let mut quarantine = Quarantine::default();
+        for row in rows {
+            let (Some(spec), Some(entry)) = (row.member.spec, &row.entry) else { continue };
+            let is_skipped = self.spec.skip.iter().any(|name| name == row.member.name);
+            if !is_skipped && self.quarantine.has(row.member.name, spec, &entry.target_revisions) {
+                quarantine.add(row.member.name, spec, &entry.target_revisions);
+            }
+        }
+        if superseded && let Some(old) = self.name.take() {
+            let mut status = std::mem::take(&mut self.status);
+            status.phase = RunPhase::Superseded;
+            status.message = format!("run {name} has taken its place");
+            status.ended_at = Some(Time(stored(now)));
+            status.waiting_for.clear();
+            let transition = Transition {
+                what: RunPhase::Superseded.as_str(),
+                message: status.message.clone(),
+                ..Transition::default()
+            };
+            timeline::add(&mut status, transition, now);
+            self.superseded = Some((old, status));
+        }
+        self.new = Some(NewRun { number, application_set: steering.set.to_owned() });
+        self.name = Some(name);
+        self.spec = RolloutRunSpec {
+            application_set: steering.set.to_owned(),
+            ..RolloutRunSpec::default()
+        };
+        self.quarantine = quarantine;
+        self.before = RolloutRunStatus::default();
+        self.status = RolloutRunStatus {
+            started_at: Some(Time(stored(now))),
+            from: revisions(rows.iter().filter_map(|row| match &row.member.observed?.deployed {
+                Deployed::At(_, revisions) => Some(revisions.as_slice()),
+                Deployed::Never | Deployed::NotKept => None,
+            })),
+            ..RolloutRunStatus::default()
+        };
+    }
+
+    /// Judges each Application: whether the run has started it, whether it is skipped, failed or
+    /// tried again; then what people and the budgets say.
+    pub fn judge(&mut self, steering: &Steering<'_>, rows: &mut [Row<'_>], now: Timestamp) {
+        self.is_paused = paused(steering);
+        let Some(name) = self.name.clone() else { return };
+        for row in rows.iter_mut() {
+            let revisions = row.entry.as_ref().map(|entry| entry.target_revisions.as_slice());
+            row.steering.is_started = row.member.started.is_some_and(|started| {
+                started.is_of(&name, row.member.spec, revisions.unwrap_or_default())
+            });
+            let is_skipped = self.spec.skip.iter().any(|skipped| skipped == row.member.name);
+            row.steering.excuse = is_skipped.then_some(Excuse::Skipped);
+        }
+        self.retry(rows, now);
+        let is_rolling_back =
+            |phase: RunPhase| matches!(phase, RunPhase::RollingBack | RunPhase::RolledBack);
+        if !is_rolling_back(self.status.phase) {
+            for row in rows.iter_mut().filter(|row| row.steering.is_started) {
+                let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
+                    continue;
+                };
+                let is_no_worse =
+                    steering.rules.ignores_baseline && failures::is_no_worse(started.before, seen);
+                if !started.goes_back && !is_no_worse && row.steering.excuse.is_none() {
+                    row.steering.failure = failures::of(row, steering.rules.deadline, now);
+                }
+            }
+            self.verdict = failures::judge(steering.rules, rows);
+        }
+        self.obey(rows, now);
+        if !self.status.phase.has_ended() && self.status.phase != RunPhase::RollingBack {
+            match self.verdict.exceeded.clone() {
+                Some((OnFailure::Abort, why)) => self.abort(rows, "Failures", &why, now),
+                Some((OnFailure::Rollback, why)) => self.roll_back(rows, "Failures", &why, now),
+                Some((OnFailure::Hold | OnFailure::Continue, _)) | None => {}
+            }
+        }
+        // One that ended so goes on as it ended, whatever the budget is now.
+        if self.status.phase == RunPhase::CompleteWithFailures {
+            self.verdict = Verdict { exceeded: None, excuses: true };
+        }
+        failures::excuse(steering.rules, &self.verdict, rows);
+    }
+
+    /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again.
+    fn retry(&mut self, rows: &mut [Row<'_>], now: Timestamp) {
+        let known = self.status.retried.len().min(self.spec.retries.len());
+        self.status.retried.truncate(known);
+        for retry in self.spec.retries.clone().iter().skip(known) {
+            self.status.retried.push(Time(stored(now)));
+            let is_meant = |name: &str| {
+                retry.applications.is_empty() || retry.applications.iter().any(|one| one == name)
+            };
+            for row in rows.iter().filter(|row| is_meant(row.member.name)) {
+                if let Some(Target { spec, revisions }) = target_of(row) {
+                    self.quarantine.remove(row.member.name, &spec, &revisions);
+                }
+            }
+            let phase = self.status.phase;
+            if matches!(
+                phase,
+                RunPhase::Aborted | RunPhase::RolledBack | RunPhase::CompleteWithFailures
+            ) {
+                self.status.phase = RunPhase::Progressing;
+                self.status.ended_at = None;
+                self.status.ended_by = String::new();
+            }
+            let subject = retry.applications.join(", ");
+            let what = "Retried";
+            let transition =
+                Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
+            timeline::add(&mut self.status, transition, now);
+        }
+        for row in rows.iter_mut() {
+            row.steering.retries = self.is_retried(row);
+        }
+    }
+
+    /// Whether a retry is due for an Application: it has failed, or a person's sync holds it, and
+    /// it was not started since.
+    fn is_retried(&self, row: &Row<'_>) -> bool {
+        let (Some(entry), Some(seen)) = (&row.entry, row.member.observed) else { return false };
+        let retries = self.spec.retries.iter().zip(&self.status.retried);
+        let mut due = retries
+            .filter(|(_, since)| row.member.started.is_none_or(|started| started.at < since.0));
+        let is_named =
+            |applications: &[String]| applications.iter().any(|name| name == row.member.name);
+        if entry.is_held() {
+            // One that a person has synced is taken back only when it is named.
+            return due.any(|(retry, since)| {
+                let is_older = seen.person.as_ref().is_none_or(|sync| sync.started_at <= since.0);
+                is_named(&retry.applications) && is_older
+            });
+        }
+        let has_failed = row.steering.is_started
+            && entry.phase != Phase::Healthy
+            && !seen.has_operation_in_flight();
+        has_failed
+            && due.any(|(retry, _)| retry.applications.is_empty() || is_named(&retry.applications))
+    }
+
+    /// Acts on an abort and on a rollback that people ask for (ST-060, ST-061).
+    fn obey(&mut self, rows: &[Row<'_>], now: Timestamp) {
+        let epoch = || Time(Timestamp::UNIX_EPOCH);
+        if let Some(abort) = self.spec.abort.clone() {
+            let at = abort.at.clone().unwrap_or_else(epoch);
+            let is_new = self.status.aborted_at.as_ref() != Some(&at);
+            self.status.aborted_at = Some(at);
+            if is_new && !self.status.phase.has_ended() {
+                self.abort(rows, &abort.by, "", now);
+            }
+            if abort.terminate && self.status.phase == RunPhase::Aborted {
+                let is_own = |row: &&Row<'_>| {
+                    let running = row.member.observed.is_some_and(|seen| {
+                        seen.operation
+                            .as_ref()
+                            .is_some_and(|last| last.phase.is_running() && last.promotion.is_some())
+                    });
+                    row.steering.is_started && running
+                };
+                let names = rows.iter().filter(is_own).map(|row| row.member.name.to_owned());
+                self.terminates = names.collect();
+            }
+        }
+        if let Some(rollback) = self.spec.rollback.clone() {
+            let at = rollback.at.clone().unwrap_or_else(epoch);
+            let is_new = self.status.rollback_at.as_ref() != Some(&at);
+            self.status.rollback_at = Some(at);
+            let can = !matches!(
+                self.status.phase,
+                RunPhase::Superseded | RunPhase::RollingBack | RunPhase::RolledBack
+            );
+            if is_new && can {
+                self.roll_back(rows, &rollback.by, "", now);
+            }
+        }
+    }
+
+    /// Ends the run: its targets are not promoted to any more (ST-060).
+    fn abort(&mut self, rows: &[Row<'_>], by: &str, why: &str, now: Timestamp) {
+        self.quarantine_all(rows);
+        self.status.phase = RunPhase::Aborted;
+        self.status.ended_at = Some(Time(stored(now)));
+        self.status.ended_by = by.to_owned();
+        self.status.message = match why {
+            "" => format!("aborted by {by}"),
+            why => format!("aborted: {why}"),
+        };
+    }
+
+    fn roll_back(&mut self, rows: &[Row<'_>], by: &str, why: &str, _now: Timestamp) {
+        self.quarantine_all(rows);
+        self.status.phase = RunPhase::RollingBack;
+        self.status.ended_at = None;
+        self.status.ended_by = by.to_owned();
+        self.status.message = match why {
+            "" => format!("{by} takes it back"),
+            why => format!("taken back: {why}"),
+        };
+    }
+
+    fn quarantine_all(&mut self, rows: &[Row<'_>]) {
+        for row in rows.iter().filter(|row| row.member.step().is_some()) {
+            let is_healthy = row.entry.as_ref().is_some_and(|entry| entry.phase == Phase::Healthy);
+            if is_healthy && !row.steering.is_started {
+                continue;
+            }
+            if let Some(Target { spec, revisions }) = target_of(row) {
+                self.quarantine.add(row.member.name, &spec, &revisions);
+            }
+        }
+    }
+
+    /// Holds Applications, once it is known which steps are open.
+    pub fn hold(
+        &mut self,
+        steering: &Steering<'_>,
+        gate: &Gate,
+        rows: &mut [Row<'_>],
+        now: Timestamp,
+    ) {
+        if let Some(why) = &self.is_paused {
+            let hold = Hold { kind: WaitKind::Paused, message: why.clone(), until: None };
+            rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
+        }
+        let Some(name) = self.name.clone() else { return };
+        let live_health = gate.requires_live_health();
+        self.status.gates = match self.status.phase.has_ended() {
+            true => std::mem::take(&mut self.status.gates),
+            false => gates::evaluate(
+                steering.rules,
+                &self.spec,
+                &self.status.gates,
+                rows,
+                live_health,
+                now,
+            ),
+        };
+        if self.status.phase == RunPhase::RollingBack {
+            let paused = self.is_paused.is_some();
+            let holds: Vec<Option<Hold>> = match paused {
+                true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
+                false => Vec::new(),
+            };
+            self.rollback = rollback::decide(rows, steering.set);
+            // Nothing goes back while the set is paused.
+            for (row, hold) in rows.iter_mut().zip(holds) {
+                row.steering.back = None;
+                row.steering.hold = hold;
+            }
+            return;
+        }
+        if self.is_paused.is_some() {
+            return;
+        }
+        let shut = match self.status.phase.has_ended() {
+            // Gates are of a run; what it has left is not promoted through them.
+            true => BTreeMap::new(),
+            false => gates::holds(steering, &self.status.gates, now),
+        };
+        let budget = match (&self.verdict.exceeded, self.status.phase.has_ended()) {
+            (Some((OnFailure::Hold, why)), false) => Some(format!(
+                "{why}: wavegate retry {0}, wavegate skip, wavegate abort {0}",
+                steering.set
+            )),
+            _ => None,
+        };
+        for row in rows.iter_mut() {
+            let held_by = |kind, message| Some(Hold { kind, message, until: None });
+            let target = target_of(row);
+            let is_quarantined = target.is_some_and(|Target { spec, revisions }| {
+                self.quarantine.has(row.member.name, &spec, &revisions)
+            });
+            row.steering.is_over = is_quarantined;
+            let back = row.member.started.filter(|started| started.goes_back);
+            row.steering.hold = if row.steering.excuse == Some(Excuse::Skipped) {
+                held_by(WaitKind::Skipped, format!("run {name} skips it"))
+            } else if is_quarantined && let Some(back) = back {
+                let good = back.good.join(", ");
+                let message = format!(
+                    "it is held at {good} after a rollback, until its target changes: wavegate retry {}",
+                    steering.set
+                );
+                held_by(WaitKind::HeldBack, message)
+            } else if is_quarantined {
+                let message = format!(
+                    "its target was aborted, and is not promoted to again: wavegate retry {}",
+                    steering.set
+                );
+                held_by(WaitKind::Quarantined, message)
+            } else if row.steering.retries {
+                None
+            } else if let Some(why) = &budget {
+                held_by(WaitKind::FailureBudget, why.clone())
+            } else {
+                let gates = steering.rules.gates_of(row.member.name);
+                gates.iter().find_map(|gate| shut.get(gate)).cloned()
+            };
+        }
+    }
+
+    /// Whether there is a run that has not ended.
+    pub fn is_live(&self) -> bool {
+        self.name.is_some() && !self.status.phase.has_ended()
+    }
+
+    /// What a start records.
+    pub fn started(&self, row: &Row<'_>, promotion: Timestamp) -> Option<Started> {
+        let run = self.name.clone()?;
+        let target = target_of(row)?;
+        let earlier =
+            row.member.started.filter(|one| one.is_of(&run, Some(&target.spec), &target.revisions));
+        let health = row.member.observed.map_or(HealthStatus::Unknown, |seen| seen.health);
+        let goes_back = row.steering.back.is_some();
+        Some(Started {
+            run,
+            target,
+            at: promotion,
+            before: earlier.map_or(health, |earlier| earlier.before),
+            good: earlier.map(|earlier| earlier.good.clone()).unwrap_or_default(),
+            base: String::new(),
+            goes_back,
+        })
+    }
+
+    /// The run after this reconcile; `None` when nothing is recorded.
+    pub fn finish(
+        mut self,
+        steering: &Steering<'_>,
+        batches: &[Option<Batch>],
+        facts: &Facts<'_, '_>,
+        now: Timestamp,
+    ) -> Option<RunDecision> {
+        let name = self.name.clone()?;
+        let had_ended = self.before.phase.has_ended() && self.new.is_none();
+        let has_ended = self.status.phase.has_ended();
+        if had_ended && has_ended && self.before.phase == self.status.phase {
+            // It is history. What people said since is acknowledged.
+            if self.status == self.before {
+                return None;
+            }
+        } else {
+            self.describe(steering, batches, facts, now);
+        }
+        self.status.quarantine = self.quarantine.text();
+        let mut status = std::mem::take(&mut self.status);
+        timeline::compare(&self.before, &mut status, now);
+        if !status.phase.has_ended() {
+            status.estimate = estimate::of(&status, steering.history, now);
+        }
+        let is_urgent = self.new.is_some() || differs(&self.before, &status);
+        let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
+        let must_be_stored = status.retried != self.before.retried
+            || status.aborted_at != self.before.aborted_at
+            || status.rollback_at != self.before.rollback_at
+            || is(RunPhase::Aborted)
+            || is(RunPhase::RollingBack)
+            || opened(&status) > opened(&self.before);
+        let is_recorded = is_urgent || status != self.before || self.superseded.is_some();
+        is_recorded.then_some(RunDecision {
+            name,
+            new: self.new,
+            status,
+            is_urgent,
+            must_be_stored,
+            superseded: self.superseded,
+            terminates: self.terminates,
+        })
+    }
+
+    fn describe(
+        &mut self,
+        steering: &Steering<'_>,
+        batches: &[Option<Batch>],
+        facts: &Facts<'_, '_>,
+        now: Timestamp,
+    ) {
+        let rows = facts.rows;
+        let count = |is: &dyn Fn(&&Row<'_>) -> bool| {
+            i64::try_from(rows.iter().filter(is).count()).unwrap_or(i64::MAX)
+        };
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let known = std::mem::take(&mut self.status.steps);
+        let at = Some(Time(stored(now)));
+        self.status.steps = facts
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(index, step)| {
+                let known = known.get(index);
+                let is_reached = step.open || known.is_some_and(|step| step.opened_at.is_some());
+                let is_complete = step.open && step.complete >= step.total;
+                let batch = batches.get(index).copied().flatten();
+                let of_gates: BTreeSet<&str> = rows
+                    .iter()
+                    .filter(|row| row.member.step() == Some(index))
+                    .flat_map(|row| steering.rules.gates_of(row.member.name))
+                    .map(|gate| steering.rules.gates[*gate].name.as_str())
+                    .collect();
+                let failed = |row: &&Row<'_>| {
+                    row.member.step() == Some(index) && row.steering.failure.is_some()
+                };
+                let first = |known: Option<&Time>| known.cloned().or_else(|| at.clone());
+                RunStep {
+                    opened_at: is_reached
+                        .then(|| first(known.and_then(|step| step.opened_at.as_ref())))
+                        .flatten(),
+                    completed_at: is_complete
+                        .then(|| first(known.and_then(|step| step.completed_at.as_ref())))
+                        .flatten(),
+                    batch: batch.map(|batch| number(batch.size)),
+                    before_batch: batch.map(|batch| number(batch.before)),
+                    failed_before_batch: batch.map(|batch| number(batch.failed_before)),
+                    gates: of_gates.into_iter().map(str::to_owned).collect(),
+                    total: number(step.total),
+                    done: number(step.complete),
+                    in_flight: number(step.in_flight),
+                    failed: count(&failed),
+                }
+            })
+            .collect();
+        self.status.total = self.status.steps.iter().map(|step| step.total).sum();
+        self.status.done = self.status.steps.iter().map(|step| step.done).sum();
+        self.status.failed = count(&|row| row.steering.failure.is_some());
+        self.status.progress = format!("{}/{}", self.status.done, self.status.total);
+        self.status.step = facts.open_step.and_then(|step| i64::try_from(step + 1).ok());
+        self.status.to = revisions(rows.iter().filter_map(|row| {
+            let entry = row.entry.as_ref()?;
+            let is_of_run = row.steering.is_started || entry.phase != Phase::Healthy;
+            (is_of_run && row.member.step().is_some()).then_some(entry.target_revisions.as_slice())
+        }))
+        .into_iter()
+        .filter(|found| !found.revision.is_empty())
+        .collect();
+        if self.status.to.is_empty() {
+            self.status.to.clone_from(&self.before.to);
+        }
+        self.status.failures = failures::by_signature(rows);
+        let excused = |excuse: Excuse| -> Vec<String> {
+            let is = |row: &&Row<'_>| row.steering.excuse == Some(excuse);
+            rows.iter().filter(is).map(|row| row.member.name.to_owned()).take(NAMES).collect()
+        };
+        self.status.skipped = excused(Excuse::Skipped);
+        self.status.unhealthy_before = excused(Excuse::UnhealthyBefore);
+        self.status.waiting_for = facts.waiting.iter().map(run_wait).collect();
+        self.settle(facts, now);
+    }
+
+    /// The phase and the message (ST-004).
+    fn settle(&mut self, facts: &Facts<'_, '_>, now: Timestamp) {
+        let is_aborted = self.status.phase == RunPhase::Aborted;
+        if is_aborted {
+            self.status.waiting_for.clear();
+            return;
+        }
+        if self.status.phase == RunPhase::RollingBack {
+            let Progress { total, back, cannot, failed } = &self.rollback;
+            let named = |names: &[String], what: &str| match names {
+                [] => String::new(),
+                [first, ..] => {
+                    format!("; {} {what}, such as {first}", names.len())
+                }
+            };
+            self.status.message = format!(
+                "{back} of {total} are back{}{}",
+                named(failed, "failed"),
+                named(cannot, "cannot go back by themselves: revert the ApplicationSet")
+            );
+            if self.rollback.is_complete() && self.is_paused.is_none() {
+                self.status.phase = RunPhase::RolledBack;
+                self.status.ended_at = Some(Time(stored(now)));
+                self.status.waiting_for.clear();
+            }
+            return;
+        }
+        if facts.open_step.is_none() && !self.status.steps.is_empty() {
+            let failed =
+                facts.rows.iter().filter(|row| row.steering.excuse == Some(Excuse::Failed));
+            let failed = failed.count();
+            (self.status.phase, self.status.message) = match failed {
+                0 => (RunPhase::Complete, String::new()),
+                failed => {
+                    (RunPhase::CompleteWithFailures, format!("{failed} failed, within the budget"))
+                }
+            };
+            self.status.ended_at = Some(Time(stored(now)));
+            self.status.waiting_for.clear();
+            // What it leaves begins no run of its own.
+            for row in facts.rows.iter().filter(|row| row.steering.is_excused()) {
+                if let Some(Target { spec, revisions }) = target_of(row)
+                    && !row.steering.is_started
+                {
+                    self.quarantine.add(row.member.name, &spec, &revisions);
+                }
+            }
+            return;
+        }
+        let waits = |kind: WaitKind| facts.kinds.contains_key(&kind);
+        let message = |kind: WaitKind| {
+            let wait = facts.waiting.iter().find(|wait| wait.kind == kind);
+            wait.map(|wait| cut(&wait.message)).unwrap_or_default()
+        };
+        (self.status.phase, self.status.message) = if let Some(why) = &self.is_paused {
+            (RunPhase::Paused, why.clone())
+        } else if let Some((OnFailure::Hold, why)) = &self.verdict.exceeded {
+            (RunPhase::Held, cut(why))
+        } else if waits(WaitKind::Approval) {
+            (RunPhase::AwaitingApproval, message(WaitKind::Approval))
+        } else if waits(WaitKind::Soak) {
+            (RunPhase::Soaking, message(WaitKind::Soak))
+        } else {
+            let first = facts.waiting.first();
+            let message = first.map(|wait| cut(&format!("{}: {}", wait.application, wait.message)));
+            (RunPhase::Progressing, message.unwrap_or_default())
+        };
+    }
+}
+
+/// The target of an Application: its generated spec with the revisions that it resolves to.
+fn target_of(row: &Row<'_>) -> Option<Target> {
+    let entry = row.entry.as_ref()?;
+    Some(Target { spec: row.member.spec?.to_owned(), revisions: entry.target_revisions.clone() })
+}
+
+/// Why the set is paused (ST-020).
+fn paused(steering: &Steering<'_>) -> Option<String> {
+    if let Some(reason) = steering.paused {
+        let reason = if reason.is_empty() { "no reason given" } else { reason };
+        return Some(format!("paused: {}: wavegate resume {}", cut(reason), steering.set));
+    }
+    let (policy, why) = steering.rules.paused.first()?;
+    Some(format!("paused by policy {policy}: {}", cut(why)))
+}
+
+fn run_wait(wait: &Wait) -> RunWait {
+    RunWait {
+        application: wait.application.clone(),
+        kind: wait.kind.name().to_owned(),
+        resource: wait.resource.clone().unwrap_or_default(),
+        message: cut(&wait.message),
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MESSAGE).collect()
+}
+
+fn opened(status: &RolloutRunStatus) -> usize {
+    status.gates.iter().filter(|gate| gate.opened_at.is_some()).count()
+}
+
+/// Whether two states differ in what people or the next decision depend on.
+fn differs(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
+    let steps = |status: &RolloutRunStatus| {
+        let step = |step: &RunStep| {
+            (step.opened_at.clone(), step.completed_at.clone(), step.batch, step.before_batch)
+        };
+        status.steps.iter().map(step).collect::<Vec<_>>()
+    };
+    old.phase != new.phase
+        || old.failed != new.failed
+        || old.timeline != new.timeline
+        || old.quarantine != new.quarantine
+        || old.gates != new.gates
+        || old.retried != new.retried
+        || old.aborted_at != new.aborted_at
+        || old.rollback_at != new.rollback_at
+        || steps(old) != steps(new)
+}
+
+/// Counts revisions, the most frequent ones first.
+fn revisions<'a>(all: impl Iterator<Item = &'a [String]>) -> Vec<RevisionCount> {
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+    for revisions in all {
+        *counts.entry(revisions.join(",")).or_default() += 1;
+    }
+    let mut counts: Vec<RevisionCount> = counts
+        .into_iter()
+        .map(|(revision, applications)| RevisionCount { revision, applications })
+        .collect();
+    counts.sort_by_key(|count| std::cmp::Reverse(count.applications));
+    counts.truncate(REVISIONS);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_after_its_set_and_fits_in_a_label_as_st_002() {
+        assert_eq!(name_of("shop", 12), "shop-12");
+        assert_eq!(number_of("shop-12"), 12);
+        assert_eq!(number_of("shop"), 0);
+        let long = name_of(&"a".repeat(300), 123_456);
+        assert_eq!((long.len(), number_of(&long)), (63, 123_456));
+        assert_eq!(name_of("shop-", 1), "shop-1");
+    }
+}

@@ -1,0 +1,112 @@
+//! What policies and people say about a rollout, as the input of its decisions, and what they
+//! amount to for one Application ([`steer`](super::steer) decides it).
+
+use jiff::Timestamp;
+
+use super::steer::rules::Rules;
+use super::wait_kind::WaitKind;
+use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};
+
+/// What policies and people say about the rollout of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Steering<'a> {
+    /// The name of the set, for messages.
+    pub set: &'a str,
+    /// What the policies amount to.
+    pub rules: &'a Rules,
+    /// Why a person has paused the set, if one has.
+    pub paused: Option<&'a str>,
+    /// The latest run, ended or not.
+    pub run: Option<CurrentRun<'a>>,
+    /// Whether runs can be recorded.
+    pub records_runs: bool,
+    /// What other sets take of limits that they share.
+    pub pools: &'a [Pool],
+    /// The ended runs before the latest one, for the estimate.
+    pub history: &'a [RolloutRunStatus],
+}
+
+/// A run as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct CurrentRun<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What people say about it.
+    pub spec: &'a RolloutRunSpec,
+    /// Its state.
+    pub status: &'a RolloutRunStatus,
+}
+
+/// A limit that several sets share (`maxInFlight`, ST-030).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The policy.
+    pub policy: String,
+    /// The most Applications in flight of all sets.
+    pub max: u64,
+    /// How many of other sets are.
+    pub elsewhere: u64,
+    /// The other sets that use it, with their number; for messages.
+    pub users: Vec<(String, u64)>,
+    /// Whether another set has waited for longer, which goes first.
+    pub is_for_others: bool,
+}
+
+/// What keeps an Application from its promotion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The kind of its wait.
+    pub kind: WaitKind,
+    /// The reason in words, with the command that ends it.
+    pub message: String,
+    /// When it ends by itself, if it does.
+    pub until: Option<Timestamp>,
+}
+
+/// Why a step goes on without an Application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excuse {
+    /// A person skips it (ST-064).
+    Skipped,
+    /// It failed within the budget (ST-042).
+    Failed,
+    /// It was not Healthy before, and is no worse (ST-041).
+    UnhealthyBefore,
+}
+
+/// What steering says about one Application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowSteering {
+    /// What holds it.
+    pub hold: Option<Hold>,
+    /// Why its step goes on without it.
+    pub excuse: Option<Excuse>,
+    /// Whether it is started again, whatever its state (ST-063).
+    pub retries: bool,
+    /// The revisions that it goes back to now (ST-061).
+    pub back: Option<Vec<String>>,
+    /// Whether its run is over for it: it is in flight only as long as an operation is.
+    pub is_over: bool,
+    /// Whether it still has to go back, now or later.
+    pub is_due_back: bool,
+    /// How it failed, if it did (ST-040).
+    pub failure: Option<Failure>,
+    /// Whether the current run has started it for its present target.
+    pub is_started: bool,
+}
+
+impl RowSteering {
+    /// Whether nothing waits for it.
+    pub fn is_excused(&self) -> bool {
+        self.excuse.is_some()
+    }
+}
+
+/// How an Application failed (ST-040).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its signature (ST-043).
+    pub signature: String,
+    /// The message, for users.
+    pub message: String,
+}
