@@ -2,7 +2,8 @@
 //!
 //! Manifests that were written for Argo CD must apply unchanged, so the schema contains
 //! all fields of Argo CD, requires only what Argo CD requires, and has no formats. There
-//! are no defaults, since they would change users' manifests.
+//! are no defaults, since they would change users' manifests. The kinds of [`steering`] are our
+//! own: there, `spec` has limits, defaults and rules.
 //!
 //! Objects are closed, except where Argo CD's are open (listed in [`OPEN`]): `kubectl
 //! apply` rejects unknown fields as misspelled. `kubectl` before 1.25 validates by itself
@@ -25,6 +26,7 @@ use super::app_status::ApplicationStatus;
 use super::application::Application;
 use super::application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
 use super::operation::Operation;
+use super::steering::{self, PolicyStatus, RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
 use super::{GROUP, VERSION};
 use crate::yaml;
 
@@ -64,8 +66,10 @@ pub fn file_name(kind: &str) -> String {
     format!("{}.yaml", kind.to_lowercase())
 }
 
-/// Kinds that are defined here, in the order of [`all`].
-pub const KINDS: [&str; 3] = [ApplicationSet::KIND, Application::KIND, AppProject::KIND];
+/// Kinds that are defined here, in the order of [`all`]: those of Argo CD, and those of
+/// [`steering`].
+pub const KINDS: [&str; 5] =
+    [ApplicationSet::KIND, Application::KIND, AppProject::KIND, steering::POLICY, steering::RUN];
 
 fn typed(definition: &Value) -> CustomResourceDefinition {
     Deserialize::deserialize(definition).expect("the tests read every definition as this type")
@@ -73,9 +77,11 @@ fn typed(definition: &Value) -> CustomResourceDefinition {
 
 /// The definitions as plain JSON, without the empty fields that types add. Generated once
 /// on first use, since they have thousands of fields and a controller does not need them.
-pub(super) fn raw() -> &'static [Value; 3] {
-    static RAW: OnceLock<[Value; 3]> = OnceLock::new();
-    RAW.get_or_init(|| [application_set(), application(), app_project()])
+pub(super) fn raw() -> &'static [Value; 5] {
+    static RAW: OnceLock<[Value; 5]> = OnceLock::new();
+    RAW.get_or_init(|| {
+        [application_set(), application(), app_project(), rollout_policy(), rollout_run()]
+    })
 }
 
 fn application_set() -> Value {
@@ -84,6 +90,7 @@ fn application_set() -> Value {
     nest_generators(&mut spec);
     let status = schema::<ApplicationSetStatus>();
     let mut crd = definition(
+        &ARGO_CD,
         [ApplicationSet::KIND, ApplicationSet::PLURAL, "applicationset"],
         &["appset", "appsets"],
         "Generates Applications from a template and rolls out changes in steps.",
@@ -112,6 +119,7 @@ fn application() -> Value {
     let status = schema::<ApplicationStatus>();
     let operation = schema::<Operation>();
     definition(
+        &ARGO_CD,
         [Application::KIND, Application::PLURAL, "application"],
         &["app", "apps"],
         "Manifests from a source, kept in sync with a destination.",
@@ -140,6 +148,7 @@ fn application() -> Value {
 
 fn app_project() -> Value {
     definition(
+        &ARGO_CD,
         [AppProject::KIND, AppProject::PLURAL, "appproject"],
         &["appproj", "appprojs"],
         "Restricts the sources, destinations, resources and sync times of Applications.",
@@ -150,6 +159,50 @@ fn app_project() -> Value {
             column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
     )
+}
+
+fn rollout_policy() -> Value {
+    let mut crd = definition(
+        &WAVEGATE,
+        [steering::POLICY, steering::POLICIES, "rolloutpolicy"],
+        &["rpol"],
+        "Holds and limits the rollouts of ApplicationSets.",
+        [("spec", strict_schema::<RolloutPolicySpec>()), ("status", schema::<PolicyStatus>())],
+        json!([
+            column("Selected", "integer", ".status.selected", "Number of ApplicationSets"),
+            column("Paused", "boolean", ".spec.paused", "Whether nothing is promoted"),
+            column(
+                "Valid",
+                "string",
+                ".status.conditions[?(@.type==\"Valid\")].status",
+                "Whether the policy can be applied as a whole"
+            ),
+            column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
+        ]),
+    );
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    crd
+}
+
+fn rollout_run() -> Value {
+    let mut crd = definition(
+        &WAVEGATE,
+        [steering::RUN, steering::RUNS, "rolloutrun"],
+        &["rrun"],
+        "The rollout of one change of an ApplicationSet, and what people say about it.",
+        [("spec", strict_schema::<RolloutRunSpec>()), ("status", schema::<RolloutRunStatus>())],
+        json!([
+            column("Set", "string", ".spec.applicationSet", "Name of the ApplicationSet"),
+            column("Phase", "string", ".status.phase", "Phase of the run"),
+            column("Step", "integer", ".status.step", "Open step, counted from 1"),
+            column("Done", "string", ".status.progress", "Complete Applications and their total"),
+            column("Failed", "integer", ".status.failed", "Number of failed Applications"),
+            wide("Message", "string", ".status.message", "What it waits for, or how it ended"),
+            column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
+        ]),
+    );
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    crd
 }
 
 fn column(name: &str, type_: &str, path: &str, description: &str) -> Value {
@@ -163,7 +216,19 @@ fn wide(name: &str, type_: &str, path: &str, description: &str) -> Value {
     column
 }
 
+/// What all kinds of a group have in common.
+struct Group {
+    name: &'static str,
+    version: &'static str,
+    part_of: &'static str,
+}
+
+const ARGO_CD: Group = Group { name: GROUP, version: VERSION, part_of: "argocd" };
+const WAVEGATE: Group =
+    Group { name: steering::GROUP, version: steering::VERSION, part_of: "wavegate" };
+
 fn definition<const N: usize>(
+    group: &Group,
     [kind, plural, singular]: [&str; 3],
     short_names: &[&str],
     description: &str,
@@ -187,14 +252,14 @@ fn definition<const N: usize>(
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": format!("{plural}.{GROUP}"),
+            "name": format!("{plural}.{}", group.name),
             "labels": {
-                "app.kubernetes.io/name": format!("{plural}.{GROUP}"),
-                "app.kubernetes.io/part-of": "argocd",
+                "app.kubernetes.io/name": format!("{plural}.{}", group.name),
+                "app.kubernetes.io/part-of": group.part_of,
             },
         },
         "spec": {
-            "group": GROUP,
+            "group": group.name,
             "names": {
                 "kind": kind,
                 "listKind": format!("{kind}List"),
@@ -204,7 +269,7 @@ fn definition<const N: usize>(
             },
             "scope": "Namespaced",
             "versions": [{
-                "name": VERSION,
+                "name": group.version,
                 "served": true,
                 "storage": true,
                 "schema": {"openAPIV3Schema": root},
@@ -214,8 +279,22 @@ fn definition<const N: usize>(
     })
 }
 
-/// The schema of a type, as the API server accepts it.
+/// The schema of a type, as the API server accepts it: nothing in it rejects or changes a
+/// value but its type.
 pub(super) fn schema<T: JsonSchema>() -> Value {
+    let mut schema = generate::<T>();
+    soften(&mut schema);
+    schema
+}
+
+/// The schema of what people write in a kind of our own: with limits, defaults and rules.
+fn strict_schema<T: JsonSchema>() -> Value {
+    let mut schema = generate::<T>();
+    bound(&mut schema);
+    schema
+}
+
+fn generate<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -226,9 +305,45 @@ pub(super) fn schema<T: JsonSchema>() -> Value {
         .with_transform(OptionalEnum)
         .with_transform(OptionalIntOrString)
         .into_generator();
-    let mut schema = generator.into_root_schema_for::<T>().to_value();
-    soften(&mut schema);
-    schema
+    generator.into_root_schema_for::<T>().to_value()
+}
+
+/// Bounds all that has no bound, at every depth: the API server estimates the cost of a rule
+/// from the most that a value may contain.
+fn bound(schema: &mut Value) {
+    let Some(node) = schema.as_object_mut() else { return };
+    for keyword in ["title", "nullable"] {
+        node.remove(keyword);
+    }
+    // Formats of numbers say nothing about JSON.
+    if node.get("format").is_some_and(|format| format != "date-time") {
+        node.remove("format");
+    }
+    if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
+        node.insert("description".to_owned(), Value::String(text));
+    }
+    let free =
+        |node: &Map<String, Value>| !["enum", "format"].iter().any(|one| node.contains_key(*one));
+    let limit = match node.get("type").and_then(Value::as_str) {
+        Some("string") if free(node) => Some(("maxLength", 1024)),
+        Some("array") => Some(("maxItems", 100)),
+        Some("object") if node.contains_key("additionalProperties") => Some(("maxProperties", 100)),
+        _ => None,
+    };
+    if let Some((keyword, most)) = limit {
+        node.entry(keyword).or_insert_with(|| json!(most));
+    }
+    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        // Of a condition on a label, whose type has any word.
+        if name == "operator" {
+            property["enum"] = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
+        }
+        bound(property);
+    }
+    for child in ["items", "additionalProperties"] {
+        node.get_mut(child).into_iter().for_each(bound);
+    }
 }
 
 /// Removes keywords that reject or change input, at every depth.
@@ -258,9 +373,16 @@ fn soften(schema: &mut Value) {
     }
 }
 
-/// The first paragraph of a doc comment, without code marks.
+/// The first paragraph of a doc comment, without code marks and numbers of rules.
 fn summary(text: &str) -> String {
     let first = text.split("\n\n").next().unwrap_or_default();
+    let first = match first.find(" (ST-") {
+        Some(at) => {
+            let end = first[at..].find(')').map_or(first.len(), |end| at + end + 1);
+            format!("{}{}", &first[..at], &first[end..])
+        }
+        None => first.to_owned(),
+    };
     first.replace('\n', " ").replace(['`', '[', ']'], "")
 }
 

@@ -117,6 +117,9 @@ macro_rules! words {
         }
 
         impl $name {
+            /// All values as written in a resource.
+            pub const WORDS: &[&str] = &[$($text,)+ $other_text];
+
             /// The value as written in a resource.
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -59,9 +59,9 @@ pub use resource_key::ResourceKey;
 pub use source::ApplicationSource;
 pub use time::Time;
 
-/// The API group of all three kinds.
+/// The API group of the kinds of Argo CD.
 pub const GROUP: &str = "argoproj.io";
-/// The API version of all three kinds.
+/// The API version of the kinds of Argo CD.
 pub const VERSION: &str = "v1alpha1";
 /// Group and version, as in an object's `apiVersion`.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api::ObjectKey;
+use crate::api::{ObjectKey, steering};
 
 /// A raw object: its text and its identity. Cheap to clone.
 #[derive(Clone)]
@@ -261,18 +261,25 @@ fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The API resource of an Argo CD kind.
+/// The API resource of a kind of the control plane: of Argo CD, or of [`steering`].
 pub fn resource(kind: &str) -> ApiResource {
-    ApiResource {
-        group: crate::api::GROUP.to_owned(),
-        version: crate::api::VERSION.to_owned(),
-        api_version: crate::api::API_VERSION.to_owned(),
-        kind: kind.to_owned(),
-        plural: format!("{}s", kind.to_lowercase()),
-    }
+    let (group, version, api_version) = match kind {
+        steering::POLICY | steering::RUN => {
+            (steering::GROUP, steering::VERSION, steering::API_VERSION)
+        }
+        _ => (crate::api::GROUP, crate::api::VERSION, crate::api::API_VERSION),
+    };
+    let plural = match kind {
+        steering::POLICY => steering::POLICIES.to_owned(),
+        steering::RUN => steering::RUNS.to_owned(),
+        _ => format!("{}s", kind.to_lowercase()),
+    };
+    let [group, version, api_version, kind] =
+        [group, version, api_version, kind].map(str::to_owned);
+    ApiResource { group, version, api_version, kind, plural }
 }
 
-/// The API of an Argo CD kind, in one or all namespaces.
+/// The API of such a kind, in one or all namespaces.
 pub fn api(client: &Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Object> {
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),

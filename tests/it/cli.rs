@@ -483,10 +483,11 @@ fn usage_errors_have_exit_code_2() {
 fn crds_are_the_committed_bytes() {
     let file =
         |name: &str| std::fs::read_to_string(repository(&format!("crds/{name}.yaml"))).unwrap();
-    let (set, application, project) =
-        (file("applicationset"), file("application"), file("appproject"));
-    assert_eq!(wavegate(&["crds"]).out, format!("{set}---\n{application}---\n{project}"));
-    assert_eq!(wavegate(&["crds", "application"]).out, application);
+    let all = ["applicationset", "application", "appproject", "rolloutpolicy", "rolloutrun"];
+    let all = all.map(file);
+    assert_eq!(wavegate(&["crds"]).out, all.join("---\n"));
+    assert_eq!(wavegate(&["crds", "application"]).out, all[1]);
+    assert_eq!(wavegate(&["crds", "rolloutrun"]).out, all[4]);
 }
 
 #[test]

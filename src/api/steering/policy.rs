@@ -3,14 +3,22 @@
 use crate::api::IntOrString;
 use crate::api::generators::LabelSelector;
 
+/// A positive Go duration, such as `1h30m`.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+/// The texts of a limit; a number is a limit as well.
+const NUMBER_OR_PERCENTAGE: &str = "^([0-9]{1,9}|([0-9]{1,2}|100)%)$";
+
 lenient! {
     /// What holds and limits the rollouts of the ApplicationSets that it selects.
     pub struct RolloutPolicySpec {
         /// The ApplicationSets of the namespace that the policy applies to; all when empty.
         pub application_sets: SetSelector,
         /// Promote nothing while true. Running syncs end by themselves.
+        #[schemars(extend("default" = false))]
         pub paused: bool,
         /// Hold some Applications until people approve, or until a time has passed.
+        #[schemars(length(max = 20))]
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
         pub gates: Vec<Gate>,
         /// What to do about Applications that fail.
         pub failures: Option<Failures>,
@@ -19,6 +27,7 @@ lenient! {
         /// How many Applications may be deleted without an approval.
         pub deletions: Option<Deletions>,
         /// Where each transition of a run is posted to.
+        #[schemars(length(max = 10))]
         pub notify: Vec<Sink>,
     }
 
@@ -33,31 +42,49 @@ lenient! {
     }
 
     /// Holds the Applications that it selects until it opens for a run (ST-010).
-    #[schemars(extend("required" = ["name"]))]
+    #[schemars(extend("required" = ["name"], "x-kubernetes-validations" = [
+        {
+            "rule": "has(self.applications) || (has(self.steps) && size(self.steps) > 0)",
+            "message": "a gate needs applications or steps: the Applications that it holds",
+        },
+        {
+            "rule": "has(self.soak) || (has(self.approvals) && self.approvals > 0)",
+            "message": "a gate needs approvals or soak: what opens it",
+        },
+    ]))]
     pub struct Gate {
         /// Name of the gate, unique in the policy.
+        #[schemars(length(min = 1, max = 63))]
         pub name: String,
         /// Applications by their generated labels.
         pub applications: Option<LabelSelector>,
         /// Applications by the number of their step, counted from 1.
+        #[schemars(length(max = 100), inner(range(min = 1)))]
         pub steps: Vec<i64>,
         /// Number of people who have to approve.
+        #[schemars(range(min = 0, max = 20))]
         pub approvals: i64,
         /// How long the Applications of all earlier steps have to be Healthy, such as 30m.
+        #[schemars(length(max = 32), regex(pattern = DURATION))]
         pub soak: String,
     }
 
     /// What to do about Applications that fail in a run (ST-040 … ST-043).
     pub struct Failures {
         /// How many may fail, as a number or as a percentage of the step, rounded down.
+        #[schemars(extend("minimum" = 0, "pattern" = NUMBER_OR_PERCENTAGE))]
         pub max: Option<IntOrString>,
         /// What to do when more fail: Hold, Abort, Rollback or Continue.
+        #[schemars(extend("enum" = OnFailure::WORDS, "default" = OnFailure::default()))]
         pub on_failure: OnFailure,
         /// Do that as soon as so many Applications fail with the same signature.
+        #[schemars(range(min = 1))]
         pub same: Option<i64>,
         /// An Application fails when it is not Healthy so long after its promotion, such as 20m.
+        #[schemars(length(max = 32), regex(pattern = DURATION))]
         pub deadline: String,
         /// Whether Applications count that were not Healthy before: Count or Ignore.
+        #[schemars(extend("enum" = Baseline::WORDS, "default" = Baseline::default()))]
         pub baseline: Baseline,
     }
 
@@ -68,14 +95,17 @@ lenient! {
         /// Limits the Applications in flight for each value of a label.
         pub spread: Option<Spread>,
         /// Most Applications in flight of all selected ApplicationSets together.
+        #[schemars(range(min = 1))]
         pub max_in_flight: Option<i64>,
     }
 
     /// Begins a step with few Applications, and multiplies after each batch without a failure.
     pub struct Ramp {
         /// Size of the first batch; 1 when absent.
+        #[schemars(range(min = 1), extend("default" = 1))]
         pub start: Option<i64>,
         /// Factor after each batch without a failure; 2 when absent.
+        #[schemars(range(min = 1, max = 100), extend("default" = 2))]
         pub factor: Option<i64>,
     }
 
@@ -83,8 +113,10 @@ lenient! {
     #[schemars(extend("required" = ["label", "max"]))]
     pub struct Spread {
         /// Key of the label; Applications without it count as one value.
+        #[schemars(length(min = 1, max = 317))]
         pub label: String,
         /// Most Applications in flight for each value.
+        #[schemars(range(min = 1))]
         pub max: i64,
     }
 
@@ -93,6 +125,7 @@ lenient! {
     pub struct Deletions {
         /// Most deletions of one generation, as a number or as a percentage of the existing
         /// Applications, rounded down, at least 1.
+        #[schemars(extend("minimum" = 0, "pattern" = NUMBER_OR_PERCENTAGE))]
         pub max: Option<IntOrString>,
     }
 
@@ -100,10 +133,12 @@ lenient! {
     #[schemars(extend("required" = ["url"]))]
     pub struct Sink {
         /// An http or https URL.
+        #[schemars(length(max = 2048), regex(pattern = r"^https?://[^/\s]+"))]
         pub url: String,
         /// Secret of the namespace with credentials for the request.
         pub secret_ref: Option<SecretRef>,
         /// Format of the message: cloudevents or slack.
+        #[schemars(extend("enum" = Format::WORDS, "default" = Format::default()))]
         pub format: Format,
     }
 
@@ -112,6 +147,7 @@ lenient! {
     #[schemars(extend("required" = ["name"]))]
     pub struct SecretRef {
         /// Name of the Secret.
+        #[schemars(length(min = 1, max = 253))]
         pub name: String,
     }
 

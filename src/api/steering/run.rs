@@ -6,19 +6,31 @@ use crate::api::time::Time;
 lenient! {
     /// What people say about a run. Everything in it is written by people, or by the commands
     /// that they use; the controller writes none of it but the name.
-    #[schemars(extend("required" = ["applicationSet"]))]
+    #[schemars(extend("required" = ["applicationSet"], "x-kubernetes-validations" = [{
+        "rule": "!has(oldSelf.approvals) || (has(self.approvals) && \
+                 oldSelf.approvals.all(old, self.approvals.exists(new, new == old)))",
+        "message": "approvals can be added, but not changed or removed; \
+                    to hold the run, pause its ApplicationSet, or abort the run",
+    }]))]
     pub struct RolloutRunSpec {
         /// Name of the ApplicationSet.
+        #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = [{
+            "rule": "self == oldSelf",
+            "message": "a run belongs to one ApplicationSet, which cannot be changed",
+        }]))]
         pub application_set: String,
         /// Approvals of gates (ST-011).
+        #[schemars(length(max = 100))]
         pub approvals: Vec<Approval>,
         /// Names of Applications that the run does not promote and does not wait for (ST-064).
+        #[schemars(length(max = 1000), inner(length(min = 1, max = 253)))]
         pub skip: Vec<String>,
         /// Ends the run (ST-060).
         pub abort: Option<Abort>,
         /// Ends the run, and takes back what it started (ST-061).
         pub rollback: Option<WordOfPerson>,
         /// Starts failed Applications again, once for each entry (ST-063).
+        #[schemars(length(max = 100))]
         pub retries: Vec<Retry>,
     }
 
@@ -26,12 +38,15 @@ lenient! {
     #[schemars(extend("required" = ["gate", "by", "covers"]))]
     pub struct Approval {
         /// Name of the gate.
+        #[schemars(length(min = 1, max = 63))]
         pub gate: String,
         /// Who approves.
+        #[schemars(length(min = 1, max = 256))]
         pub by: String,
         /// When.
         pub at: Option<Time>,
         /// The hash of the targets behind the gate, as in the status of the gate.
+        #[schemars(length(min = 1, max = 128))]
         pub covers: String,
     }
 
@@ -39,6 +54,7 @@ lenient! {
     #[schemars(extend("required" = ["by"]))]
     pub struct Abort {
         /// Who aborts.
+        #[schemars(length(min = 1, max = 256))]
         pub by: String,
         /// When.
         pub at: Option<Time>,
@@ -50,6 +66,7 @@ lenient! {
     #[schemars(extend("required" = ["by"]))]
     pub struct WordOfPerson {
         /// Who asks for it.
+        #[schemars(length(min = 1, max = 256))]
         pub by: String,
         /// When.
         pub at: Option<Time>,
@@ -59,10 +76,12 @@ lenient! {
     #[schemars(extend("required" = ["by", "at"]))]
     pub struct Retry {
         /// Who asks for it.
+        #[schemars(length(min = 1, max = 256))]
         pub by: String,
         /// When: the identity of the request.
         pub at: Option<Time>,
         /// Names of the Applications; all failed ones of the run when empty.
+        #[schemars(length(max = 1000), inner(length(min = 1, max = 253)))]
         pub applications: Vec<String>,
     }
 

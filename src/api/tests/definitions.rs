@@ -2,7 +2,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::super::crds;
+use super::super::{crds, steering};
 
 /// Compares the committed definitions with the types. With the environment variable
 /// `WAVEGATE_REGENERATE=1` it writes them instead.
@@ -13,6 +13,8 @@ fn crds_are_current() {
         include_str!("../../../crds/applicationset.yaml"),
         include_str!("../../../crds/application.yaml"),
         include_str!("../../../crds/appproject.yaml"),
+        include_str!("../../../crds/rolloutpolicy.yaml"),
+        include_str!("../../../crds/rolloutrun.yaml"),
     ];
     for (kind, committed) in crds::KINDS.into_iter().zip(committed) {
         let text = crds::yaml(kind).unwrap();
@@ -77,8 +79,24 @@ fn schemas_are_structural_and_closed() {
         "type",
         "x-kubernetes-int-or-string",
     ];
+    /// In the specs of our own kinds.
+    const STRICT: [&str; 12] = [
+        "default",
+        "format",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-list-type",
+        "x-kubernetes-validations",
+    ];
     const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
-    for (kind, opened) in crds::KINDS.into_iter().zip([82, 16, 0]) {
+    for (kind, opened) in crds::KINDS.into_iter().zip([82, 16, 0, 0, 0]) {
+        let ours = [steering::POLICY, steering::RUN].contains(&kind);
         let (mut objects, mut open) = (0, 0);
         walk(&schema_of(kind), "", &mut |path, node| {
             if path == ".metadata" {
@@ -86,8 +104,11 @@ fn schemas_are_structural_and_closed() {
                 assert_eq!(*node, json!({"type": "object"}));
                 return;
             }
+            let is_strict = ours && path.starts_with(".spec");
             for keyword in node.as_object().unwrap().keys() {
-                let known = ALLOWED.contains(&keyword.as_str()) || keyword == PRESERVE;
+                let keyword = keyword.as_str();
+                let known = ALLOWED.contains(&keyword) || keyword == PRESERVE;
+                let known = known || (is_strict && STRICT.contains(&keyword));
                 assert!(known, "{kind}{path}: {keyword}");
             }
             let preserves = node[PRESERVE] == json!(true);
@@ -117,7 +138,9 @@ fn schemas_are_structural_and_closed() {
             // kubectl before 1.25 checks no deeper than a nullable field, and "" must not
             // be treated as a forbidden null.
             let nullable = node["nullable"] == json!(true);
-            let text = node["type"] == json!("string") && ![".apiVersion", ".kind"].contains(&path);
+            let text = node["type"] == json!("string")
+                && ![".apiVersion", ".kind"].contains(&path)
+                && !is_strict;
             assert_eq!(nullable, text, "{kind}{path}: null");
             let required = node["required"].as_array().cloned().unwrap_or_default();
             for name in &required {
@@ -143,7 +166,7 @@ fn schemas_are_structural_and_closed() {
 #[test]
 fn every_field_of_argo_cd_is_known() {
     let mut fields = 0;
-    for kind in crds::KINDS {
+    for kind in &crds::KINDS[..3] {
         walk(&schema_of(kind), "", &mut |_, node| {
             fields += node["properties"].as_object().map_or(0, serde_json::Map::len);
         });
@@ -179,10 +202,15 @@ fn names_versions_and_subresources() {
         ("ApplicationSet", "applicationsets", json!(["appset", "appsets"]), json!({"status": {}})),
         ("Application", "applications", json!(["app", "apps"]), Value::Null),
         ("AppProject", "appprojects", json!(["appproj", "appprojs"]), Value::Null),
+        // ST-001, ST-002
+        ("RolloutPolicy", "rolloutpolicies", json!(["rpol"]), json!({"status": {}})),
+        ("RolloutRun", "rolloutruns", json!(["rrun"]), json!({"status": {}})),
     ];
     for (kind, plural, short, subresources) in cases {
         let crd = definition(kind);
-        assert_eq!(crd["metadata"]["name"], format!("{plural}.argoproj.io"));
+        let group = if kind.starts_with("Rollout") { "wavegate.dev" } else { "argoproj.io" };
+        assert_eq!(crd["metadata"]["name"], format!("{plural}.{group}"));
+        assert_eq!(crd["spec"]["group"], group);
         assert_eq!(crd["spec"]["scope"], "Namespaced");
         let names = json!({
             "kind": kind, "listKind": format!("{kind}List"), "plural": plural,
@@ -196,7 +224,7 @@ fn names_versions_and_subresources() {
 }
 
 #[test]
-fn required_fields_are_those_of_argo_cd() {
+fn required_fields_are_those_of_argo_cd_and_of_steering() {
     let cases = [
         ("ApplicationSet", "", json!(["metadata", "spec"])),
         ("ApplicationSet", ".spec", json!(["generators", "template"])),
@@ -227,6 +255,15 @@ fn required_fields_are_those_of_argo_cd() {
         ("Application", ".spec.ignoreDifferences[]", json!(["kind"])),
         ("Application", ".operation", Value::Null),
         ("AppProject", ".spec", Value::Null),
+        ("RolloutPolicy", "", json!(["metadata", "spec"])),
+        ("RolloutPolicy", ".spec", Value::Null),
+        ("RolloutPolicy", ".spec.gates[]", json!(["name"])),
+        ("RolloutPolicy", ".spec.deletions", json!(["max"])),
+        ("RolloutPolicy", ".spec.notify[]", json!(["url"])),
+        ("RolloutRun", ".spec", json!(["applicationSet"])),
+        ("RolloutRun", ".spec.approvals[]", json!(["by", "covers", "gate"])),
+        ("RolloutRun", ".spec.retries[]", json!(["at", "by"])),
+        ("RolloutRun", ".status", Value::Null),
     ];
     for (kind, wanted, expected) in cases {
         let mut seen = None;
@@ -269,7 +306,85 @@ fn every_column_reads_a_field_that_exists() {
             definition(kind)["spec"]["versions"][0]["additionalPrinterColumns"].as_array().unwrap()
         {
             let path = column["jsonPath"].as_str().unwrap();
-            assert!(paths.iter().any(|known| known == path), "{kind}: {path}");
+            let path = path.replace("[?(@.type==\"Valid\")]", "[*]");
+            assert!(paths.contains(&path), "{kind}: {path}");
         }
     }
+}
+
+/// What people write in our own kinds is bounded at every depth, since the API server estimates
+/// the cost of rules from it; and a word of a closed list is one of the type's.
+#[test]
+fn specs_of_steering_are_bounded() {
+    let words = [
+        ("RolloutPolicy", ".spec.failures.onFailure", json!(steering::OnFailure::WORDS)),
+        ("RolloutPolicy", ".spec.failures.baseline", json!(steering::Baseline::WORDS)),
+        ("RolloutPolicy", ".spec.notify[].format", json!(steering::Format::WORDS)),
+    ];
+    let defaults = [
+        (".spec.paused", json!(false)),
+        (".spec.failures.onFailure", json!("Hold")),
+        (".spec.failures.baseline", json!("Count")),
+        (".spec.notify[].format", json!("cloudevents")),
+        (".spec.pace.ramp.start", json!(1)),
+        (".spec.pace.ramp.factor", json!(2)),
+    ];
+    let (mut enums, mut filled) = (0, Vec::new());
+    for kind in [steering::POLICY, steering::RUN] {
+        walk(&schema_of(kind), "", &mut |path, node| {
+            if !path.starts_with(".spec.") {
+                return;
+            }
+            let bounds: &[&str] = match node["type"].as_str() {
+                Some("array") => &["maxItems"],
+                Some("string") => &["maxLength", "enum", "format"],
+                Some("object") if node.get("additionalProperties").is_some() => &["maxProperties"],
+                _ => &[],
+            };
+            let is_bounded = bounds.is_empty() || bounds.iter().any(|one| node.get(*one).is_some());
+            assert!(is_bounded, "{kind}{path}: has no bound");
+            if let Some((_, _, words)) = words.iter().find(|(of, at, _)| (*of, *at) == (kind, path))
+            {
+                assert_eq!(node["enum"], *words, "{kind}{path}");
+                enums += 1;
+            }
+            if let Some(default) = node.get("default") {
+                filled.push((path.to_owned(), default.clone()));
+            }
+        });
+    }
+    assert_eq!(enums, words.len());
+    let mut defaults = defaults.map(|(path, value)| (path.to_owned(), value)).to_vec();
+    defaults.sort_by(|one, other| one.0.cmp(&other.0));
+    filled.sort_by(|one, other| one.0.cmp(&other.0));
+    assert_eq!(filled, defaults, "the defaults of the specification, and no other");
+}
+
+/// A policy as in the specification, and a run: what the types write, the schema knows.
+#[test]
+fn objects_of_steering_survive_their_types() {
+    let text = "
+applicationSets: {matchLabels: {tier: prod}, names: [a]}
+paused: true
+gates:
+- {name: production, applications: {matchLabels: {env: prod}}, steps: [3], approvals: 1, soak: 30m}
+failures: {max: 2, onFailure: Rollback, same: 3, deadline: 20m, baseline: Ignore}
+pace: {ramp: {start: 2, factor: 3}, spread: {label: region, max: 2}, maxInFlight: 50}
+deletions: {max: 10%}
+notify: [{url: 'https://hooks.example.com/x', secretRef: {name: hook}, format: slack}]
+";
+    let spec = crate::yaml::value(text).unwrap();
+    let read: steering::RolloutPolicySpec = serde_json::from_value(spec.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), spec);
+    let text = "
+applicationSet: shop
+approvals: [{gate: production, by: alice, at: '2026-01-01T00:00:00Z', covers: h}]
+skip: [a]
+abort: {by: bob, at: '2026-01-01T00:00:00Z', terminate: true}
+rollback: {by: bob, at: '2026-01-01T00:00:00Z'}
+retries: [{by: bob, at: '2026-01-01T00:00:00Z', applications: [a]}]
+";
+    let spec = crate::yaml::value(text).unwrap();
+    let read: steering::RolloutRunSpec = serde_json::from_value(spec.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), spec);
 }

@@ -161,6 +161,9 @@ fn fields() -> BTreeMap<String, BTreeSet<String>> {
     let mut kinds = BTreeMap::new();
     for definition in crds::all() {
         let definition = serde_json::to_value(definition).unwrap();
+        if definition["spec"]["group"] != wavegate::api::GROUP {
+            continue;
+        }
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
         let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let mut all = BTreeSet::new();

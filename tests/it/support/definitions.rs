@@ -45,10 +45,14 @@ fn remove(schema: &mut Value, kind: &str, path: &str) {
     assert!(removed.is_some(), "{kind}{path} is not defined");
 }
 
+/// Kinds that Argo CD does not have are ours under its definitions, too.
 fn theirs(mut definition: Value) -> Value {
     definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
     definition["kind"] = "CustomResourceDefinition".into();
     let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+    if definition["spec"]["group"] != "argoproj.io" {
+        return definition;
+    }
     let version = &mut definition["spec"]["versions"][0];
     for (_, path) in OURS.into_iter().filter(|(of, _)| *of == kind) {
         remove(&mut version["schema"]["openAPIV3Schema"], &kind, path);

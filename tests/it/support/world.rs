@@ -566,7 +566,8 @@ pub async fn install_definitions(client: &Client, definitions: Definitions) {
             Err(error) => panic!("cannot install {name}: {error}"),
         }
         let plural = definition["spec"]["names"]["plural"].as_str().unwrap().to_owned();
-        let served = format!("/apis/argoproj.io/v1alpha1/{plural}?limit=1");
+        let group = definition["spec"]["group"].as_str().unwrap();
+        let served = format!("/apis/{group}/v1alpha1/{plural}?limit=1");
         let asking = async {
             loop {
                 let request = Request::get(served.as_str()).body(Vec::new()).unwrap();
