@@ -127,8 +127,20 @@ fn answered<K>(
 
 /// Logs that a watch of `what` fails, once per reason until it succeeds.
 pub fn with_log<K: 'static>(events: Events<K>, what: String) -> Events<K> {
+    with_log_except(events, what, |_| false)
+}
+
+/// The same, without the errors that `is_quiet` holds for.
+pub fn with_log_except<K: 'static>(
+    events: Events<K>,
+    what: String,
+    is_quiet: impl Fn(&watcher::Error) -> bool + Send + 'static,
+) -> Events<K> {
     let mut logged = None;
     let log = move |event: &Result<Event<K>, watcher::Error>| {
+        if event.as_ref().is_err_and(&is_quiet) {
+            return;
+        }
         if let Some(message) = message(&mut logged, event.as_ref().err()) {
             tracing::warn!("cannot watch {what}, retrying: {message}");
         }

@@ -23,7 +23,7 @@ pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
             Kind::Application => application(ctx, &change),
             Kind::Project => project(ctx, &change),
             Kind::Secret => secret(ctx, &change),
-            Kind::ApplicationSet => {}
+            Kind::ApplicationSet | Kind::Policy | Kind::Run => {}
         }
     }
 }

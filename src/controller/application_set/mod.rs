@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ use crate::decide::application_set::decision::Next;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::{Change, Kind, Origin, Owner, owner};
-use crate::watch::object::resource;
+use crate::watch::object::{Object, resource};
 use context::{Context, Request};
 pub use repositories::read as read_repository;
 pub use webhook::Webhook;
@@ -74,7 +75,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
     let caches = &core.control_plane;
     let changes = [&caches.sets, &caches.applications]
         .into_iter()
-        .chain([&caches.projects, &caches.secrets])
+        .chain([&caches.projects, &caches.secrets, &caches.policies, &caches.runs])
         .map(|cache| cache.subscribe());
     let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
     let queue = Arc::new(Queue::new(BACKOFF));
@@ -143,11 +144,44 @@ async fn enqueue_changes(
                     enqueue(key);
                 }
             }
+            // Nor do changes of a status, which this controller writes alone.
+            Kind::Policy | Kind::Run if !is_other_spec(&change) => {}
+            Kind::Policy => {
+                let keys = context.core.control_plane.sets.keys().into_iter();
+                keys.filter(|set| set.namespace == change.key.namespace)
+                    .for_each(|set| enqueue(&set));
+            }
+            Kind::Run => {
+                let owner = [&change.new, &change.old].into_iter().flatten().find_map(owner);
+                if let Some(owner) = owner {
+                    enqueue(&ObjectKey::new(&change.key.namespace, &owner.name));
+                }
+            }
             Kind::Project | Kind::Secret => {
                 context.core.control_plane.sets.keys().iter().for_each(enqueue);
             }
         }
     }
+}
+
+/// Whether an object was created or deleted by another, or got another spec.
+fn is_other_spec(change: &Change) -> bool {
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        generation: i64,
+    }
+    #[derive(Deserialize)]
+    struct Generation {
+        metadata: Metadata,
+    }
+    let generation = |object: &Option<Object>| {
+        Some(object.as_ref()?.read::<Generation>().ok()?.metadata.generation)
+    };
+    let both = change.old.as_ref().zip(change.new.as_ref());
+    let is_same_object = both.is_some_and(|(old, new)| old.uid() == new.uid());
+    change.origin != Origin::ApplicationSets
+        && !(is_same_object && generation(&change.old) == generation(&change.new))
 }
 
 /// Triggers all ApplicationSets when keys or certificates of Git servers change.

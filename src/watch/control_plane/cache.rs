@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
@@ -65,6 +66,8 @@ pub struct Cache {
     kind: Kind,
     inner: RwLock<Inner>,
     listed: watch::Sender<bool>,
+    /// The kind is known not to exist.
+    is_absent: AtomicBool,
     subscribers: Mutex<Vec<UnboundedSender<Change>>>,
 }
 
@@ -72,7 +75,8 @@ impl Cache {
     /// An empty cache.
     pub fn new(kind: Kind) -> Self {
         let (inner, subscribers) = (RwLock::default(), Mutex::default());
-        Self { kind, inner, listed: watch::Sender::new(false), subscribers }
+        let (listed, is_absent) = (watch::Sender::new(false), AtomicBool::new(false));
+        Self { kind, inner, listed, is_absent, subscribers }
     }
 
     /// The kind.
@@ -110,8 +114,8 @@ impl Cache {
         self.inner.read().objects.keys().cloned().collect()
     }
 
-    /// Waits until the first listing is complete. Before that, an absent object may
-    /// exist, so nothing may be decided.
+    /// Waits until the first listing is complete, or the kind is known not to exist. Before
+    /// that, an absent object may exist, so nothing may be decided.
     pub async fn listed(&self) {
         // The sender lives as long as the cache.
         let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
@@ -120,6 +124,11 @@ impl Cache {
     /// Whether the first listing is complete.
     pub fn is_listed(&self) -> bool {
         *self.listed.borrow()
+    }
+
+    /// Whether the kind exists, as far as is known. False before the first listing.
+    pub fn is_available(&self) -> bool {
+        self.is_listed() && !self.is_absent.load(Ordering::Acquire)
     }
 
     /// Subscribes to changes; objects that are already in the cache come first, as new.
@@ -165,8 +174,10 @@ impl Cache {
         }
         let old = inner.take(&key);
         let owner = match self.kind {
-            Kind::Application => owner(&object).map(|owner| inner.own(&owner.uid, &key)),
-            Kind::ApplicationSet | Kind::Project | Kind::Secret => None,
+            Kind::Application | Kind::Run => {
+                owner(&object).map(|owner| inner.own(&owner.uid, &key))
+            }
+            Kind::ApplicationSet | Kind::Project | Kind::Secret | Kind::Policy => None,
         };
         inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
         self.publish(Change { kind: self.kind, key, old, new: Some(object), origin });
@@ -198,8 +209,21 @@ impl Cache {
             inner.gone.remember(&uid.unwrap_or_default());
             self.drop_entry(&mut inner, &key, Origin::Watch);
         }
+        self.is_absent.store(false, Ordering::Release);
         self.listed.send_replace(true);
         unsure
+    }
+
+    /// Records that the kind does not exist: all of its objects are gone.
+    pub(super) fn absent(&self) {
+        self.is_absent.store(true, Ordering::Release);
+        let mut inner = self.inner.write();
+        let keys: Vec<ObjectKey> = inner.objects.keys().cloned().collect();
+        for key in keys {
+            self.drop_entry(&mut inner, &key, Origin::Watch);
+        }
+        drop(inner);
+        self.listed.send_replace(true);
     }
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
@@ -241,7 +265,7 @@ impl Inner {
     }
 }
 
-/// The ApplicationSet that controls an Application.
+/// The ApplicationSet that controls an Application or a RolloutRun.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Owner {
     kind: String,
@@ -253,8 +277,8 @@ pub struct Owner {
     controller: Option<bool>,
 }
 
-/// The ApplicationSet that controls an Application, if any.
-pub fn owner(application: &Object) -> Option<Owner> {
+/// The ApplicationSet that controls an object, if any.
+pub fn owner(object: &Object) -> Option<Owner> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Metadata {
@@ -262,10 +286,10 @@ pub fn owner(application: &Object) -> Option<Owner> {
         owner_references: Option<Vec<Owner>>,
     }
     #[derive(Deserialize)]
-    struct Application {
+    struct Owned {
         metadata: Metadata,
     }
-    let owners = application.read::<Application>().ok()?.metadata.owner_references?;
+    let owners = object.read::<Owned>().ok()?.metadata.owner_references?;
     owners
         .into_iter()
         .find(|owner| owner.kind == "ApplicationSet" && owner.controller == Some(true))

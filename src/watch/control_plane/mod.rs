@@ -1,5 +1,5 @@
-//! The shared cache of the control plane: ApplicationSets, Applications, AppProjects, and
-//! the Secrets of clusters and repositories.
+//! The shared cache of the control plane: ApplicationSets, Applications, AppProjects, the
+//! Secrets of clusters and repositories, RolloutPolicies and RolloutRuns.
 //!
 //! ```text
 //! API server ── one watch per kind ──> cache ──> changes ──> both controllers
@@ -8,6 +8,9 @@
 //!
 //! There is one watch per kind and one copy of each object. The response to an own write
 //! is used at once, by both controllers, until the watch has a newer version.
+//!
+//! RolloutPolicies and RolloutRuns are optional: where their definitions are not installed, or
+//! an older role does not permit to read them, there are none, and they are asked for again.
 
 mod cache;
 mod clusters;
@@ -16,9 +19,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::ApiResource;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -26,18 +32,21 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{has_code, reason};
-use super::follow::{follow_listings, with_log};
+use super::follow::{follow_listings, with_log_except};
 use super::object::{Object, api, resource};
 use super::trust::Trust;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-
 use crate::api::cluster::ClusterSecret;
+use crate::api::steering;
 
 pub use cache::{Cache, Change, Origin, Owner, owner};
 pub use clusters::{cluster_secret, clusters_of};
 
 /// Objects per page of a listing.
 const PAGE: u32 = 500;
+/// Pause before an absent kind is asked for again: two small requests, for as long as the
+/// process runs where it is never installed.
+const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 
 /// The kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +59,10 @@ pub enum Kind {
     Project,
     /// Secrets of clusters and repositories.
     Secret,
+    /// RolloutPolicies, which are optional.
+    Policy,
+    /// RolloutRuns, which are optional.
+    Run,
 }
 
 impl Kind {
@@ -60,6 +73,8 @@ impl Kind {
             Self::Application => "Applications",
             Self::Project => "AppProjects",
             Self::Secret => "Secrets",
+            Self::Policy => "RolloutPolicies",
+            Self::Run => "RolloutRuns",
         }
     }
 
@@ -69,7 +84,14 @@ impl Kind {
             Self::Application => resource("Application"),
             Self::Project => resource("AppProject"),
             Self::Secret => ApiResource::erase::<Secret>(&()),
+            Self::Policy => resource(steering::POLICY),
+            Self::Run => resource(steering::RUN),
         }
+    }
+
+    /// Whether everything works without it.
+    const fn is_optional(self) -> bool {
+        matches!(self, Self::Policy | Self::Run)
     }
 }
 
@@ -92,7 +114,8 @@ pub struct Forbidden {
 pub struct Scope {
     /// The namespace of projects and Secrets.
     pub namespace: String,
-    /// Whether ApplicationSets are watched in all namespaces, or only in that one.
+    /// Whether ApplicationSets, and with them RolloutPolicies and RolloutRuns, are watched in
+    /// all namespaces, or only in that one.
     pub sets_everywhere: bool,
     /// The same for Applications.
     pub applications_everywhere: bool,
@@ -114,6 +137,12 @@ pub struct ControlPlane {
     pub projects: Arc<Cache>,
     /// Secrets of clusters and repositories.
     pub secrets: Arc<Cache>,
+    /// RolloutPolicies.
+    pub policies: Arc<Cache>,
+    /// RolloutRuns.
+    pub runs: Arc<Cache>,
+    /// Whether the log says that they are not available.
+    said_absent: AtomicBool,
     unread: tokio::sync::watch::Sender<Unread>,
     /// Keys and certificates of Git servers.
     pub trust: Arc<Trust>,
@@ -128,6 +157,9 @@ impl ControlPlane {
             applications: Arc::new(Cache::new(Kind::Application)),
             projects: Arc::new(Cache::new(Kind::Project)),
             secrets: Arc::new(Cache::new(Kind::Secret)),
+            policies: Arc::new(Cache::new(Kind::Policy)),
+            runs: Arc::new(Cache::new(Kind::Run)),
+            said_absent: AtomicBool::new(false),
             unread: tokio::sync::watch::Sender::default(),
             trust: Arc::default(),
         }
@@ -139,9 +171,11 @@ impl ControlPlane {
         self.unread.subscribe()
     }
 
-    /// Waits until every kind was listed once.
+    /// Waits until every kind was listed once; an optional one may be known to be absent.
     pub async fn listed(&self) {
         self.sets.listed().await;
+        self.policies.listed().await;
+        self.runs.listed().await;
         self.listed_for_applications().await;
     }
 
@@ -151,6 +185,16 @@ impl ControlPlane {
         self.projects.listed().await;
         self.secrets.listed().await;
         self.trust.listed().await;
+    }
+
+    /// Whether RolloutPolicies can be read.
+    pub fn has_policies(&self) -> bool {
+        self.policies.is_available()
+    }
+
+    /// Whether RolloutRuns can be read.
+    pub fn has_runs(&self) -> bool {
+        self.runs.is_available()
     }
 
     /// The cluster Secrets, without their credentials, by name.
@@ -174,19 +218,30 @@ impl ControlPlane {
             let [sets, applications, projects, secrets] =
                 [&self.sets, &self.applications, &self.projects, &self.secrets]
                     .map(|cache| self.follow(client, cache));
+            let [policies, runs] =
+                [&self.policies, &self.runs].map(|cache| self.follow_optional(client, cache));
             let trust = async {
                 self.trust.follow(client, &self.scope.namespace).await;
                 Ok(())
             };
-            tokio::try_join!(sets, applications, projects, secrets, trust).map(drop)
+            tokio::try_join!(sets, applications, projects, secrets, policies, runs, trust).map(drop)
         };
         stop.run_until_cancelled(watches).await.unwrap_or(Ok(()))
     }
 
+    /// Watches a kind while it exists, and asks for it again while it does not.
+    async fn follow_optional(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
+        loop {
+            self.follow(client, cache).await?;
+            tokio::time::sleep(ABSENT_PAUSE).await;
+        }
+    }
+
+    /// Watches a kind. An optional one until it is absent, all others without end.
     async fn follow(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
         let kind = cache.kind();
         let everywhere = match kind {
-            Kind::ApplicationSet => self.scope.sets_everywhere,
+            Kind::ApplicationSet | Kind::Policy | Kind::Run => self.scope.sets_everywhere,
             Kind::Application => self.scope.applications_everywhere,
             Kind::Project | Kind::Secret => false,
         };
@@ -198,7 +253,12 @@ impl ControlPlane {
         }
         let asked = Arc::clone(cache);
         let events = follow_listings(api, config, move || asked.begin());
-        let mut events = with_log(events, kind.plural().to_owned());
+        // That a kind is absent is logged once, for all of them.
+        let known = Arc::clone(cache);
+        let is_quiet = move |error: &watcher::Error| {
+            kind.is_optional() && !known.is_available() && absence(error).is_some()
+        };
+        let mut events = with_log_except(events, kind.plural().to_owned(), is_quiet);
         let mut seen = BTreeSet::new();
         while let Some(event) = events.next().await {
             match event {
@@ -213,6 +273,16 @@ impl ControlPlane {
                     self.unread.send_if_modified(|all| all.remove(&kind).is_some());
                     let unsure = cache.end(&std::mem::take(&mut seen));
                     self.read_unsure(client, cache, unsure).await;
+                    if kind.is_optional() && self.has_policies() && self.has_runs() {
+                        self.said_absent.store(false, Ordering::Relaxed);
+                    }
+                }
+                Err(error) if kind.is_optional() => {
+                    if let Some(absence) = absence(&error)
+                        && self.is_absent(client, cache, absence).await
+                    {
+                        return Ok(());
+                    }
                 }
                 Err(error) => self.check(cache, &error)?,
             }
@@ -250,6 +320,42 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Whether an optional kind is absent, which is recorded. One that could be read before
+    /// must not disappear by mistake, since its objects hold rollouts: what is known of it
+    /// stays while the server only refuses to list it, and while its definition exists.
+    async fn is_absent(&self, client: &Client, cache: &Cache, absence: Absence) -> bool {
+        let (why, remedy) = match absence {
+            Absence::Refused(_) if cache.is_available() => return false,
+            Absence::Refused(why) => {
+                (why, "to use them, permit to get, list and watch them, as deploy/rbac.yaml does")
+            }
+            Absence::Missing(why) => {
+                let definitions = Api::<Object>::all_with(
+                    client.clone(),
+                    &ApiResource::erase::<CustomResourceDefinition>(&()),
+                );
+                let resource = cache.kind().resource();
+                let name = format!("{}.{}", resource.plural, resource.group);
+                match definitions.get_opt(&name).await {
+                    // Not served yet, or not by this server.
+                    Ok(Some(_)) => return false,
+                    // Without the permission to read definitions, the first answer counts.
+                    Err(error) if !has_code(&error, 403) || cache.is_available() => return false,
+                    Ok(None) | Err(_) => {}
+                }
+                (why, "to install the definitions, apply the output of wavegate crds")
+            }
+        };
+        cache.absent();
+        if !self.said_absent.swap(true, Ordering::Relaxed) {
+            tracing::info!(
+                "rollouts are not recorded, and no RolloutPolicy applies: cannot watch {}: {why}; {remedy}",
+                cache.kind().plural(),
+            );
+        }
+        true
+    }
+
     /// Reads objects whose existence the listing does not show.
     async fn read_unsure(&self, client: &Client, cache: &Cache, unsure: Vec<Object>) {
         for object in unsure {
@@ -264,5 +370,28 @@ impl ControlPlane {
                 }
             }
         }
+    }
+}
+
+/// Why an optional kind cannot be read, with the message of the server.
+enum Absence {
+    /// It is not served.
+    Missing(String),
+    /// It must not be listed.
+    Refused(String),
+}
+
+/// Whether an error is about the kind as a whole.
+fn absence(error: &watcher::Error) -> Option<Absence> {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)
+            if has_code(error, 404) =>
+        {
+            Some(Absence::Missing(reason(error)))
+        }
+        watcher::Error::InitialListFailed(error) if has_code(error, 403) => {
+            Some(Absence::Refused(reason(error)))
+        }
+        _ => None,
     }
 }
