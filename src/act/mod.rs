@@ -17,6 +17,8 @@ pub mod project;
 mod redacted_status;
 pub mod refresh;
 pub mod retry;
+pub mod rollout_policy;
+pub mod rollout_run;
 mod secrets;
 
 #[cfg(test)]

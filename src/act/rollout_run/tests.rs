@@ -1,0 +1,163 @@
+use kube::api::{ListParams, PostParams};
+use serde_json::json;
+
+use super::*;
+use crate::act::{manifests, rollout_policy};
+use crate::api::steering::{PolicyStatus, RunPhase, RunStep};
+use crate::watch::control_plane::Kind;
+use kube_sim::Server;
+
+const NAMESPACE: &str = "default";
+
+struct World {
+    server: Server,
+    client: Client,
+    cache: Cache,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server::new();
+        let client = server.client_as("controller");
+        Self { server, client, cache: Cache::new(Kind::Run) }
+    }
+
+    async fn defined() -> Self {
+        let world = Self::new();
+        manifests::define_all(&world.server.client(), "test").await.unwrap();
+        world
+    }
+
+    async fn create(&self, name: &str, uid: &str) -> Written {
+        create(&self.client, &self.cache, &run(name, uid)).await.unwrap()
+    }
+
+    async fn write(&self, run: &Object, status: &RolloutRunStatus) -> Written {
+        write_status(&self.client, &self.cache, run, status).await.unwrap()
+    }
+
+    /// The number of requests since the last call.
+    fn sent(&self) -> usize {
+        let sent = self.server.requests().into_iter();
+        let sent = sent.filter(|request| request.client == "controller").count();
+        self.server.forget_requests();
+        sent
+    }
+}
+
+fn run(name: &str, set_uid: &str) -> NewRun {
+    let spec = RolloutRunSpec { application_set: "shop".into(), ..Default::default() };
+    NewRun { key: ObjectKey::new(NAMESPACE, name), set_uid: set_uid.into(), spec }
+}
+
+fn done(written: Written) -> Object {
+    match written {
+        Written::Done(object) => object,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_created_once_and_keeps_what_people_wrote() {
+    let world = World::defined().await;
+    let created = done(world.create("shop-1", "u1").await);
+    assert_eq!(owner(&created).unwrap().name, "shop");
+    let stored = created.parse();
+    assert_eq!(stored["metadata"]["labels"][steering::SET_LABEL], "shop");
+    assert_eq!(stored["spec"], json!({"applicationSet": "shop"}));
+    let resource = resource(steering::RUN);
+    let runs: Api<Object> = api(&world.server.client(), Some(NAMESPACE), &resource);
+    let skip = Patch::Merge(json!({"spec": {"skip": ["a"]}}));
+    runs.patch("shop-1", &PatchParams::default(), &skip).await.unwrap();
+
+    // After a crash before the response.
+    let again = done(world.create("shop-1", "u1").await);
+    assert_eq!(again.parse()["spec"]["skip"], json!(["a"]));
+    assert_eq!(world.cache.owned_by("u1").len(), 1);
+    let Written::Refused(why) = world.create("shop-1", "another").await else { panic!() };
+    assert!(why.starts_with("RolloutRun default/shop-1 exists, and is not controlled"), "{why}");
+}
+
+#[tokio::test]
+async fn a_status_is_written_as_far_as_it_differs() {
+    let world = World::defined().await;
+    let created = done(world.create("shop-1", "u1").await);
+    world.sent();
+    let mut status = RolloutRunStatus { total: 3, progress: "0/3".into(), ..Default::default() };
+    status.steps = vec![RunStep { total: 3, ..Default::default() }];
+    let first = done(world.write(&created, &status).await);
+    assert_eq!(first.parse()["status"]["phase"], "Progressing");
+    assert_eq!(first.parse()["metadata"]["generation"], 1, "a status is no change of the spec");
+    world.sent();
+    assert!(matches!(world.write(&first, &status).await, Written::Unchanged));
+    assert_eq!(world.sent(), 0);
+
+    status.phase = RunPhase::Paused;
+    status.message = "paused".into();
+    let second = done(world.write(&first, &status).await);
+    assert_eq!(world.sent(), 1);
+    let change = merge_patch(&stored_status::<RolloutRunStatus>(&first), &to_json(&status));
+    assert_eq!(change, Some(json!({"message": "paused", "phase": "Paused"})));
+    status.message.clear();
+    assert!(matches!(world.write(&first, &status).await, Written::Outdated), "an old version");
+    let third = done(world.write(&second, &status).await);
+    assert!(third.parse()["status"].get("message").is_none());
+    assert_eq!(world.cache.get(&third.key()).unwrap().resource_version(), third.resource_version());
+}
+
+#[tokio::test]
+async fn a_run_is_deleted_only_as_itself() {
+    let world = World::defined().await;
+    let first = done(world.create("shop-1", "u1").await);
+    done(delete(&world.client, &world.cache, &first).await.unwrap());
+    assert!(world.cache.all().is_empty());
+    let second = done(world.create("shop-1", "u1").await);
+    let again = delete(&world.client, &world.cache, &first).await.unwrap();
+    assert!(matches!(again, Written::Outdated));
+    assert_eq!(world.cache.all().len(), 1, "the second one stays");
+    done(delete(&world.client, &world.cache, &second).await.unwrap());
+    assert!(matches!(
+        delete(&world.client, &world.cache, &second).await.unwrap(),
+        Written::Outdated
+    ));
+    assert!(matches!(world.write(&second, &RolloutRunStatus::default()).await, Written::Outdated));
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_an_outcome_with_its_reason() {
+    let absent = World::new();
+    assert!(matches!(absent.create("shop-1", "u1").await, Written::Absent));
+    let gone = run("shop-1", "u1").to_json().into();
+    let status = RolloutRunStatus::default();
+    assert!(matches!(absent.write(&gone, &status).await, Written::Absent));
+    let deleted = delete(&absent.client, &absent.cache, &gone).await.unwrap();
+    assert!(matches!(deleted, Written::Absent));
+
+    let world = World::defined().await;
+    let mut nameless = run("shop-1", "u1");
+    nameless.spec.application_set.clear();
+    let refused = create(&world.client, &world.cache, &nameless).await.unwrap();
+    let Written::Refused(why) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("spec.applicationSet"), "{why}");
+    let lists: Api<Object> = api(&world.client, Some(NAMESPACE), &resource(steering::RUN));
+    assert!(lists.list(&ListParams::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_policy_keeps_its_spec_when_its_status_is_written() {
+    let world = World::defined().await;
+    let policies: Api<Object> = api(&world.client, Some(NAMESPACE), &resource(steering::POLICY));
+    let policy = json!({
+        "apiVersion": steering::API_VERSION, "kind": steering::POLICY,
+        "metadata": {"name": "p"}, "spec": {"paused": true},
+    });
+    let policy = policies.create(&PostParams::default(), &policy.into()).await.unwrap();
+    let cache = Cache::new(Kind::Policy);
+    let status = PolicyStatus { observed_generation: 1, selected: 2, ..Default::default() };
+    let write = rollout_policy::write_status(&world.client, &cache, &policy, &status);
+    let written = done(write.await.unwrap());
+    assert_eq!(written.parse()["spec"], json!({"paused": true}));
+    assert_eq!(written.parse()["status"], json!({"observedGeneration": 1, "selected": 2}));
+    let again = rollout_policy::write_status(&world.client, &cache, &written, &status);
+    assert!(matches!(again.await.unwrap(), Written::Unchanged));
+}
