@@ -38,12 +38,16 @@ fn the_role_has_the_permissions_of_as_506() {
     let rules = rules();
     let all = ["get", "list", "watch", "create", "update", "patch", "delete"];
     let read = ["get", "list", "watch"];
-    let wanted: [(&str, &str, &[&str]); 9] = [
+    let wanted: [(&str, &str, &[&str]); 13] = [
         ("argoproj.io", "applicationsets", &all),
         ("argoproj.io", "applicationsets/status", &["get", "update", "patch"]),
         ("argoproj.io", "applications", &all),
         ("argoproj.io", "applications/finalizers", &all),
         ("argoproj.io", "appprojects", &read),
+        ("wavegate.dev", "rolloutpolicies", &read),
+        ("wavegate.dev", "rolloutpolicies/status", &["get", "update", "patch"]),
+        ("wavegate.dev", "rolloutruns", &all),
+        ("wavegate.dev", "rolloutruns/status", &["get", "update", "patch"]),
         ("", "secrets", &read),
         ("", "configmaps", &read),
         ("events.k8s.io", "events", &["create", "patch"]),

@@ -31,6 +31,7 @@ mod rules;
 mod seed_example;
 mod sixty;
 mod sources;
+mod steering_objects;
 mod typos;
 mod windows;
 mod without_application;
@@ -138,6 +139,8 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces,
     without_application::a_chart_is_rendered_for_the_cluster,
     without_application::a_failed_run_runs_its_sync_fail_hook,
+    steering_objects::bad_policies_and_runs_are_refused_with_a_message,
+    steering_objects::policies_and_runs_are_stored_with_their_defaults,
 }
 
 mod newest {
@@ -150,6 +153,16 @@ mod newest {
                 crate::e2e::rules::a_broken_rule_fails_in_its_wave_with_its_words(world).await;
             }
         }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_gate_without_a_selection_or_a_condition_is_refused() {
+            if let Some(world) = crate::support::World::cluster("gates").await {
+                crate::e2e::steering_objects::a_gate_without_a_selection_or_a_condition_is_refused(
+                    world,
+                )
+                .await;
+            }
+        }
     }
 }
 
@@ -160,6 +173,12 @@ mod embedded_only {
     async fn a_user_of_two_namespaces_needs_no_cluster_role() {
         let world = crate::support::World::embedded("two_namespaces").await;
         super::without_application::a_user_of_two_namespaces_needs_no_cluster_role(world).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_rollout_needs_no_definitions_of_policies_and_runs() {
+        let world = crate::support::World::embedded("no_definitions").await;
+        super::steering_objects::a_rollout_needs_no_definitions_of_policies_and_runs(world).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
