@@ -148,7 +148,7 @@ fn server_side_apply(
     }
     writer.check_identity(&mut config)?;
     let mut config = Object::new(writer.to_stored(config)).value;
-    if kind.is_builtin() {
+    if kind.is_builtin() && !kind.is_crd() {
         typed::quantities(&mut config);
     }
     refuse_unknown(writer, &config)?;

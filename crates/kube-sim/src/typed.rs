@@ -30,7 +30,10 @@ pub(crate) fn normalise(
     let (known, fresh): (Map<_, _>, Map<_, _>) =
         fields.partition(|(field, value)| is_known(field, value));
     let mut fresh = Value::Object(fresh);
-    quantities(&mut fresh);
+    // The properties of a schema may have the names of such fields.
+    if !kind.is_crd() {
+        quantities(&mut fresh);
+    }
     for field in ["apiVersion", "kind"] {
         if let Some(value) = known.get(field) {
             fresh[field] = value.clone();

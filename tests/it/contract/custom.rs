@@ -17,6 +17,8 @@ fn spec_schema() -> Value {
             "port": {"x-kubernetes-int-or-string": true},
             "maybe": {"type": "string", "nullable": true},
             "replicas": {"type": "integer"},
+            // The name of a map of quantities, in other kinds.
+            "max": {"type": "integer", "minimum": 1},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},
             "nested": {"type": "object", "properties": {"depth": {"type": "integer", "default": 3}}},
@@ -148,6 +150,7 @@ pub async fn custom_objects_are_validated(client: Client, namespace: &str) {
         ("a wrong type", json!({"size": "three"}), "spec.size"),
         ("too small", json!({"size": 0}), "spec.size"),
         ("too large", json!({"size": 11}), "spec.size"),
+        ("a limit below a field named max", json!({"size": 1, "max": 0}), "spec.max"),
         ("no integer", json!({"size": 1.5}), "spec.size"),
         ("not among the values", json!({"size": 1, "color": "blue"}), "spec.color"),
         ("a pattern that does not fit", json!({"size": 1, "code": "A"}), "spec.code"),
