@@ -21,6 +21,8 @@ pub const GROUP: &str = "wavegate.dev";
 pub const VERSION: &str = "v1alpha1";
 /// Group and version, as in an object's `apiVersion`.
 pub const API_VERSION: &str = "wavegate.dev/v1alpha1";
+/// The label of a run with the name of its ApplicationSet, where that fits.
+pub const SET_LABEL: &str = "wavegate.dev/application-set";
 /// The kind of policies.
 pub const POLICY: &str = "RolloutPolicy";
 /// The plural of policies, as in paths.

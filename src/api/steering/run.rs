@@ -6,18 +6,10 @@ use crate::api::time::Time;
 lenient! {
     /// What people say about a run. Everything in it is written by people, or by the commands
     /// that they use; the controller writes none of it but the name.
-    #[schemars(extend("required" = ["applicationSet"], "x-kubernetes-validations" = [{
-        "rule": "!has(oldSelf.approvals) || (has(self.approvals) && \
-                 oldSelf.approvals.all(old, self.approvals.exists(new, new == old)))",
-        "message": "approvals can be added, but not changed or removed; \
-                    to hold the run, pause its ApplicationSet, or abort the run",
-    }]))]
+    #[schemars(extend("required" = ["applicationSet"]))]
     pub struct RolloutRunSpec {
         /// Name of the ApplicationSet.
-        #[schemars(length(min = 1, max = 253), extend("x-kubernetes-validations" = [{
-            "rule": "self == oldSelf",
-            "message": "a run belongs to one ApplicationSet, which cannot be changed",
-        }]))]
+        #[schemars(length(min = 1, max = 253))]
         pub application_set: String,
         /// Approvals of gates (ST-011).
         #[schemars(length(max = 100))]
