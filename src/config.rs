@@ -158,6 +158,9 @@ pub struct Flags {
     /// How many webhook events are processed at once [default: 50]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "Webhooks", hide_short_help = true)]
     pub webhook_parallelism_limit: Option<u16>,
+    /// How many RolloutRuns of each set are kept [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "ApplicationSets", hide_short_help = true)]
+    pub rollout_history_limit: Option<u32>,
     /// Address for health probes [default: :8081]
     #[arg(long, value_name = "ADDR", help_heading = "Observability")]
     pub probe_addr: Option<String>,
@@ -369,6 +372,12 @@ fn application_sets(
             ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.webhook_parallelism,
+        ),
+        rollout_history_limit: read.pick(
+            flags.rollout_history_limit,
+            ("ROLLOUT_HISTORY_LIMIT", "rollout.history.limit"),
+            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
+            default.rollout_history_limit,
         ),
     })
 }

@@ -23,6 +23,8 @@ pub mod application_set {
     pub mod reason {
         /// A generator finds nothing where it found something.
         pub const GENERATOR_FOUND_NOTHING: &str = "GeneratorFoundNothing";
+        /// One generation would delete more Applications than a policy permits (ST-050).
+        pub const TOO_MANY_DELETIONS: &str = "TooManyDeletions";
         /// What another set generates is not known.
         pub const OTHER_SET_UNKNOWN: &str = "OtherApplicationSetUnknown";
         /// Parameters were generated.

@@ -20,6 +20,14 @@ pub enum Error {
         /// The message of the server.
         reason: String,
     },
+    /// A RolloutRun could not be written, and what follows depends on it.
+    #[error("cannot write RolloutRun {name}: {reason}")]
+    Run {
+        /// The run, as `namespace/name`.
+        name: String,
+        /// The message of the server.
+        reason: String,
+    },
     /// The ApplicationSet itself could not be patched.
     #[error("cannot patch ApplicationSet {name}: {reason}")]
     Patch {
@@ -91,6 +99,7 @@ impl Error {
                 | application_status::Error::TooLarge { .. },
             )
             | Self::Status { .. }
+            | Self::Run { .. }
             | Self::Patch { .. }
             | Self::Applications { .. }
             | Self::DeletionStuck { .. }

@@ -30,6 +30,8 @@ pub struct ApplicationSetSettings {
     pub metrics_labels: Vec<String>,
     /// Webhook events that are processed in parallel (AS-421).
     pub webhook_parallelism: usize,
+    /// RolloutRuns that are kept for each ApplicationSet (ST-005).
+    pub rollout_history_limit: u32,
 }
 
 impl ApplicationSetSettings {
@@ -61,6 +63,7 @@ impl Default for ApplicationSetSettings {
             requeue_after: REQUEUE_AFTER,
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
+            rollout_history_limit: 10,
         }
     }
 }

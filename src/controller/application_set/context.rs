@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::in_flight::Ledger;
 use super::memory::Memory;
 use super::namespaces::Namespaces;
+use super::policies::Reports;
 use super::repositories::ReadRepositories;
 use crate::act::events::Events;
 use crate::api::ObjectKey;
@@ -89,6 +91,10 @@ pub struct Context {
     pub claims: Mutex<BTreeMap<ObjectKey, Claim>>,
     /// The ApplicationSets whose repositories are read again, for others that wait.
     pub asked_to_read: Mutex<BTreeSet<ObjectKey>>,
+    /// What each set takes of limits that sets share.
+    pub(super) in_flight: Ledger,
+    /// What is reported of policies.
+    pub(super) policies: Reports,
     /// The queue of reconciles.
     pub(super) queue: Arc<Queue<Request>>,
     /// The namespaces of sets whose policy forbids deletion.
@@ -122,6 +128,8 @@ impl Context {
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
         self.asked_to_read.lock().remove(key);
+        self.in_flight.forget(key);
+        self.policies.forget(key);
         self.disclaim(key);
     }
 

@@ -7,11 +7,12 @@ use jiff::Timestamp;
 
 use super::log::Logged;
 use super::repositories::Answers;
+use super::steering::Steered;
 use super::surroundings::Surroundings;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::credentials::RepositorySecrets;
 use crate::decide::application_set::Settings;
-use crate::decide::application_set::decision::Snapshot;
+use crate::decide::application_set::decision::{Decision, Snapshot};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::observe::Existing;
@@ -64,6 +65,8 @@ pub struct Memory {
     pub(super) others: Vec<Other>,
     /// Since when it owns Applications that it does not generate.
     pub(super) releases: Releases,
+    /// What steers its rollout.
+    pub(super) steered: Steered,
     /// When the next reconcile may begin.
     pub not_before: Option<tokio::time::Instant>,
 }
@@ -138,6 +141,15 @@ impl Memory {
         answered.is_some_and(|(sent, answer)| sent == wanted && answer == stored)
     }
 
+    /// How many Applications are in flight after a decision.
+    pub(super) fn in_flight(&self, decision: &Decision) -> u64 {
+        let is_running = |one: &&Existing| one.is_owned() && one.observed.has_operation_in_flight();
+        decision.rollout.as_ref().map_or_else(
+            || self.existing.iter().filter(is_running).count() as u64,
+            |plan| plan.in_flight,
+        )
+    }
+
     /// The inputs of a decision; `None` before the first observation.
     pub fn snapshot<'a>(
         &'a self,
@@ -162,6 +174,7 @@ impl Memory {
             refresh_failure: self.refresh_failure.as_deref(),
             others: &self.others,
             releases: &self.releases,
+            steering: self.steered.input(set),
             ..first
         })
     }

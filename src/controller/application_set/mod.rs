@@ -13,12 +13,15 @@
 
 mod context;
 mod dry_run;
+mod in_flight;
 mod log;
 mod memory;
 mod namespaces;
 mod observe;
+mod policies;
 mod reconcile;
 mod repositories;
+mod steering;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -86,6 +89,8 @@ async fn run_with<C: Reconciler<Request = Request>>(
         changed: Mutex::default(),
         claims: Mutex::default(),
         asked_to_read: Mutex::default(),
+        in_flight: in_flight::Ledger::default(),
+        policies: policies::Reports::default(),
         queue: Arc::clone(&queue),
         namespaces: namespaces::Namespaces::default(),
         sources,

@@ -104,6 +104,7 @@ impl Memory {
             self.observe_some(&set, &generated, names, context);
         }
         self.observe_others(object, &generated, context, now);
+        self.steered.observe(&set, &generated, context);
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::{Context, Request};
 use super::memory::{Memory, redact};
 use super::observe::{MayRead, Unread};
-use super::{dry_run, log};
+use super::{dry_run, log, policies, steering};
 use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -85,12 +85,28 @@ pub async fn reconcile(
         write_annotations(&set, context, annotations).await?;
         return Ok(Reconciled { next: Next::Again, has_changed: true });
     }
+    if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
+        match steering::record(&set, &mut memory.steered, run, context, now).await? {
+            steering::Recorded::Done => {}
+            steering::Recorded::Outdated => {
+                return Ok(Reconciled { next: Next::Again, has_changed: false });
+            }
+        }
+    }
+    policies::write(context, now).await;
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
     else {
         return Ok(Reconciled { next: Next::Again, has_changed: false });
     };
+    if decision.status.is_some()
+        && context.in_flight.settle(&object.key(), memory.in_flight(&decision))
+    {
+        for other in context.in_flight.waiting_beside(&object.key()) {
+            context.queue.enqueue(&other, Request(true));
+        }
+    }
     if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
         metrics.transitions(&object.key(), plan, opened, now);
     }
@@ -189,8 +205,7 @@ async fn decide_once(
         if let Some(generated) = taken.generated.as_deref().filter(|_| !set.is_deleting) {
             log::generated(&mut taken.logged, generated);
         }
-        let snapshot = taken.snapshot(&set, &context.settings.decisions, now);
-        let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
+        let decision = decide_with_shares(&object.key(), &set, &context, &mut taken, now);
         let ended = tokio::time::Instant::now();
         let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
         let in_flight: u64 = steps.map(|step| step.in_flight).sum();
@@ -215,6 +230,28 @@ async fn decide_once(
             Err(_) => futures::future::pending().await,
         },
     }
+}
+
+/// Decides; two sets that share a limit do not decide at the same time.
+fn decide_with_shares(
+    key: &ObjectKey,
+    set: &Set,
+    context: &Context,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Decision {
+    let limits = memory.steered.rules().pools.clone();
+    let mut shares = (!limits.is_empty()).then(|| context.in_flight.share());
+    memory.steered.pools = shares.as_mut().map_or_else(Vec::new, |shares| {
+        shares.pools(key, &limits, &context.core.control_plane, &context.policies)
+    });
+    let snapshot = memory.snapshot(set, &context.settings.decisions, now);
+    let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
+    if let Some(mut shares) = shares {
+        let waits = decision.rollout.as_ref().is_some_and(|plan| plan.waits_for_pool);
+        shares.take(key, &limits, memory.in_flight(&decision), waits, now);
+    }
+    decision
 }
 
 fn record(

@@ -12,7 +12,8 @@
 //!   generated. Creates and updates go on. The condition `DeletionsHeld` names
 //!   the generator, the Applications and the command that approves.
 //! - A generator that finds less than before, but something, deletes as in Argo
-//!   CD: a removed directory or cluster is an ordinary change.
+//!   CD: a removed directory or cluster is an ordinary change. A policy may limit how many
+//!   Applications one generation deletes ([`over`], ST-050).
 //! - Deletions are held as well while another set may be meant to take the
 //!   Applications over and cannot be generated ([`others`](super::others)).
 //! - A change of an element of `spec.generators` is a person's word about that one:
@@ -46,6 +47,7 @@ use super::write_plan::{Delete, Held, WritePlan};
 use crate::api::annotations::{APPROVED_DELETIONS, FOUND};
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::status::cut;
+use crate::decide::rollout::steer::rules::Max;
 
 /// Deletions that are held until a person approves them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +68,7 @@ pub struct HoldDecision {
 }
 
 /// What may hold deletions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Doubts<'a> {
     /// Whether the set owns Applications that it does not generate, whatever keeps them from
     /// being deleted: while there are any, an emptied generator stays emptied.
@@ -75,6 +77,30 @@ pub struct Doubts<'a> {
     pub failed: &'a [&'a str],
     /// Whether other sets are not known yet: an approval may still be needed.
     pub is_waiting: bool,
+    /// That there are more deletions than a policy permits (ST-050).
+    pub over: Option<String>,
+}
+
+/// That a plan deletes more Applications than the policies of a set permit (ST-050). `exist` is
+/// how many the set has.
+pub fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<String> {
+    let exceeded = limits.iter().find_map(|(policy, max)| {
+        // A share of one is at least one.
+        let limit = match max {
+            Max::Count(count) => *count,
+            Max::Percent(0) => 0,
+            Max::Percent(_) => max.of(exist as u64).max(1),
+        };
+        (deletes as u64 > limit).then_some((policy, max, limit))
+    });
+    let (policy, max, limit) = exceeded?;
+    let max = match max {
+        Max::Count(_) => String::new(),
+        Max::Percent(_) => format!(", {max} of {exist}"),
+    };
+    Some(format!(
+        "{deletes} Applications would be deleted, and policy {policy} permits {limit}{max}"
+    ))
 }
 
 /// Removes the deletions from a plan that emptied generators ask for, or that another set may
@@ -86,18 +112,19 @@ pub fn hold(
     doubts: Doubts<'_>,
     writes: &mut WritePlan,
 ) -> HoldDecision {
-    if !settings.hold_deletions || generated.error.is_some() {
+    if generated.error.is_some() || !settings.hold_deletions && doubts.over.is_none() {
         return HoldDecision::default();
     }
     let reads = &generated.reads;
-    let is_observed = reads.clusters || !reads.git.is_empty();
+    let is_observed = settings.hold_deletions && (reads.clusters || !reads.git.is_empty());
     let now = is_observed.then(|| Found::of(generated));
     let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
     let emptied = match now {
         None => Vec::new(),
         Some(_) => emptied(stored.as_ref(), &reads.found),
     };
-    if !doubts.has_left || (emptied.is_empty() && doubts.failed.is_empty()) {
+    let is_sure = emptied.is_empty() && doubts.failed.is_empty() && doubts.over.is_none();
+    if !doubts.has_left || is_sure {
         let is_needed = doubts.has_left && doubts.is_waiting;
         let approved = set.approved_deletions.is_some() && !is_needed;
         return HoldDecision { annotations: annotations(set, now.as_ref(), approved), held: None };
@@ -126,9 +153,10 @@ pub fn hold(
         return HoldDecision { annotations, held: None };
     }
     *writes = std::mem::take(writes).without_deletes("a person approves it");
-    let (reason, why) = match emptied.is_empty() {
-        false => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),
-        true => (reason::OTHER_SET_UNKNOWN, of_failed(doubts.failed)),
+    let (reason, why) = match (emptied.is_empty(), doubts.over) {
+        (false, _) => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),
+        (true, Some(over)) if doubts.failed.is_empty() => (reason::TOO_MANY_DELETIONS, over),
+        (true, _) => (reason::OTHER_SET_UNKNOWN, of_failed(doubts.failed)),
     };
     let message = message(set, &why, writes.held.as_ref(), &hash);
     HoldDecision { held: Some(HeldDeletions { reason, message }), annotations: kept }

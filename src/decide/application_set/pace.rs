@@ -15,9 +15,24 @@ use super::stored::Status;
 use crate::api::conditions::application_set::ROLLOUT_PROGRESSING;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::steer::RunDecision;
 
 /// The least time between two status writes that are not urgent.
 pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
+
+/// The least time between two writes of a run's status that are not urgent (ST-005).
+const RUN_EVERY: SignedDuration = SignedDuration::from_secs(2);
+
+/// When a run may be recorded at the earliest; `None` means now.
+pub fn run_due_at(
+    run: &RunDecision,
+    written_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let due = written_at?.checked_add(RUN_EVERY).ok()?;
+    let is_early = due > now && written_at <= Some(now);
+    (is_early && !run.is_urgent).then_some(due)
+}
 
 /// Fields of `status.rollout` that follow the entries. The number of listed entries is
 /// written together with them.

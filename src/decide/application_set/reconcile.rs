@@ -132,6 +132,12 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         plan.transitions.clear();
         events.clear();
     }
+    let written_at = snapshot.steering.and_then(|steering| steering.written_at);
+    let run = plan.as_ref().and_then(|plan| plan.run.as_ref());
+    let run_due_at = run.and_then(|run| pace::run_due_at(run, written_at, now));
+    if let (Some(plan), Some(_)) = (&mut plan, run_due_at) {
+        plan.run = None;
+    }
     // An Application that enters Progressing may be Healthy already, and no
     // further event arrives: entries advance by one phase per reconcile.
     let moves_on = plan
@@ -146,6 +152,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         (WaitFor::ValidSet, bad_input),
         (WaitFor::PostponedWrites, postponed),
         (WaitFor::StatusWrite, due),
+        (WaitFor::StatusWrite, run_due_at.map(until)),
         (WaitFor::Generators, generate),
     ];
     let waits = waits.into_iter().filter_map(|(reason, after)| Some((reason, after?)));
@@ -205,7 +212,10 @@ fn hold(
 ) -> HoldDecision {
     let Snapshot { set, generated, settings, existing, .. } = *snapshot;
     let has_left = others::left(existing, &generated.applications).next().is_some();
-    emptied::hold(set, generated, settings, Doubts { has_left, failed, is_waiting }, writes)
+    let limits = snapshot.steering.map_or(&[][..], |steering| &steering.rules.deletions);
+    let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
+    let over = emptied::over(limits, writes.deletes.len(), owned);
+    emptied::hold(set, generated, settings, Doubts { has_left, failed, is_waiting, over }, writes)
 }
 
 /// The stalled waits that were reported, and those that were not.

@@ -24,6 +24,8 @@ pub struct Steering<'a> {
     pub pools: &'a [Pool],
     /// The ended runs before the latest one, for the estimate.
     pub history: &'a [RolloutRunStatus],
+    /// When the status of a run was written last, as far as this controller knows.
+    pub written_at: Option<Timestamp>,
 }
 
 /// A run as it is stored.
@@ -48,8 +50,8 @@ pub struct Pool {
     pub elsewhere: u64,
     /// The other sets that use it, with their number; for messages.
     pub users: Vec<(String, u64)>,
-    /// Whether another set has waited for longer, which goes first.
-    pub is_for_others: bool,
+    /// How many other sets have waited for longer: each of them gets a place first.
+    pub reserved: u64,
 }
 
 /// What keeps an Application from its promotion.

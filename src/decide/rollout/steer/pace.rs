@@ -113,7 +113,7 @@ impl Pace {
             }
         }
         for pool in &self.pools {
-            if pool.elsewhere + self.in_flight >= pool.max || pool.is_for_others {
+            if pool.elsewhere + self.in_flight + pool.reserved >= pool.max {
                 return Some((WaitKind::MaxInFlight, self.message(pool)));
             }
         }
@@ -127,7 +127,10 @@ impl Pace {
             [] => String::new(),
             users => format!(": {}", users.join(", ")),
         };
-        let turn = if pool.is_for_others { "; another set has waited for longer" } else { "" };
+        let turn = match pool.reserved {
+            0 => String::new(),
+            count => format!("; {count} other sets have waited for longer"),
+        };
         format!(
             "{} of {} are in flight in all sets of policy {}{users}{turn}",
             pool.elsewhere + self.in_flight,

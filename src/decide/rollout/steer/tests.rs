@@ -185,6 +185,7 @@ impl Fleet {
                 records_runs: true,
                 pools: &self.pools,
                 history: &history,
+                written_at: None,
             }),
         };
         let plan = step(&snapshot, self.now);
@@ -786,7 +787,7 @@ fn sets_share_a_limit_as_st_030() {
         max: 5,
         elsewhere: 3,
         users: vec![("other".to_owned(), 3)],
-        is_for_others: false,
+        reserved: 0,
     }];
     fleet.push("r2");
     for _ in 0..40 {
@@ -802,7 +803,7 @@ fn sets_share_a_limit_as_st_030() {
         }
     }
     assert_eq!(fleet.status().phase, RunPhase::Complete);
-    fleet.pools[0].is_for_others = true;
+    fleet.pools[0].reserved = 2;
     fleet.push("r3");
     fleet.run(20);
     assert_eq!(fleet.deployed("r3"), 0, "the set that has waited longest goes first");

@@ -1,0 +1,169 @@
+//! What is reported of policies (ST-001, ST-013): which sets each selects, and what is wrong with
+//! it. Each set contributes what it knows; the status is written when that changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::context::Context;
+use crate::act::rollout_policy;
+use crate::api::application_set::ApplicationSetCondition;
+use crate::api::steering::PolicyStatus;
+use crate::api::time::stored;
+use crate::api::{ObjectKey, Time};
+use crate::decide::rollout::steer::rules::Rules;
+use crate::watch::failure::reason;
+
+/// The most names of sets in a status.
+const NAMED: usize = 50;
+/// The most characters of a message.
+const MESSAGE: usize = 1000;
+
+/// What sets know about policies.
+#[derive(Debug, Default)]
+pub struct Reports {
+    policies: Mutex<BTreeMap<ObjectKey, Report>>,
+    /// The sets that have reported since the start.
+    sets: Mutex<BTreeSet<ObjectKey>>,
+}
+
+/// What is known about a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Report {
+    /// The problems, and what several policies amount to, by selected set.
+    sets: BTreeMap<String, (Vec<String>, String)>,
+    has_changed: bool,
+}
+
+impl Reports {
+    /// Records what a set knows.
+    pub fn report(&self, namespace: &str, set: &str, rules: &Rules) {
+        self.sets.lock().insert(ObjectKey::new(namespace, set));
+        let mut reports = self.policies.lock();
+        for (key, report) in reports.iter_mut().filter(|(key, _)| key.namespace == namespace) {
+            let is_selected = rules.policies.contains(&key.name);
+            if !is_selected && report.sets.remove(set).is_some() {
+                report.has_changed = true;
+            }
+        }
+        let effect = effect(rules);
+        for policy in &rules.policies {
+            let of_policy = rules.problems.iter().filter(|(name, _)| name == policy);
+            let problems = of_policy.map(|(_, problem)| problem.clone()).collect();
+            let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
+            let known = report.sets.insert(set.to_owned(), (problems, effect.clone()));
+            report.has_changed |= known.as_ref() != report.sets.get(set);
+        }
+    }
+
+    /// Whether a policy selects a set; one that has not reported since the start may be
+    /// selected.
+    pub fn may_select(&self, policy: &ObjectKey, set: &ObjectKey) -> bool {
+        let is_selected =
+            || self.policies.lock().get(policy).is_some_and(|one| one.sets.contains_key(&set.name));
+        !self.sets.lock().contains(set) || is_selected()
+    }
+
+    /// Forgets a deleted set.
+    pub fn forget(&self, set: &ObjectKey) {
+        self.report(&set.namespace, &set.name, &Rules::default());
+        self.sets.lock().remove(set);
+    }
+
+    fn changed(&self) -> Vec<(ObjectKey, Report)> {
+        let mut reports = self.policies.lock();
+        let changed = reports.iter_mut().filter(|(_, report)| report.has_changed);
+        changed
+            .map(|(key, report)| {
+                report.has_changed = false;
+                (key.clone(), report.clone())
+            })
+            .collect()
+    }
+}
+
+/// What several policies amount to for a set; empty for one.
+fn effect(rules: &Rules) -> String {
+    if rules.policies.len() < 2 {
+        return String::new();
+    }
+    let mut parts = vec![format!("{} together", rules.policies.join(", "))];
+    if !rules.paused.is_empty() {
+        parts.push("paused".to_owned());
+    }
+    if !rules.gates.is_empty() {
+        let names: Vec<&str> = rules.gates.iter().map(|gate| gate.name.as_str()).collect();
+        parts.push(format!("gates {}", names.join(", ")));
+    }
+    for budget in &rules.budgets {
+        let max = budget.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+        parts.push(format!("{max} may fail, then {} ({})", budget.on_failure, budget.policy));
+    }
+    for (policy, max) in &rules.pools {
+        parts.push(format!("at most {max} in flight ({policy})"));
+    }
+    parts.join("; ")
+}
+
+/// Writes the status of the policies whose report has changed. A failure is tried again with the
+/// next change: nothing depends on it.
+pub async fn write(context: &Context, now: Timestamp) {
+    for (key, report) in context.policies.changed() {
+        let cache = &*context.core.control_plane.policies;
+        let Some(policy) = cache.get(&key) else { continue };
+        let known = policy.parse_status()["status"].take();
+        let known: PolicyStatus = serde_json::from_value(known).unwrap_or_default();
+        let status =
+            status(&report, policy.parse()["metadata"]["generation"].as_i64(), &known, now);
+        let client = &context.core.client;
+        if let Err(error) = rollout_policy::write_status(client, cache, &policy, &status).await {
+            tracing::debug!(policy = %key, error = reason(&error), "cannot write its status");
+        }
+    }
+}
+
+fn status(
+    report: &Report,
+    generation: Option<i64>,
+    known: &PolicyStatus,
+    now: Timestamp,
+) -> PolicyStatus {
+    let mut problems: Vec<String> = Vec::new();
+    for (set, (found, _)) in &report.sets {
+        problems.extend(found.iter().map(|problem| format!("{set}: {problem}")));
+    }
+    let effects: Vec<&str> = report
+        .sets
+        .values()
+        .map(|(_, effect)| effect.as_str())
+        .filter(|effect| !effect.is_empty())
+        .collect();
+    let condition = |type_: &str, status: bool, reason: &str, message: String| {
+        let status = if status { "True" } else { "False" };
+        let message: String = message.chars().take(MESSAGE).collect();
+        let same = known.conditions.iter().find(|one| one.type_ == type_ && one.status == status);
+        let since = same.and_then(|same| same.last_transition_time.clone());
+        ApplicationSetCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since.or(Some(Time(stored(now)))),
+        }
+    };
+    let valid = match problems.is_empty() {
+        true => condition("Valid", true, "Valid", String::new()),
+        false => condition("Valid", false, "Problems", problems.join("; ")),
+    };
+    let mut conditions = vec![valid];
+    if let Some(effect) = effects.first() {
+        conditions.insert(0, condition("Effective", true, "Combined", (*effect).to_owned()));
+    }
+    PolicyStatus {
+        observed_generation: generation.unwrap_or_default(),
+        application_sets: report.sets.keys().take(NAMED).cloned().collect(),
+        selected: i64::try_from(report.sets.len()).unwrap_or(i64::MAX),
+        conditions,
+    }
+}
