@@ -28,6 +28,21 @@ impl World {
         world
     }
 
+    /// Creates a set, since objects of an owner that does not exist are deleted; its UID.
+    async fn set(&self, name: &str) -> String {
+        let kind = resource(application_set::ApplicationSet::KIND);
+        let sets: Api<Object> = api(&self.server.client(), Some(NAMESPACE), &kind);
+        let set = json!({
+            "apiVersion": crate::api::API_VERSION, "kind": "ApplicationSet",
+            "metadata": {"name": name},
+            "spec": {"generators": [], "template": {
+                "metadata": {}, "spec": {"destination": {}, "project": "default"},
+            }},
+        });
+        let set = sets.create(&PostParams::default(), &set.into()).await.unwrap();
+        set.uid().to_owned()
+    }
+
     async fn create(&self, name: &str, uid: &str) -> Written {
         create(&self.client, &self.cache, &run(name, uid)).await.unwrap()
     }
@@ -60,7 +75,8 @@ fn done(written: Written) -> Object {
 #[tokio::test]
 async fn a_run_is_created_once_and_keeps_what_people_wrote() {
     let world = World::defined().await;
-    let created = done(world.create("shop-1", "u1").await);
+    let shop = &world.set("shop").await;
+    let created = done(world.create("shop-1", shop).await);
     assert_eq!(owner(&created).unwrap().name, "shop");
     let stored = created.parse();
     assert_eq!(stored["metadata"]["labels"][steering::SET_LABEL], "shop");
@@ -71,17 +87,19 @@ async fn a_run_is_created_once_and_keeps_what_people_wrote() {
     runs.patch("shop-1", &PatchParams::default(), &skip).await.unwrap();
 
     // After a crash before the response.
-    let again = done(world.create("shop-1", "u1").await);
+    let again = done(world.create("shop-1", shop).await);
     assert_eq!(again.parse()["spec"]["skip"], json!(["a"]));
-    assert_eq!(world.cache.owned_by("u1").len(), 1);
-    let Written::Refused(why) = world.create("shop-1", "another").await else { panic!() };
+    assert_eq!(world.cache.owned_by(shop).len(), 1);
+    let other = &world.set("other").await;
+    let Written::Refused(why) = world.create("shop-1", other).await else { panic!() };
     assert!(why.starts_with("RolloutRun default/shop-1 exists, and is not controlled"), "{why}");
 }
 
 #[tokio::test]
 async fn a_status_is_written_as_far_as_it_differs() {
     let world = World::defined().await;
-    let created = done(world.create("shop-1", "u1").await);
+    let shop = &world.set("shop").await;
+    let created = done(world.create("shop-1", shop).await);
     world.sent();
     let mut status = RolloutRunStatus { total: 3, progress: "0/3".into(), ..Default::default() };
     status.steps = vec![RunStep { total: 3, ..Default::default() }];
@@ -108,10 +126,11 @@ async fn a_status_is_written_as_far_as_it_differs() {
 #[tokio::test]
 async fn a_run_is_deleted_only_as_itself() {
     let world = World::defined().await;
-    let first = done(world.create("shop-1", "u1").await);
+    let shop = &world.set("shop").await;
+    let first = done(world.create("shop-1", shop).await);
     done(delete(&world.client, &world.cache, &first).await.unwrap());
     assert!(world.cache.all().is_empty());
-    let second = done(world.create("shop-1", "u1").await);
+    let second = done(world.create("shop-1", shop).await);
     let again = delete(&world.client, &world.cache, &first).await.unwrap();
     assert!(matches!(again, Written::Outdated));
     assert_eq!(world.cache.all().len(), 1, "the second one stays");

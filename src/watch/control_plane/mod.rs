@@ -214,12 +214,13 @@ impl ControlPlane {
     /// needed for it must not be listed any more: after a restart, nothing is decided before
     /// it can be. All other errors are logged and retried.
     pub async fn run(&self, client: &Client, stop: &CancellationToken) -> Result<(), Forbidden> {
+        // On the heap, as each of them is large, and all of them are part of one task.
         let watches = async {
             let [sets, applications, projects, secrets] =
                 [&self.sets, &self.applications, &self.projects, &self.secrets]
-                    .map(|cache| self.follow(client, cache));
-            let [policies, runs] =
-                [&self.policies, &self.runs].map(|cache| self.follow_optional(client, cache));
+                    .map(|cache| Box::pin(self.follow(client, cache)));
+            let [policies, runs] = [&self.policies, &self.runs]
+                .map(|cache| Box::pin(self.follow_optional(client, cache)));
             let trust = async {
                 self.trust.follow(client, &self.scope.namespace).await;
                 Ok(())

@@ -173,6 +173,9 @@ async fn kinds_that_are_not_installed_are_waited_for_without_holding_anything() 
     let definitions: Api<CustomResourceDefinition> = Api::all(watched.server.client());
     let name = "rolloutpolicies.wavegate.dev";
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    watched.until("empty", |plane| plane.policies.keys().is_empty()).await;
+    // As the real server, which ends them.
+    watched.server.drop_watches();
     watched.until("gone", |plane| !plane.has_policies()).await;
     assert!(watched.plane.policies.all().is_empty() && watched.plane.has_runs());
     assert!(changes.try_recv().unwrap().new.is_none());

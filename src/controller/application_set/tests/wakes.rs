@@ -434,8 +434,16 @@ async fn only_fields_of_applications_are_observed_as_300() {
     world.compare("a", "Synced", "Healthy", "r1").await;
     world.until_phase("a", "Healthy").await;
     // ConfigMaps have the host keys and certificates of Git servers.
-    let known =
-        ["applicationsets", "applications", "appprojects", "configmaps", "secrets", "events"];
+    let known = [
+        "applicationsets",
+        "applications",
+        "appprojects",
+        "configmaps",
+        "secrets",
+        "events",
+        "rolloutpolicies",
+        "rolloutruns",
+    ];
     let requests = world.server.requests().into_iter().filter(|request| request.client == "sets");
     let others: Vec<String> = requests
         .map(|request| request.resource)
