@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::context::Context;
-use crate::act::rollout_policy;
+use crate::act::rollout_policy::{self, Written};
 use crate::api::application_set::ApplicationSetCondition;
 use crate::api::steering::PolicyStatus;
 use crate::api::time::stored;
@@ -71,6 +71,13 @@ impl Reports {
         self.sets.lock().remove(set);
     }
 
+    /// The status of a policy could not be written.
+    fn again(&self, policy: &ObjectKey) {
+        if let Some(report) = self.policies.lock().get_mut(policy) {
+            report.has_changed = true;
+        }
+    }
+
     fn changed(&self) -> Vec<(ObjectKey, Report)> {
         let mut reports = self.policies.lock();
         let changed = reports.iter_mut().filter(|(_, report)| report.has_changed);
@@ -117,9 +124,14 @@ pub async fn write(context: &Context, now: Timestamp) {
         let status =
             status(&report, policy.parse()["metadata"]["generation"].as_i64(), &known, now);
         let client = &context.core.client;
-        if let Err(error) = rollout_policy::write_status(client, cache, &policy, &status).await {
-            tracing::debug!(policy = %key, error = reason(&error), "cannot write its status");
-        }
+        let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
+            Ok(Written::Done(_) | Written::Unchanged) => continue,
+            Ok(Written::Refused(reason)) => reason,
+            Ok(Written::Outdated | Written::Absent) => "it has changed".to_owned(),
+            Err(error) => reason(&error),
+        };
+        tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");
+        context.policies.again(&key);
     }
 }
 
@@ -153,7 +165,7 @@ fn status(
         }
     };
     let valid = match problems.is_empty() {
-        true => condition("Valid", true, "Valid", String::new()),
+        true => condition("Valid", true, "Valid", "nothing is wrong with it".to_owned()),
         false => condition("Valid", false, "Problems", problems.join("; ")),
     };
     let mut conditions = vec![valid];
