@@ -192,8 +192,11 @@ pub struct StoredProgress {
 }
 
 impl StoredProgress {
-    /// That of an Application; `None` without any.
+    /// That of a running operation; `None` without any.
     pub fn of(state: &OperationState) -> Option<Self> {
+        if !state.phase.is_running() {
+            return None;
+        }
         let own = |row: &ResourceResult| {
             let key = sync::TaskKey::of(row);
             let own = (row.uid.clone(), row.resource_version.clone(), row.since);
