@@ -1,6 +1,7 @@
 //! Identity of an object: group, kind, namespace, name.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
@@ -36,6 +37,14 @@ impl ResourceKey {
             namespace: text(&object["metadata"]["namespace"]),
             name: text(&object["metadata"]["name"]),
         })
+    }
+
+    /// A digest of the key, for tables that would otherwise contain it once more for each
+    /// object: it takes 8 bytes instead of some 200.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// The same object in another namespace.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::children;
 use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
+use super::memory::digest;
 use super::project::Permits;
 use super::summary::summary;
 use super::targets::Target;
@@ -48,18 +49,16 @@ pub struct DiffCache(Mutex<Differences>);
 #[derive(Debug, Default)]
 struct Differences {
     rules: u64,
-    entries: HashMap<ResourceKey, Entry>,
+    /// By the digest of the target's key.
+    entries: HashMap<u64, Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    live: Version,
-    target: u64,
+    /// Digest of UID and resource version of the live object, and of the target.
+    of: u64,
     difference: Difference,
 }
-
-/// UID and resource version of a live object.
-type Version = (Box<str>, Box<str>);
 
 /// The result of comparing two objects.
 #[derive(Clone, Debug, Default)]
@@ -91,15 +90,12 @@ impl Differences {
         let (Some(uid), Some(version)) = (text("uid"), text("resourceVersion")) else {
             return work();
         };
-        if let Some(entry) = self.entries.get(&target.key)
-            && (&*entry.live.0, &*entry.live.1, entry.target) == (uid, version, target.digest)
-        {
+        let (key, of) = (target.key.digest(), digest(&(uid, version, target.digest)));
+        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.of == of) {
             return entry.difference.clone();
         }
         let difference = work();
-        let live = (uid.into(), version.into());
-        let entry = Entry { live, target: target.digest, difference: difference.clone() };
-        self.entries.insert(target.key.clone(), entry);
+        self.entries.insert(key, Entry { of, difference: difference.clone() });
         difference
     }
 }
@@ -149,7 +145,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
         format!("{group}/{kind}/{namespace}/{name}")
     };
     resources.sort_by_cached_key(place);
-    let present: BTreeSet<&ResourceKey> = resources.iter().map(|r| &r.key).collect();
+    let present: BTreeSet<u64> = resources.iter().map(|r| r.key.digest()).collect();
     cache.entries.retain(|key, _| present.contains(key));
 
     conditions.extend(exhausted.iter().map(|(rule, key)| {
