@@ -205,7 +205,7 @@ impl Context {
         let Some(cached) = cached else { return };
         let cached = cached.lock().await;
         if let Some(cluster) = &cached.cluster {
-            cluster.want(&self.instance(key), Default::default());
+            cluster.want(&self.instance(key), []);
         }
         for source in &cached.sources {
             self.revisions.release(key, source);

@@ -157,13 +157,12 @@ impl Reconciliation<'_> {
 
         placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
         if let Some(old) = self.cached.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
-            old.want(instance, BTreeSet::new());
+            old.want(instance, []);
         }
         self.cached.cluster = Some(cluster.clone());
-        let mut keys: BTreeSet<ResourceKey> =
-            placed.targets.iter().map(|target| target.key.clone()).collect();
-        keys.insert(ResourceKey::new("", "Namespace", "", namespace));
-        cluster.want(instance, keys);
+        let own_namespace = ResourceKey::new("", "Namespace", "", namespace);
+        let keys = placed.targets.iter().map(|target| &target.key);
+        cluster.want(instance, keys.chain([&own_namespace]));
 
         let exists =
             |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));

@@ -79,9 +79,10 @@ impl Feed {
         wanted: Arc<Mutex<Wanted>>,
         stop: CancellationToken,
     ) -> Self {
+        let objects = Objects::new(mark, &resource.group, &resource.kind);
         Self {
             resource,
-            objects: Mutex::new(Objects::new(mark)),
+            objects: Mutex::new(objects),
             stop,
             wanted,
             state: tokio::sync::watch::Sender::new(State::Starting),
@@ -216,7 +217,7 @@ impl Feed {
                 debug_assert_eq!(GroupVersionKind::of(&object).kind, self.resource.kind);
                 let defines = self.resource.kind == definitions().kind;
                 let whole = self.wanted.lock().by(&key).next().is_some();
-                let mut change = objects.apply(key.clone(), object, whole);
+                let mut change = objects.apply(&key, &object, whole);
                 if defines && change.is_some() {
                     change = change.map(|change| Change { counts: true, ..change });
                 }

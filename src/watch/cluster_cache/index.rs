@@ -2,7 +2,7 @@
 //!
 //! No I/O: events go in, affected instances come out.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -60,12 +60,16 @@ impl Kept {
     }
 }
 
+/// Namespace and name of an object as `namespace/name`: less than half the memory of a key,
+/// whose other parts are the same for all objects of a kind.
+type Place = Arc<str>;
+
 #[derive(Debug)]
 struct Entry {
     /// `None` if the version is not a number: then the latest event is used.
     version: Option<u64>,
     uid: Box<str>,
-    instance: Option<String>,
+    instance: Option<Arc<str>>,
     object: Option<Kept>,
     /// The number of the listing in which it was last seen or written.
     listing: u64,
@@ -75,23 +79,26 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     mark: Mark,
-    entries: HashMap<ResourceKey, Entry>,
-    by_instance: BTreeMap<String, BTreeSet<ResourceKey>>,
+    /// Group and kind.
+    kind: ResourceKey,
+    entries: HashMap<Place, Entry>,
+    /// One set of all, since most instances have one object of a kind.
+    by_instance: BTreeSet<(Arc<str>, Place)>,
     /// Objects that the server removed on our request, until the watch reports it: older
     /// events must not restore them.
-    removed: HashMap<ResourceKey, String>,
+    removed: HashMap<Place, String>,
     /// Objects whose deletion the watch has reported.
     gone: Gone,
     listing: u64,
 }
 
 impl Objects {
-    pub fn new(mark: Mark) -> Self {
-        Self { mark, ..Self::default() }
+    pub fn new(mark: Mark, group: &str, kind: &str) -> Self {
+        Self { mark, kind: ResourceKey::new(group, kind, "", ""), ..Self::default() }
     }
 
     pub fn get(&self, key: &ResourceKey) -> Lookup {
-        match self.entries.get(key) {
+        match self.entries.get(&*place(key)) {
             None => Lookup::Absent,
             Some(Entry { object: Some(object), .. }) => Lookup::Whole(object.clone()),
             Some(Entry { object: None, .. }) => Lookup::Exists,
@@ -99,27 +106,35 @@ impl Objects {
     }
 
     pub fn tracked(&self, instance: &str) -> Vec<(ResourceKey, Kept)> {
-        let keys = self.by_instance.get(instance).into_iter().flatten();
-        let whole = keys
-            .filter_map(|key| Some((key.clone(), self.entries.get(key)?.object.as_ref()?.clone())));
+        let from = self.by_instance.range((Arc::from(instance), Arc::from(""))..);
+        let places = from.take_while(|(other, _)| **other == *instance).map(|(_, place)| place);
+        let whole = places.filter_map(|place| {
+            Some((self.key(place), self.entries.get(place)?.object.as_ref()?.clone()))
+        });
         whole.collect()
+    }
+
+    fn key(&self, place: &str) -> ResourceKey {
+        let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+        ResourceKey::new(&self.kind.group, &self.kind.kind, namespace, name)
     }
 
     /// Applies an event. Returns the previous and current instances of the object, and
     /// whether the change is relevant; `None` for an outdated event.
-    pub fn apply(&mut self, key: ResourceKey, object: Value, whole: bool) -> Option<Change> {
-        if self.gone.contains(uid_of(&object)) {
+    pub fn apply(&mut self, key: &ResourceKey, object: &Value, whole: bool) -> Option<Change> {
+        if self.gone.contains(uid_of(object)) {
             return None;
         }
-        if let Some(uid) = self.removed.get(&key) {
-            if *uid == uid_of(&object) {
+        let place = place(key);
+        if let Some(uid) = self.removed.get(&*place) {
+            if *uid == uid_of(object) {
                 return None;
             }
-            self.removed.remove(&key);
+            self.removed.remove(&*place);
         }
-        let version = version_of(&object);
+        let version = version_of(object);
         let listing = self.listing;
-        let before = self.entries.get_mut(&key);
+        let before = self.entries.get_mut(&*place);
         if let Some(entry) = before {
             entry.listing = listing;
             let older = is_older(version, entry.version);
@@ -128,51 +143,51 @@ impl Objects {
                 return None;
             }
         }
-        Some(self.insert(key, object, version, whole))
+        Some(self.insert(&place, object, version, whole))
     }
 
     /// Adds an object from a response, always with content. `None` when it is outdated or
     /// the object was deleted.
-    pub fn put(&mut self, key: ResourceKey, object: &Value) -> Option<Change> {
+    pub fn put(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
         if self.gone.contains(uid_of(object)) {
             return None;
         }
+        let place = place(key);
         let version = version_of(object);
-        if let Some(entry) = self.entries.get(&key)
+        if let Some(entry) = self.entries.get(&*place)
             && is_older(version, entry.version)
         {
             return None;
         }
-        if self.removed.get(&key).is_some_and(|uid| *uid != uid_of(object)) {
-            self.removed.remove(&key);
+        if self.removed.get(&*place).is_some_and(|uid| *uid != uid_of(object)) {
+            self.removed.remove(&*place);
         }
-        Some(self.insert_whole(key, object, version))
+        Some(self.insert_whole(&place, object, version))
     }
 
     /// Removes a deleted object at once.
     pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<Change> {
-        let entry = self.entries.get(key).filter(|entry| *entry.uid == *uid)?;
-        let instances = entry.instance.clone().into_iter().collect();
-        self.drop_entry(key);
-        self.removed.insert(key.clone(), uid.to_owned());
-        Some(Change { instances, counts: true })
+        let place = place(key);
+        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid)?;
+        let change = Change::counting(entry.instances());
+        self.drop_entry(&place);
+        self.removed.insert(place.into(), uid.to_owned());
+        Some(change)
     }
 
     /// Applies a deletion event.
     pub fn delete(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
         self.gone.remember(uid_of(object));
-        if self.removed.get(key).is_some_and(|uid| *uid == uid_of(object)) {
-            self.removed.remove(key);
+        let place = place(key);
+        if self.removed.get(&*place).is_some_and(|uid| *uid == uid_of(object)) {
+            self.removed.remove(&*place);
             // The instance that deleted it has the response of the server.
             return None;
         }
-        let entry = self.entries.get(key)?;
-        if *entry.uid != *uid_of(object) {
-            return None;
-        }
-        let was = entry.instance.clone();
-        self.drop_entry(key);
-        Some(Change { instances: was.into_iter().collect(), counts: true })
+        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid_of(object))?;
+        let change = Change::counting(entry.instances());
+        self.drop_entry(&place);
+        Some(change)
     }
 
     /// Starts a new listing.
@@ -185,79 +200,69 @@ impl Objects {
     pub fn end(&mut self) -> Vec<(ResourceKey, Change)> {
         let listing = self.listing;
         let gone = self.entries.iter().filter(|(_, entry)| entry.listing < listing);
-        let gone: Vec<ResourceKey> = gone.map(|(key, _)| key.clone()).collect();
+        let gone: Vec<Place> = gone.map(|(place, _)| place.clone()).collect();
         self.removed.clear();
         gone.into_iter()
-            .map(|key| {
-                let uid = self.entries.get(&key).map(|entry| entry.uid.clone());
-                self.gone.remember(&uid.unwrap_or_default());
-                let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
-                self.drop_entry(&key);
-                (key, Change { instances: was.into_iter().collect(), counts: true })
+            .filter_map(|place| {
+                let entry = self.drop_entry(&place)?;
+                self.gone.remember(&entry.uid);
+                Some((self.key(&place), Change::counting(entry.instances())))
             })
             .collect()
     }
 
     /// All tracked objects, as relevant changes.
     pub fn all(&self) -> Vec<(ResourceKey, Change)> {
-        let owned = self.entries.iter().filter_map(|(key, entry)| {
-            let instances = BTreeSet::from([entry.instance.clone()?]);
-            Some((key.clone(), Change { instances, counts: true }))
-        });
-        owned.collect()
+        let owned = self.entries.iter().filter(|(_, entry)| entry.instance.is_some());
+        owned.map(|(place, entry)| (self.key(place), Change::counting(entry.instances()))).collect()
     }
 
-    fn drop_entry(&mut self, key: &ResourceKey) {
-        if let Some(Entry { instance: Some(instance), .. }) = self.entries.remove(key)
-            && let Some(keys) = self.by_instance.get_mut(&instance)
-        {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.by_instance.remove(&instance);
-            }
+    fn drop_entry(&mut self, place: &str) -> Option<Entry> {
+        let (place, entry) = self.entries.remove_entry(place)?;
+        if let Some(instance) = &entry.instance {
+            self.by_instance.remove(&(Arc::clone(instance), place));
         }
+        Some(entry)
     }
 
-    fn insert(
-        &mut self,
-        key: ResourceKey,
-        object: Value,
-        version: Option<u64>,
-        whole: bool,
-    ) -> Change {
-        let instance = self.instance(&object);
-        if whole || instance.is_some() {
-            return self.insert_whole(key, &object, version);
+    fn insert(&mut self, place: &str, object: &Value, version: Option<u64>, whole: bool) -> Change {
+        if whole || self.mark.instance_of(object).is_some() {
+            return self.insert_whole(place, object, version);
         }
-        let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
-        self.drop_entry(&key);
-        let uid = uid_of(&object).into();
-        let listing = self.listing;
-        self.entries.insert(key, Entry { version, uid, instance: None, object: None, listing });
-        Change { counts: was.is_some(), instances: was.into_iter().collect() }
+        let old = self.drop_entry(place);
+        let instances = old.iter().flat_map(Entry::instances).collect::<BTreeSet<_>>();
+        let (uid, listing) = (uid_of(object).into(), self.listing);
+        let entry = Entry { version, uid, instance: None, object: None, listing };
+        self.entries.insert(place.into(), entry);
+        Change { counts: !instances.is_empty(), instances }
     }
 
-    fn insert_whole(&mut self, key: ResourceKey, object: &Value, version: Option<u64>) -> Change {
-        let instance = self.instance(object);
+    fn insert_whole(&mut self, place: &str, object: &Value, version: Option<u64>) -> Change {
         let kept = Kept::of(object);
-        let old = self.entries.get(&key);
-        let was = old.and_then(|entry| entry.instance.clone());
-        let before = old.and_then(|entry| entry.object.as_ref());
+        let old = self.drop_entry(place);
+        let before = old.as_ref().and_then(|entry| entry.object.as_ref());
         let counts = before.is_none_or(|before| before.content != kept.content);
-        self.drop_entry(&key);
+        let (uid, place, listing) = (uid_of(object).into(), Place::from(place), self.listing);
+        let instance = self.mark.instance_of(object).map(Arc::from);
         if let Some(instance) = &instance {
-            self.by_instance.entry(instance.clone()).or_default().insert(key.clone());
+            self.by_instance.insert((Arc::clone(instance), Arc::clone(&place)));
         }
-        let uid = uid_of(object).into();
-        let instances = was.into_iter().chain(instance.clone()).collect();
-        let listing = self.listing;
-        self.entries.insert(key, Entry { version, uid, instance, object: Some(kept), listing });
+        let entry = Entry { version, uid, instance, object: Some(kept), listing };
+        let instances = old.iter().flat_map(Entry::instances).chain(entry.instances()).collect();
+        self.entries.insert(place, entry);
         Change { instances, counts }
     }
+}
 
-    fn instance(&self, object: &Value) -> Option<String> {
-        self.mark.instance_of(object).map(str::to_owned)
+impl Entry {
+    fn instances(&self) -> impl Iterator<Item = String> + use<'_> {
+        self.instance.iter().map(|instance| instance.to_string())
     }
+}
+
+/// Names and namespaces of objects contain no slash.
+fn place(key: &ResourceKey) -> String {
+    format!("{}/{}", key.namespace, key.name)
 }
 
 /// The instances that an event affects.
@@ -267,6 +272,12 @@ pub(super) struct Change {
     pub instances: BTreeSet<String>,
     /// Whether anything except version, generation and managed fields changed (SE-178).
     pub counts: bool,
+}
+
+impl Change {
+    fn counting(instances: impl Iterator<Item = String>) -> Self {
+        Self { instances: instances.collect(), counts: true }
+    }
 }
 
 fn version_of(object: &Value) -> Option<u64> {

@@ -24,6 +24,7 @@ pub mod once;
 mod reach;
 mod schemas;
 mod survey;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub use index::{Kept, Lookup, Mark};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;
+use wanted::Wanted;
 
 /// Timeout of the first listing of a kind.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -124,37 +126,6 @@ struct Client(kube::Client);
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Client")
-    }
-}
-
-/// Which instances need the content of which objects.
-#[derive(Debug, Default)]
-pub(super) struct Wanted {
-    by_key: HashMap<ResourceKey, BTreeSet<String>>,
-    by_instance: HashMap<String, BTreeSet<ResourceKey>>,
-}
-
-impl Wanted {
-    pub(super) fn by(&self, key: &ResourceKey) -> impl Iterator<Item = &String> {
-        self.by_key.get(key).into_iter().flatten()
-    }
-
-    fn set(&mut self, instance: &str, keys: BTreeSet<ResourceKey>) {
-        let old = self.by_instance.insert(instance.to_owned(), keys.clone()).unwrap_or_default();
-        for gone in old.difference(&keys) {
-            if let Some(instances) = self.by_key.get_mut(gone) {
-                instances.remove(instance);
-                if instances.is_empty() {
-                    self.by_key.remove(gone);
-                }
-            }
-        }
-        for new in keys.difference(&old) {
-            self.by_key.entry(new.clone()).or_default().insert(instance.to_owned());
-        }
-        if keys.is_empty() {
-            self.by_instance.remove(instance);
-        }
     }
 }
 
@@ -419,7 +390,7 @@ impl ClusterCache {
 
     /// Sets the objects that the targets of an instance name: their content is kept, and
     /// their changes trigger the instance.
-    pub fn want(&self, instance: &str, keys: BTreeSet<ResourceKey>) {
+    pub fn want<'a>(&self, instance: &str, keys: impl IntoIterator<Item = &'a ResourceKey>) {
         self.wanted.lock().set(instance, keys);
     }
 
@@ -500,7 +471,7 @@ impl ClusterCache {
     fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
         let key = ResourceKey::from_object(object)?;
         let feed = self.feed(&GroupVersionKind::of(object), &key.namespace)?;
-        let change = feed.objects.lock().put(key.clone(), object)?;
+        let change = feed.objects.lock().put(&key, object)?;
         Some((key, change))
     }
 
@@ -523,7 +494,7 @@ impl ClusterCache {
             return;
         }
         let mut concerned = change.instances.clone();
-        concerned.extend(self.wanted.lock().by(key).cloned());
+        concerned.extend(self.wanted.lock().by(key).map(str::to_owned));
         for instance in concerned.iter().filter(|instance| *instance != except) {
             self.notify(instance);
         }

@@ -207,7 +207,7 @@ impl ClusterCache {
             changed
         };
         if changed {
-            concerned.extend(self.wanted.lock().by_instance.keys().cloned());
+            concerned.extend(self.wanted.lock().instances().map(str::to_owned));
         }
         for instance in concerned {
             self.notify(&instance);
