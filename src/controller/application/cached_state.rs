@@ -68,6 +68,8 @@ impl CachedState {
     /// Caches a rendering.
     pub fn keep(&mut self, rendered: Rendered) {
         self.rendered.retain(|old| old.from != rendered.from);
+        // One is the rule; a vector grows to four.
+        self.rendered.reserve_exact(1);
         self.rendered.push(rendered);
         let surplus = self.rendered.len().saturating_sub(KEPT);
         self.rendered.drain(..surplus);
