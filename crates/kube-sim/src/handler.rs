@@ -77,6 +77,7 @@ where
                 method: &parts.method,
                 content_type: header_text(&parts.headers, header::CONTENT_TYPE),
                 manager: query.get("fieldManager").unwrap_or(client).to_owned(),
+                user: user(&parts.headers),
                 dry_run,
                 query,
             };
@@ -107,6 +108,16 @@ where
             let message = format!("the body of the request did not arrive within {limit} s");
             Err(ApiError::new(408, "Timeout", message))
         }
+    }
+}
+
+const IMPERSONATE_USER: header::HeaderName = header::HeaderName::from_static("impersonate-user");
+
+/// The user that a request is made for: everybody may impersonate others.
+fn user(headers: &HeaderMap) -> &str {
+    match header_text(headers, IMPERSONATE_USER) {
+        "" => "system:admin",
+        user => user,
     }
 }
 
@@ -190,7 +201,7 @@ fn dispatch(
     warnings: &mut Vec<String>,
 ) -> Result<Reply, ApiError> {
     let path = &call.path;
-    if let Some(reply) = discovery::review(path, call.method, body) {
+    if let Some(reply) = discovery::review(path, call.method, call.user, body) {
         return reply;
     }
     // Read before the lock is taken. Who would enter a Pod sends none.

@@ -184,5 +184,7 @@ pub(crate) struct Call<'a> {
     pub method: &'a Method,
     pub content_type: &'a str,
     pub manager: String,
+    /// The user that the request is made for.
+    pub user: &'a str,
     pub dry_run: bool,
 }
