@@ -20,6 +20,7 @@ pub mod retry;
 pub mod rollout_policy;
 pub mod rollout_run;
 mod secrets;
+pub mod steering;
 
 #[cfg(test)]
 mod tests;

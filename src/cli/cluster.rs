@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::commands::{self, in_namespace, word};
-use super::error::{Error, NOT_FOUND};
+use super::error::{Error, NOT_FOUND, UNDEFINED};
 use super::kubeconfig;
 use super::output::some_of;
 use crate::api::annotations::SECRET_TYPE_LABEL;
@@ -368,10 +368,20 @@ impl ClusterConnection {
     /// The ApplicationSets of the first searched namespace that has any, with the name of
     /// that namespace.
     pub async fn application_sets_here(&self) -> Result<(String, Vec<Arc<Value>>), Error> {
+        self.here("ApplicationSet", None).await
+    }
+
+    /// The objects of a kind with these labels in the first searched namespace that has any,
+    /// with the name of that namespace.
+    pub async fn here(
+        &self,
+        kind: &str,
+        labels: Option<&str>,
+    ) -> Result<(String, Vec<Arc<Value>>), Error> {
         let mut forbidden = None;
         for namespace in &self.places {
-            match self.list_permitted("ApplicationSet", Some(namespace)).await? {
-                Lookup::Found(sets) if !sets.is_empty() => return Ok((namespace.clone(), sets)),
+            match self.list_permitted(kind, Some(namespace), labels).await? {
+                Lookup::Found(found) if !found.is_empty() => return Ok((namespace.clone(), found)),
                 Lookup::Found(_) => {}
                 Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
             }
@@ -431,25 +441,39 @@ impl ClusterConnection {
         Ok(found.map(|map| map.data.unwrap_or_default()))
     }
 
-    async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
-        match self.list_permitted(kind, namespace).await? {
+    /// The objects of a kind with these labels, in a namespace or in all.
+    pub async fn with_labels(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Vec<Arc<Value>>, Error> {
+        match self.list_permitted(kind, namespace, labels).await? {
             Lookup::Found(objects) => Ok(objects),
             Lookup::Forbidden(error) => Err(error),
         }
+    }
+
+    async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
+        self.with_labels(kind, namespace, None).await
     }
 
     async fn list_permitted(
         &self,
         kind: &str,
         namespace: Option<&str>,
+        labels: Option<&str>,
     ) -> Result<Lookup<Vec<Arc<Value>>>, Error> {
         let api = api(&self.client, namespace, &resource(kind));
         let place = match namespace {
-            Some(namespace) => format!("{kind}s of namespace {namespace}"),
-            None => format!("{kind}s of all namespaces"),
+            Some(namespace) => format!("{} of namespace {namespace}", plural(kind)),
+            None => format!("{} of all namespaces", plural(kind)),
         };
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
+        if let Some(labels) = labels {
+            params = params.labels(labels);
+        }
         loop {
             let page = match permitted(place.clone(), api.list(&params)).await? {
                 Lookup::Found(page) => page,
@@ -461,6 +485,14 @@ impl ClusterConnection {
                 None => return Ok(Lookup::Found(objects)),
             }
         }
+    }
+}
+
+/// A kind in the plural, in messages.
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
     }
 }
 
@@ -484,10 +516,7 @@ async fn permitted<T>(
 ) -> Result<Lookup<T>, Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(Lookup::Found(answer)),
-        Ok(Err(error)) if has_code(&error, 404) => {
-            let why = "the CustomResourceDefinition is not installed; apply the output of wavegate crds first";
-            Err(Error::input(UNREAD, place, why))
-        }
+        Ok(Err(error)) if has_code(&error, 404) => Err(Error::input(UNREAD, place, UNDEFINED)),
         Ok(Err(error)) if has_code(&error, 403) => {
             Ok(Lookup::Forbidden(Error::input(UNREAD, place, reason(&error))))
         }

@@ -14,6 +14,10 @@ const USAGE_ERROR: u8 = 2;
 /// What failed when an object of a cluster does not exist.
 pub(super) const NOT_FOUND: &str = "cannot find";
 
+/// Why objects of a kind cannot be read whose definition is missing.
+pub(super) const UNDEFINED: &str =
+    "the CustomResourceDefinition is not installed; apply the output of wavegate crds first";
+
 /// An error of a command, printed as `what: where: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Error {
@@ -59,6 +63,11 @@ impl Error {
     /// Whether the object does not exist, or is in another namespace.
     pub fn is_not_found(&self) -> bool {
         self.what == NOT_FOUND
+    }
+
+    /// Whether the definition of a kind is missing.
+    pub fn is_undefined(&self) -> bool {
+        self.why == UNDEFINED
     }
 
     /// The same error with the exit code of a failed check.

@@ -1,7 +1,7 @@
 //! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
 //! complete, or until only a person can continue them.
 
-mod newest;
+pub(super) mod newest;
 mod reasons;
 mod summary;
 

@@ -8,10 +8,17 @@ use clap::{Command, CommandFactory};
 
 /// Commands in the order in which a new user needs them. A command that is not listed comes
 /// last.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Try it", &["demo"]),
     ("Before a rollout, from files", &["plan", "render", "order", "health", "diff"]),
     ("In a cluster", &["status", "explain", "tree", "sync", "refresh", "terminate"]),
+    (
+        "Steer",
+        &[
+            "pause", "resume", "approve", "abort", "rollback", "retry", "skip", "wait", "history",
+            "policies",
+        ],
+    ),
     ("Install", &["run", "crds", "completions"]),
 ];
 

@@ -67,6 +67,15 @@ pub(super) fn contexts() -> BTreeSet<String> {
     found.into_iter().flat_map(|found| found.contexts).map(|context| context.name).collect()
 }
 
+/// The name of the user of a context; without a context, of the current one. `None` when there
+/// is no usable kubeconfig.
+pub(super) fn user(context: Option<&str>) -> Option<String> {
+    let found = read().ok().flatten()?;
+    let name = context.map(str::to_owned).or(found.current_context)?;
+    let named = found.contexts.into_iter().find(|one| one.name == name)?;
+    named.context?.user.filter(|user| !user.is_empty())
+}
+
 /// The server and the credentials of a context; without a context, of the current one,
 /// or of the cluster that this process runs in.
 ///

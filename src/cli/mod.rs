@@ -32,6 +32,7 @@ mod render;
 mod rollout_view;
 pub mod run;
 mod status;
+mod steer;
 mod sync;
 mod terminate;
 #[cfg(test)]
@@ -73,6 +74,16 @@ enum Command {
     Sync(Box<sync::Args>),
     Terminate(terminate::Args),
     Refresh(refresh::Args),
+    Pause(steer::PauseArgs),
+    Resume(steer::ResumeArgs),
+    Approve(steer::ApproveArgs),
+    Abort(steer::AbortArgs),
+    Rollback(steer::RollbackArgs),
+    Retry(steer::RetryArgs),
+    Skip(steer::SkipArgs),
+    Wait(steer::WaitArgs),
+    History(steer::HistoryArgs),
+    Policies(steer::PoliciesArgs),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -142,6 +153,16 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sync(args) => sync::run(*args),
         Command::Terminate(args) => terminate::run(args),
         Command::Refresh(args) => refresh::run(args),
+        Command::Pause(args) => steer::pause(args),
+        Command::Resume(args) => steer::resume(args),
+        Command::Approve(args) => steer::approve(args),
+        Command::Abort(args) => steer::abort(args),
+        Command::Rollback(args) => steer::rollback(args),
+        Command::Retry(args) => steer::retry(args),
+        Command::Skip(args) => steer::skip(args),
+        Command::Wait(args) => steer::wait(args),
+        Command::History(args) => steer::history(args),
+        Command::Policies(args) => steer::policies(args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

@@ -13,6 +13,7 @@ pub mod health;
 pub mod merge_patch;
 pub mod resource_tree;
 pub mod rollout;
+pub mod steering;
 pub mod sync;
 pub mod wait;
 pub mod webhook;

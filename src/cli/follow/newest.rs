@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 /// What became of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(in crate::cli) enum Answer {
     /// All were compared since; `true` when there was something to compare.
     Compared(bool),
     /// Why not all were.
@@ -42,7 +42,7 @@ pub(super) enum Answer {
 
 /// Compares the Applications of sets again, those excepted whose time of comparison is not
 /// the one in `known`, and generates sets that read repositories.
-pub(super) async fn compare(
+pub(in crate::cli) async fn compare(
     client: &Client,
     sets: &[ObjectKey],
     known: &BTreeMap<ObjectKey, String>,
@@ -127,7 +127,7 @@ fn chosen(found: Vec<(ObjectKey, String)>, most: usize) -> Vec<ObjectKey> {
 }
 
 /// What identifies the commits of an Application.
-fn sources_of(live: &Value) -> String {
+pub(in crate::cli) fn sources_of(live: &Value) -> String {
     let sources = InEffect::of(&live["spec"]).list;
     let texts = sources
         .iter()

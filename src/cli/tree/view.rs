@@ -73,7 +73,7 @@ fn title(report: &Report) -> String {
 }
 
 /// The start of a commit hash; other revisions as they are.
-pub(in super::super) fn short(revision: &str) -> &str {
+pub(in crate::cli) fn short(revision: &str) -> &str {
     let is_hash = revision.len() >= 40 && revision.bytes().all(|b| b.is_ascii_hexdigit());
     if is_hash { &revision[..7] } else { revision }
 }

@@ -187,6 +187,18 @@ fn named<'a>(all: impl ExactSizeIterator<Item = &'a str>, what: &str) -> String 
     format!("{}{more}", shown.join(", "))
 }
 
+/// Before the command in the message of the condition.
+const COMMAND: &str = "; to delete them: kubectl ";
+
+/// What the message of a condition holds, and the approval that it asks for; `None` for a message
+/// of another form. Argo CD's definition has no field for it.
+pub fn approval_of(message: &str) -> Option<(&str, &str)> {
+    let (what, command) = message.rsplit_once(COMMAND)?;
+    let (_, hash) = command.rsplit_once('=')?;
+    let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then_some((what, hash))
+}
+
 /// The message of the condition. The command is at its end; what is before it is shortened.
 fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
     let held = held.map(Held::to_string).unwrap_or_default();
@@ -195,7 +207,7 @@ fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
         None => String::new(),
     };
     let command = format!(
-        "; to delete them: kubectl -n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
+        "{COMMAND}-n {} annotate applicationset {} --overwrite {APPROVED_DELETIONS}={hash}",
         set.id.namespace, set.id.name,
     );
     let text = format!("{why}; {held}{other}");

@@ -1,0 +1,45 @@
+//! `wavegate approve`: approves gates, or deletions.
+
+use std::process::ExitCode;
+
+use super::ask::{Request, Verb, speak, speak_of_runs};
+use super::{Common, Sets};
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::decide::steering::{self, Person};
+
+/// Approve the gates that a rollout waits for, or deletions that are held
+///
+/// An approval of a gate counts for the current run, and as long as the targets behind the gate
+/// are those that were approved.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
+pub(in crate::cli) struct Args {
+    #[command(flatten)]
+    sets: Sets,
+    /// Only this gate, also before it is reached; by default all that wait for approvals
+    #[arg(long, value_name = "GATE")]
+    gate: Option<String>,
+    /// Approve the deletions that the condition DeletionsHeld names
+    #[arg(long, conflicts_with = "gate")]
+    deletions: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let verb = Verb { name: "approve", done: "approved" };
+    let answer = block_on(async {
+        let cluster = ClusterConnection::connect(&args.common.cluster).await?;
+        if args.deletions {
+            let sets = args.sets.find(&cluster).await?;
+            let request = |set| Request::to_set(set, steering::approve_deletions);
+            let requests: Vec<Request<'_>> = sets.iter().map(request).collect();
+            return speak(&cluster, &args.common, verb, &requests, args.sets.is_one()).await;
+        }
+        let gate = args.gate.as_deref();
+        let decide = |run: &_, person: Person<'_>| steering::approve(run, gate, person);
+        speak_of_runs(&cluster, &args.common, verb, &args.sets, decide).await
+    })?;
+    answer.print(&args.common)
+}

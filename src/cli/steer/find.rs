@@ -1,0 +1,145 @@
+//! Finds ApplicationSets, their runs and the policies that select them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Sets;
+use crate::api::steering::{POLICY, RUN, SET_LABEL};
+use crate::api::{ObjectKey, Raw};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::commands::{in_namespace, word};
+use crate::cli::error::{Error, NOT_FOUND};
+use crate::decide::application_set::{is_owned, set_of, shown};
+use crate::decide::steering::{current, number_of};
+
+/// The most characters of the value of a label.
+const LABEL: usize = 63;
+
+impl Sets {
+    /// Whether one is named.
+    pub fn is_one(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// The selected sets, in the order of namespace and name; at least one.
+    pub async fn find(&self, cluster: &ClusterConnection) -> Result<Vec<Arc<Value>>, Error> {
+        if let Some(name) = &self.name {
+            return Ok(vec![cluster.expect_application_set(name).await?]);
+        }
+        let labels = self.selector.as_deref();
+        let mut sets = match self.all_namespaces {
+            true => cluster.with_labels("ApplicationSet", None, labels).await?,
+            false => cluster.here("ApplicationSet", labels).await?.1,
+        };
+        if sets.is_empty() {
+            let place = match self.all_namespaces {
+                true => "ApplicationSets of all namespaces".to_owned(),
+                false => format!("ApplicationSets of namespace {}", cluster.places().join(" and ")),
+            };
+            let why = match labels {
+                Some(labels) => format!("none has the labels {labels}"),
+                None => "there are none".to_owned(),
+            };
+            return Err(Error::input(NOT_FOUND, place, why));
+        }
+        sets.sort_by_key(|set| ObjectKey::of(set));
+        Ok(sets)
+    }
+
+    /// The selected sets, each with its current run.
+    pub async fn with_runs(
+        &self,
+        cluster: &ClusterConnection,
+    ) -> Result<Vec<(Arc<Value>, Option<Arc<Value>>)>, Error> {
+        let sets = self.find(cluster).await?;
+        if let [set] = sets.as_slice() {
+            let run = current(&runs(cluster, set).await?, set).cloned();
+            return Ok(vec![(Arc::clone(set), run)]);
+        }
+        let namespace = sets.first().filter(|_| !self.all_namespaces).map(|set| set.namespace());
+        let mut by_namespace: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
+        for run in cluster.with_labels(RUN, namespace, None).await? {
+            by_namespace.entry(run.namespace().to_owned()).or_default().push(run);
+        }
+        let none = Vec::new();
+        let with_run = |set: Arc<Value>| {
+            let runs = by_namespace.get(set.namespace()).unwrap_or(&none);
+            let run = current(runs, &set).cloned();
+            (set, run)
+        };
+        Ok(sets.into_iter().map(with_run).collect())
+    }
+}
+
+/// What selects the runs of a set on the server; `None` where its name is not the value of a
+/// label.
+pub(super) fn label_of(set: &str) -> Option<String> {
+    (set.len() <= LABEL).then(|| format!("{SET_LABEL}={set}"))
+}
+
+/// The runs of a set, the newest first.
+pub(super) async fn runs(
+    cluster: &ClusterConnection,
+    set: &Value,
+) -> Result<Vec<Arc<Value>>, Error> {
+    let label = label_of(set.name());
+    let mut runs = cluster.with_labels(RUN, Some(set.namespace()), label.as_deref()).await?;
+    runs.retain(|run| is_owned(run, set));
+    runs.sort_by_key(|run| std::cmp::Reverse(number_of(run.name())));
+    Ok(runs)
+}
+
+/// The policies of a namespace; none where they cannot exist. Why they cannot be read.
+pub(super) async fn policies(
+    cluster: &ClusterConnection,
+    namespace: &str,
+) -> (Vec<Arc<Value>>, Option<Error>) {
+    match cluster.with_labels(POLICY, Some(namespace), None).await {
+        Ok(policies) => (policies, None),
+        Err(error) => (Vec::new(), Some(error)),
+    }
+}
+
+/// An Application of an ApplicationSet, and that set.
+pub(super) async fn member(
+    cluster: &ClusterConnection,
+    name: &str,
+    what: &str,
+) -> Result<(Arc<Value>, Arc<Value>), Error> {
+    let of_set = |options: &str, name: &str| {
+        format!("wavegate status {options}{name} lists its Applications: name some of them")
+    };
+    let application = cluster.expect_member(name, what, of_set).await?;
+    let set = set_of_application(cluster, &application, what).await?;
+    Ok((application, set))
+}
+
+/// Whether an Application is complete in the rollout of its set.
+pub(super) fn is_complete(set: &Value, application: &Arc<Value>) -> bool {
+    let name = application.name().to_owned();
+    let report = shown::read(set, &BTreeMap::from([(name.clone(), Arc::clone(application))]));
+    report.members.get(&name).is_some_and(|member| report.is_done(member))
+}
+
+/// The set that owns an Application.
+pub(super) async fn set_of_application(
+    cluster: &ClusterConnection,
+    application: &Value,
+    what: &str,
+) -> Result<Arc<Value>, Error> {
+    let place = format!("Application {}/{}", application.namespace(), application.name());
+    let Some(name) = set_of(application) else {
+        let options = in_namespace(application.namespace());
+        let why = format!(
+            "it belongs to no ApplicationSet, and so to no run; wavegate sync {options}{} syncs it",
+            word(application.name())
+        );
+        return Err(Error::check(what, place, why));
+    };
+    let set = cluster.application_set(application.namespace(), name).await?;
+    set.filter(|set| is_owned(application, set)).ok_or_else(|| {
+        Error::check(what, place, format!("its ApplicationSet {name} does not exist any more"))
+    })
+}

@@ -1,0 +1,198 @@
+//! `wavegate policies`: what holds and limits rollouts.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::steering::{Gate, OnFailure, POLICY, PolicyStatus, RolloutPolicySpec};
+use crate::api::{IntOrString, Raw, read_leniently};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::output::{Output, or_dash, some_of, table};
+use crate::decide::steering::selects;
+
+/// The most ApplicationSets and gates in a cell.
+const NAMES: usize = 3;
+
+/// List the policies that hold and limit rollouts
+///
+/// With an ApplicationSet, only those that select it.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Only policies that select this ApplicationSet
+    #[arg(value_name = "APPSET")]
+    name: Option<String>,
+    /// List the policies of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
+    all_namespaces: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A policy, for the output.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Policy {
+    namespace: String,
+    policy: String,
+    /// Names of the ApplicationSets that it selects, at most 50.
+    application_sets: Vec<String>,
+    /// Their number.
+    selected: i64,
+    paused: bool,
+    /// Names of its gates, with what they need.
+    gates: Vec<String>,
+    /// Its limits, in words.
+    limits: Vec<String>,
+    /// What is wrong with it.
+    problems: Vec<String>,
+    /// What several policies amount to, if its controller says so.
+    effective: String,
+    spec: Value,
+}
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (found, place) = block_on(async {
+        let cluster = ClusterConnection::connect(&args.cluster).await?;
+        if let Some(name) = &args.name {
+            let set = cluster.expect_application_set(name).await?;
+            let all = cluster.with_labels(POLICY, Some(set.namespace()), None).await?;
+            let policies: Vec<Policy> = all
+                .iter()
+                // One that is not understood may hold it.
+                .filter(|policy| selects(policy, &set).unwrap_or(true))
+                .map(|policy| Policy::of(policy))
+                .collect();
+            return Ok((policies, format!("selects ApplicationSet {}/{name}", set.namespace())));
+        }
+        let (place, all) = match args.all_namespaces {
+            true => ("exists".to_owned(), cluster.with_labels(POLICY, None, None).await?),
+            false => {
+                let (namespace, all) = cluster.here(POLICY, None).await?;
+                (format!("exists in namespace {namespace}; -A lists those of all"), all)
+            }
+        };
+        Ok((all.iter().map(|policy| Policy::of(policy)).collect(), place))
+    })?;
+    let mut found = found;
+    found.sort_by(|a, b| (&a.namespace, &a.policy).cmp(&(&b.namespace, &b.policy)));
+    args.output.print(&found, |policies| match policies.as_slice() {
+        [] => crate::cli::output::printable(&format!("No RolloutPolicy {place}.")) + "\n",
+        policies => list(policies),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(policies: &[Policy]) -> String {
+    let row = |policy: &Policy| {
+        let mut holds = policy.gates.clone();
+        if policy.paused {
+            holds.insert(0, "paused".to_owned());
+        }
+        let names = policy.application_sets.iter().map(String::as_str);
+        let sets = match policy.selected {
+            0 => "-".to_owned(),
+            count if policy.application_sets.len() <= NAMES => {
+                let names: Vec<&str> = names.collect();
+                format!("{count}: {}", names.join(", "))
+            }
+            count => {
+                let more = count.saturating_sub(i64::try_from(NAMES).unwrap_or(0));
+                let names: Vec<&str> = names.take(NAMES).collect();
+                format!("{count}: {} and {more} more", names.join(", "))
+            }
+        };
+        [
+            policy.namespace.clone(),
+            policy.policy.clone(),
+            sets,
+            or_dash(&some_of(holds.iter().map(String::as_str), NAMES)),
+            or_dash(&policy.limits.join(", ")),
+            or_dash(&policy.problems.join("; ")),
+        ]
+    };
+    let header = ["NAMESPACE", "POLICY", "APPSETS", "HOLDS", "LIMITS", "PROBLEMS"];
+    table(header, policies.iter().map(row))
+}
+
+impl Policy {
+    fn of(policy: &Value) -> Self {
+        let spec: RolloutPolicySpec = read_leniently(&policy["spec"]);
+        let status: PolicyStatus = read_leniently(&policy["status"]);
+        let condition = |wanted: &str| status.conditions.iter().find(|one| one.type_ == wanted);
+        let mut problems: Vec<String> = condition("Valid")
+            .filter(|valid| valid.status == "False")
+            .map(|valid| valid.message.clone())
+            .into_iter()
+            .collect();
+        if !policy["status"].is_object() {
+            problems.push("no controller has read it yet".to_owned());
+        }
+        Self {
+            namespace: policy.namespace().to_owned(),
+            policy: policy.name().to_owned(),
+            selected: status.selected,
+            application_sets: status.application_sets.clone(),
+            paused: spec.paused,
+            gates: spec.gates.iter().map(gate).collect(),
+            limits: limits(&spec),
+            effective: condition("Effective").map(|one| one.message.clone()).unwrap_or_default(),
+            problems,
+            spec: policy["spec"].clone(),
+        }
+    }
+}
+
+/// `production: 2 approvals, soak 30m`.
+fn gate(gate: &Gate) -> String {
+    let approvals = match gate.approvals {
+        0 => String::new(),
+        1 => "1 approval".to_owned(),
+        count => format!("{count} approvals"),
+    };
+    let soak = if gate.soak.is_empty() { String::new() } else { format!("soak {}", gate.soak) };
+    let needs: Vec<String> =
+        [approvals, soak].into_iter().filter(|text| !text.is_empty()).collect();
+    if needs.is_empty() {
+        gate.name.clone()
+    } else {
+        format!("{}: {}", gate.name, needs.join(", "))
+    }
+}
+
+fn limits(spec: &RolloutPolicySpec) -> Vec<String> {
+    let number = |value: &IntOrString| match value {
+        IntOrString::Int(number) => number.to_string(),
+        IntOrString::String(text) => text.clone(),
+    };
+    let mut limits = Vec::new();
+    if let Some(failures) = &spec.failures {
+        let max = failures.max.as_ref().map_or_else(|| "0".to_owned(), number);
+        let mut text = format!("at most {max} failures");
+        if failures.on_failure != OnFailure::Hold || failures.max.is_some() {
+            text.push_str(&format!(", then {}", failures.on_failure));
+        }
+        limits.push(text);
+        limits.extend(failures.same.map(|same| format!("{same} of the same failure")));
+        if !failures.deadline.is_empty() {
+            limits.push(format!("deadline {}", failures.deadline));
+        }
+    }
+    if let Some(pace) = &spec.pace {
+        if let Some(ramp) = &pace.ramp {
+            let (start, factor) = (ramp.start.unwrap_or(1), ramp.factor.unwrap_or(2));
+            limits.push(format!("ramp from {start} times {factor}"));
+        }
+        if let Some(spread) = &pace.spread {
+            limits.push(format!("{} for each {}", spread.max, spread.label));
+        }
+        limits.extend(pace.max_in_flight.map(|max| format!("{max} in flight")));
+    }
+    if let Some(max) = spec.deletions.as_ref().and_then(|deletions| deletions.max.as_ref()) {
+        limits.push(format!("{} deletions", number(max)));
+    }
+    limits
+}

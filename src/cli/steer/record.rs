@@ -1,0 +1,179 @@
+//! A run as data, and in the words of tables.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::api::Time;
+use crate::api::steering::{
+    Estimate, RevisionCount, RolloutRunSpec, RunFailure, RunGate, RunPhase, RunStep, RunWait,
+    TimelineEntry,
+};
+use crate::api::time::to_rfc3339;
+use crate::cli::commands::{in_namespace, word};
+use crate::cli::output::{or_dash, some_of};
+use crate::cli::tree::view::short;
+use crate::decide::steering::{Run, applications, number_of};
+
+/// A run, for JSON and YAML.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    pub namespace: String,
+    pub application_set: String,
+    pub run: String,
+    /// The number in its name; `null` for another name.
+    pub number: Option<u64>,
+    pub phase: RunPhase,
+    pub message: String,
+    pub from: Vec<RevisionCount>,
+    pub to: Vec<RevisionCount>,
+    /// The open step, counted from 1; `null` when all are complete.
+    pub step: Option<i64>,
+    pub steps: Vec<RunStep>,
+    pub total: i64,
+    pub done: i64,
+    pub failed: i64,
+    /// RFC 3339; empty before it.
+    pub started_at: String,
+    pub ended_at: String,
+    /// Until its end, or until now; `null` before its start.
+    pub duration_seconds: Option<i64>,
+    pub ended_by: String,
+    pub gates: Vec<RunGate>,
+    pub waiting_for: Vec<RunWait>,
+    pub failures: Vec<RunFailure>,
+    pub unhealthy_before: Vec<String>,
+    pub skipped: Vec<String>,
+    pub estimate: Option<Estimate>,
+    pub timeline: Vec<TimelineEntry>,
+    /// What people said: the spec of the run.
+    pub spec: RolloutRunSpec,
+}
+
+impl Record {
+    /// Of a run.
+    pub fn of(namespace: &str, set: &str, run: Run, now: Timestamp) -> Self {
+        let Run { name, spec, status, .. } = run;
+        let text =
+            |time: &Option<Time>| time.as_ref().map(|time| to_rfc3339(time.0)).unwrap_or_default();
+        let end = status.ended_at.as_ref().map_or(now, |time| time.0);
+        let start = status.started_at.as_ref();
+        Self {
+            namespace: namespace.to_owned(),
+            application_set: set.to_owned(),
+            number: number_of(&name),
+            run: name,
+            phase: status.phase,
+            message: status.message,
+            step: status.step,
+            total: status.total,
+            done: status.done,
+            failed: status.failed,
+            started_at: text(&status.started_at),
+            ended_at: text(&status.ended_at),
+            duration_seconds: start
+                .map(|start| end.as_second().saturating_sub(start.0.as_second()).max(0)),
+            ended_by: status.ended_by,
+            from: status.from,
+            to: status.to,
+            steps: status.steps,
+            gates: status.gates,
+            waiting_for: status.waiting_for,
+            failures: status.failures,
+            unhealthy_before: status.unhealthy_before,
+            skipped: status.skipped,
+            estimate: status.estimate,
+            timeline: status.timeline,
+            spec,
+        }
+    }
+
+    /// `2/3`: the open step, or all.
+    pub fn steps_text(&self) -> String {
+        let all = self.steps.len();
+        match self.step {
+            Some(step) => format!("{step}/{all}"),
+            None if all == 0 => "-".to_owned(),
+            None => format!("{all}/{all}"),
+        }
+    }
+
+    /// `12/30`.
+    pub fn progress(&self) -> String {
+        format!("{}/{}", self.done, self.total)
+    }
+
+    /// How long it took, or takes.
+    pub fn duration(&self) -> String {
+        match self.duration_seconds {
+            Some(seconds) => human(seconds),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+/// A number of seconds as `kubectl get` prints ages.
+pub(super) fn human(seconds: i64) -> String {
+    gotime::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
+
+/// Revisions, most frequent first: the first one, and how many others there are.
+pub(super) fn revisions(all: &[RevisionCount]) -> String {
+    let texts: Vec<String> = all.iter().map(|one| shortened(&one.revision)).collect();
+    or_dash(&some_of(texts.iter().map(String::as_str), 1))
+}
+
+/// A revision, or those of several sources.
+pub(super) fn shortened(revision: &str) -> String {
+    revision.split(',').map(|one| short(one.trim())).collect::<Vec<_>>().join(",")
+}
+
+/// What a gate waits for, with the command that ends it; empty for one that is open.
+pub(super) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
+    if gate.opened_at.is_some() {
+        return String::new();
+    }
+    let missing = gate
+        .approvals
+        .saturating_sub(i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX))
+        .max(0);
+    let soak = gate
+        .soaks_until
+        .as_ref()
+        .map(|until| format!("soaks until {}", to_rfc3339(until.0)))
+        .unwrap_or_default();
+    let approval = match missing {
+        0 => String::new(),
+        count => {
+            let what = if count == 1 { "approval" } else { "approvals" };
+            format!(
+                "needs {count} {what}: wavegate approve {}{} --gate {}",
+                in_namespace(namespace),
+                word(set),
+                word(&gate.name)
+            )
+        }
+    };
+    let parts: Vec<String> = [soak, approval].into_iter().filter(|part| !part.is_empty()).collect();
+    format!(
+        "gate {} ({}) {}",
+        gate.name,
+        applications(gate.applications),
+        if parts.is_empty() { "is shut".to_owned() } else { parts.join("; ") }
+    )
+}
+
+/// The time that is left, in words; `None` without an estimate.
+pub(super) fn estimate_text(estimate: &Estimate) -> String {
+    let (least, most) = (human(estimate.least_seconds), human(estimate.most_seconds));
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    let without = match estimate.without.as_slice() {
+        [] => String::new(),
+        parts => format!("; without {}", parts.join(", ")),
+    };
+    let runs =
+        if estimate.runs == 1 { "1 run".to_owned() } else { format!("{} runs", estimate.runs) };
+    format!("about {range} left, from {runs}{without}")
+}

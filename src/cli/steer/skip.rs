@@ -1,0 +1,64 @@
+//! `wavegate skip`: leaves Applications out of the current run.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::ask::{Request, Verb, speak};
+use super::{Common, find};
+use crate::api::{ObjectKey, Raw};
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::error::Error;
+use crate::decide::steering::{self, Run, current};
+
+/// Leave Applications out of the current run
+///
+/// They are not promoted in it, and their step does not wait for them. The next run takes them
+/// again.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = super::EXIT_CODES)]
+pub(in crate::cli) struct Args {
+    /// Names of Applications
+    #[arg(value_name = "APP", required = true)]
+    names: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// The names for each set.
+type Skipped = BTreeMap<ObjectKey, (Arc<Value>, Vec<String>)>;
+
+/// Runs the command.
+pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let answer = block_on(async {
+        let cluster = ClusterConnection::connect(&args.common.cluster).await?;
+        let mut skipped = Skipped::new();
+        for name in &args.names {
+            let (application, set) = find::member(&cluster, name, "cannot skip").await?;
+            if find::is_complete(&set, &application) {
+                let place = format!("Application {}", ObjectKey::of(&application));
+                let why = "it is complete: its rollout does not wait for it";
+                return Err(Error::check("cannot skip", place, why));
+            }
+            let of_set = skipped.entry(ObjectKey::of(&set)).or_insert((set, Vec::new()));
+            of_set.1.push(application.name().to_owned());
+        }
+        let mut requests = Vec::new();
+        for (set, names) in skipped.values_mut() {
+            names.sort();
+            names.dedup();
+            let names: &Vec<String> = names;
+            let runs = find::runs(&cluster, set).await?;
+            requests.push(Request::to_run(set, current(&runs, set), move |run| {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                steering::skip(&Run::read(run), &names)
+            }));
+        }
+        let verb = Verb { name: "skip", done: "skipped" };
+        let is_one = requests.len() == 1;
+        speak(&cluster, &args.common, verb, &requests, is_one).await
+    })?;
+    answer.print(&args.common)
+}

@@ -1,0 +1,94 @@
+//! Starting failed Applications again (ST-063), and leaving some out (ST-064).
+
+use serde_json::{Value, json};
+
+use super::{Change, Person, Run, Verdict, applications};
+use crate::api::Time;
+use crate::api::steering::RunPhase;
+use crate::api::time::to_rfc3339;
+
+/// Starts Applications of a run again, once each: those that failed, or the named ones. Lifts the
+/// quarantine of the run.
+pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
+    if let Some(why) = run.is_not_current() {
+        return Verdict::Refused(why);
+    }
+    let status = &run.status;
+    let acted = status.retried_at.as_ref();
+    let is_open = |at: Option<&Time>| at.is_some_and(|at| acted.is_none_or(|acted| at.0 > acted.0));
+    let mut open = run.spec.retries.iter().filter(|retry| is_open(retry.at.as_ref()));
+    let is_same = |given: &Vec<String>| {
+        given.is_empty()
+            || (!names.is_empty() && names.iter().all(|name| given.iter().any(|one| one == name)))
+    };
+    if let Some(same) = open.find(|retry| is_same(&retry.applications)) {
+        return Verdict::Already(format!(
+            "{} has asked for it; no controller has acted yet",
+            same.by
+        ));
+    }
+    let name = &run.name;
+    let says = if names.is_empty() {
+        let is_held = matches!(
+            run.phase(),
+            RunPhase::Held | RunPhase::Aborted | RunPhase::RolledBack | RunPhase::RollingBack
+        );
+        let is_quarantined = !status.quarantine.is_empty();
+        if status.failed <= 0 && !is_held && !is_quarantined {
+            let phase = run.phase();
+            return Verdict::Refused(format!(
+                "nothing of run {name} has failed ({phase}); wavegate retry APP is for one \
+                 Application, such as one that a person has synced"
+            ));
+        }
+        let lifts = if is_quarantined { ", and lift the quarantine of its targets" } else { "" };
+        format!("retry run {name}: start {} that failed again{lifts}", applications(status.failed))
+    } else {
+        format!("retry {} in run {name}, once each", names.join(", "))
+    };
+    // The time identifies the request: each is later than the ones before it.
+    let before =
+        run.spec.retries.iter().filter_map(|retry| retry.at.as_ref()).chain(acted).map(|at| at.0);
+    let next = before.max().map(|last| last + jiff::SignedDuration::from_secs(1));
+    let at = to_rfc3339(next.map_or(person.at, |next| next.max(person.at)));
+    let entry = match names {
+        [] => json!({"by": person.by, "at": at}),
+        names => json!({"by": person.by, "at": at, "applications": names}),
+    };
+    let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
+    Verdict::Change {
+        says,
+        applications: if names.is_empty() { status.failed } else { count },
+        change: Change::Entries { list: "retries", entries: vec![entry] },
+    }
+}
+
+/// Leaves Applications out of a run: it does not promote them and does not wait for them.
+pub fn skip(run: &Run, names: &[&str]) -> Verdict {
+    if let Some(why) = run.is_not_current() {
+        return Verdict::Refused(why);
+    }
+    let name = &run.name;
+    if run.phase().has_ended() {
+        return Verdict::Refused(format!(
+            "run {name} has ended ({}): there is nothing to skip",
+            run.phase()
+        ));
+    }
+    let is_new = |name: &&&str| !run.spec.skip.iter().any(|one| one == **name);
+    let new: Vec<&str> = names.iter().filter(is_new).copied().collect();
+    if new.is_empty() {
+        return Verdict::Already(format!("run {name} skips {}", names.join(", ")));
+    }
+    Verdict::Change {
+        says: format!(
+            "skip {} in run {name}: not promoted, and not waited for; the next run takes it again",
+            new.join(", ")
+        ),
+        applications: i64::try_from(new.len()).unwrap_or(i64::MAX),
+        change: Change::Entries {
+            list: "skip",
+            entries: new.into_iter().map(Value::from).collect(),
+        },
+    }
+}

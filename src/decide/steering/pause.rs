@@ -1,0 +1,77 @@
+//! Pausing a set, and resuming it (ST-020).
+
+use serde_json::Value;
+
+use super::{Change, Verdict, applications, selects};
+use crate::api::Raw;
+use crate::api::annotations::{PAUSED, annotation};
+
+/// Holds all promotions of a set. Without a reason, one that holds already is kept.
+pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
+    let value = match reason {
+        Some(reason) => format!("{reason} ({by})"),
+        None => format!("paused by {by}"),
+    };
+    let (applications, left) = left(set);
+    match annotation(set, PAUSED) {
+        Some(stored) if reason.is_none() || stored == value => {
+            Verdict::Already(format!("it is paused: {stored}"))
+        }
+        Some(stored) => Verdict::Change {
+            says: format!("keep it paused, and replace the reason \"{stored}\" with \"{value}\""),
+            applications,
+            change: Change::Annotation { key: PAUSED, value: Some(value) },
+        },
+        None => Verdict::Change {
+            says: format!("pause it: nothing is promoted{left}; running syncs end by themselves"),
+            applications,
+            change: Change::Annotation { key: PAUSED, value: Some(value) },
+        },
+    }
+}
+
+/// Ends a pause by [`pause`]. `policies` are those of the namespace: what one of them pauses
+/// stays paused.
+pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
+    let pauses = |policy: &&Value| {
+        // One that is not understood is no permission.
+        policy["spec"]["paused"] == true && selects(policy, set).unwrap_or(true)
+    };
+    let pausing: Vec<&str> =
+        policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect();
+    let by_policy = |rest: &str| {
+        let Some(first) = pausing.first() else { return String::new() };
+        let names = pausing.join(", ");
+        let namespace = set.namespace();
+        format!(
+            "{rest}RolloutPolicy {names} pauses it: kubectl -n {namespace} patch rolloutpolicy {first} \
+             --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
+        )
+    };
+    let (applications, left) = left(set);
+    match annotation(set, PAUSED) {
+        Some(reason) => {
+            let still = by_policy("; it stays paused, since ");
+            Verdict::Change {
+                says: format!("resume it, which was paused: {reason}{left}{still}"),
+                applications,
+                change: Change::Annotation { key: PAUSED, value: None },
+            }
+        }
+        None if pausing.is_empty() => Verdict::Already("it is not paused".to_owned()),
+        None => Verdict::Refused(by_policy("it is not paused by its annotation, but ")),
+    }
+}
+
+/// How many Applications of a set are not complete, and the same in words.
+fn left(set: &Value) -> (i64, String) {
+    let progress = set.text("/status/rollout/progress").split_once('/');
+    let read = |text: &str| text.parse::<i64>().ok();
+    match progress.and_then(|(done, total)| Some((read(done)?, read(total)?))) {
+        Some((done, total)) if total > 0 => {
+            let left = total.saturating_sub(done).max(0);
+            (left, format!("; {left} of {} are not complete", applications(total)))
+        }
+        _ => (0, String::new()),
+    }
+}

@@ -1,0 +1,91 @@
+//! A RolloutRun as stored.
+
+use serde_json::Value;
+
+use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
+use crate::api::{Raw, read_leniently};
+use crate::decide::application_set::is_owned;
+
+/// A run, read as much as its fields have the right types.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Its name.
+    pub name: String,
+    /// What people said about it.
+    pub spec: RolloutRunSpec,
+    /// What the controller said about it.
+    pub status: RolloutRunStatus,
+    /// Whether a controller has written a status.
+    pub is_known: bool,
+}
+
+/// The number at the end of a run's name; `None` for a name of another form.
+pub fn number_of(name: &str) -> Option<u64> {
+    name.rsplit_once('-')?.1.parse().ok()
+}
+
+/// The current run of a set: the one with the highest number, ended or not.
+pub fn current<'a, T: AsRef<Value>>(
+    runs: impl IntoIterator<Item = &'a T>,
+    set: &Value,
+) -> Option<&'a T> {
+    let owned = runs.into_iter().filter(|run| is_owned((*run).as_ref(), set));
+    owned.max_by_key(|run| number_of((*run).as_ref().name()))
+}
+
+impl Run {
+    /// Reads a run.
+    pub fn read(run: &Value) -> Self {
+        Self {
+            name: run.name().to_owned(),
+            spec: read_leniently(&run["spec"]),
+            status: read_leniently(&run["status"]),
+            is_known: run["status"].is_object(),
+        }
+    }
+
+    /// Its phase.
+    pub fn phase(&self) -> RunPhase {
+        self.status.phase
+    }
+
+    /// How many Applications of it are not complete.
+    pub fn left(&self) -> i64 {
+        self.status.total.saturating_sub(self.status.done).max(0)
+    }
+
+    /// How many are in flight.
+    pub fn in_flight(&self) -> i64 {
+        self.status.steps.iter().map(|step| step.in_flight).sum()
+    }
+
+    /// How many it has started at most: those of its steps that are complete, failed or in
+    /// flight.
+    pub fn started(&self) -> i64 {
+        let of_steps = self.status.steps.iter().map(|step| {
+            step.done.saturating_add(step.in_flight).saturating_add(step.failed).min(step.total)
+        });
+        of_steps.sum()
+    }
+
+    /// Why a word about it makes no sense yet or any more, when it has no status or another
+    /// change has taken its place.
+    pub(super) fn is_not_current(&self) -> Option<String> {
+        if !self.is_known {
+            return Some(format!("run {} has no status yet: try again in a moment", self.name));
+        }
+        (self.phase() == RunPhase::Superseded).then(|| {
+            format!(
+                "another change has taken the place of run {}, and has no run yet: try again in a \
+                 moment",
+                self.name
+            )
+        })
+    }
+}
+
+/// Whether approvals of a gate are missing.
+pub(super) fn lacks_approvals(gate: &RunGate) -> bool {
+    let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
+    gate.opened_at.is_none() && given < gate.approvals
+}

@@ -1,0 +1,643 @@
+//! What people's words come to, as tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::api::annotations::{APPROVED_DELETIONS, PAUSED};
+use crate::decide::application_set::shown;
+
+const AT: &str = "2026-01-02T03:04:05Z";
+const PERSON: Person<'_> = Person { by: "ann", at: Timestamp::constant(1_767_323_045, 0) };
+
+/// A set of two steps whose rollout is at 12 of 30.
+fn set(annotations: Value, status: Value) -> Value {
+    let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+        "metadata": {"name": "shop", "namespace": "argocd", "uid": "u1", "labels": {"tier": "prod"},
+            "annotations": annotations},
+        "spec": {"strategy": {"type": "RollingSync", "rollingSync": {"steps": [step("dev"), step("prod")]}}},
+        "status": status,
+    })
+}
+
+fn rolling() -> Value {
+    json!({"rollout": {"step": 1, "steps": 2, "progress": "12/30"}})
+}
+
+fn run(name: &str, spec: Value, status: Value) -> Value {
+    let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "shop", "uid": "u1",
+        "controller": true});
+    json!({
+        "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutRun",
+        "metadata": {"name": name, "namespace": "argocd", "uid": "u2", "resourceVersion": "7",
+            "ownerReferences": [owner]},
+        "spec": spec, "status": status,
+    })
+}
+
+/// The verdict in one line: what it says, and what it writes.
+fn told(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Change { says, .. } => format!("will {says}"),
+        Verdict::Already(how) => format!("already: {how}"),
+        Verdict::Refused(why) => format!("refused: {why}"),
+    }
+}
+
+#[track_caller]
+fn written(verdict: Verdict) -> Change {
+    match verdict {
+        Verdict::Change { change, .. } => change,
+        other => panic!("nothing is written: {other:?}"),
+    }
+}
+
+fn policy(spec: Value) -> Arc<Value> {
+    Arc::new(json!({"metadata": {"name": "night", "namespace": "argocd"}, "spec": spec}))
+}
+
+/// ST-020.
+#[test]
+fn pausing_and_resuming() {
+    let running = set(json!({}), rolling());
+    let paused = set(json!({PAUSED: "freeze (bob)"}), rolling());
+    let of_policy = [policy(json!({"paused": true}))];
+    let of_others = [policy(json!({"paused": true, "applicationSets": {"names": ["other"]}}))];
+    let none: [Arc<Value>; 0] = [];
+    let cases = [
+        (
+            pause(&running, None, "ann"),
+            "will pause it: nothing is promoted; 18 of 30 Applications are not complete; running syncs end by themselves",
+        ),
+        (
+            pause(&set(json!({}), json!({})), Some("x"), "ann"),
+            "will pause it: nothing is promoted; running syncs end by themselves",
+        ),
+        (pause(&paused, None, "ann"), "already: it is paused: freeze (bob)"),
+        (pause(&paused, Some("freeze"), "bob"), "already: it is paused: freeze (bob)"),
+        (
+            pause(&paused, Some("audit"), "ann"),
+            "will keep it paused, and replace the reason \"freeze (bob)\" with \"audit (ann)\"",
+        ),
+        (
+            resume(&paused, &none),
+            "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete",
+        ),
+        (resume(&running, &none), "already: it is not paused"),
+        (resume(&running, &of_others), "already: it is not paused"),
+        (
+            resume(&running, &of_policy),
+            "refused: it is not paused by its annotation, but RolloutPolicy night pauses it: kubectl -n argocd patch \
+             rolloutpolicy night --type merge -p '{\"spec\":{\"paused\":false}}'",
+        ),
+        (
+            resume(&paused, &of_policy),
+            "will resume it, which was paused: freeze (bob); 18 of 30 Applications are not complete; it stays paused, \
+             since RolloutPolicy night pauses it: kubectl -n argocd patch rolloutpolicy night --type merge -p \
+             '{\"spec\":{\"paused\":false}}'",
+        ),
+    ];
+    for (verdict, want) in cases {
+        assert_eq!(told(&verdict), want);
+    }
+    let change = written(pause(&running, Some("audit"), "ann"));
+    assert_eq!(
+        change.patch(&running),
+        json!({"metadata": {"uid": "u1", "annotations": {PAUSED: "audit (ann)"}}})
+    );
+    let change = written(resume(&paused, &none));
+    assert_eq!(
+        change.patch(&paused),
+        json!({"metadata": {"uid": "u1", "annotations": {PAUSED: null}}})
+    );
+}
+
+fn gate(name: &str, more: Value) -> Value {
+    let mut gate = json!({"name": name, "policy": "p", "applications": 12, "covers": "c1", "approvals": 1,
+        "waitingSince": "2026-01-02T03:00:00Z"});
+    for (field, value) in more.as_object().unwrap() {
+        gate[field] = value.clone();
+    }
+    gate
+}
+
+fn waiting(gates: &[Value], approvals: Value) -> Run {
+    let status = json!({"phase": "AwaitingApproval", "total": 30, "done": 12, "gates": gates});
+    Run::read(&run("shop-7", json!({"applicationSet": "shop", "approvals": approvals}), status))
+}
+
+/// ST-011.
+#[test]
+fn approving_gates() {
+    let one = || gate("prod", json!({}));
+    let early = || gate("prod", json!({"waitingSince": null}));
+    let mine = json!({"gate": "prod", "by": "ann", "covers": "c1"});
+    let of_bob = json!({"gate": "prod", "by": "bob", "covers": "c1"});
+    let old = json!({"gate": "prod", "by": "ann", "covers": "c0"});
+    let cases = [
+        (
+            waiting(&[one()], json!([])),
+            None,
+            "will approve gate prod (12 Applications) of run shop-7 as ann",
+        ),
+        (
+            waiting(&[one(), gate("eu", json!({"applications": 1}))], json!([])),
+            None,
+            "will approve gate prod (12 Applications) and gate eu (1 Application) of run shop-7 as ann",
+        ),
+        (
+            waiting(
+                &[gate("prod", json!({"approvals": 2, "approvedBy": ["bob"]}))],
+                json!([of_bob]),
+            ),
+            None,
+            "will approve gate prod (12 Applications, approval 2 of 2) of run shop-7 as ann",
+        ),
+        (
+            waiting(&[one()], json!([mine])),
+            None,
+            "already: ann has approved these targets of gate prod of run shop-7; 1 approval of another person is missing",
+        ),
+        (
+            waiting(&[gate("prod", json!({"approvals": 2, "approvedBy": ["ann"]}))], json!([mine])),
+            Some("prod"),
+            "already: ann has approved these targets of gate prod of run shop-7; 1 approval of another person is missing",
+        ),
+        (
+            // An approval of other targets is no approval of these.
+            waiting(&[one()], json!([old])),
+            None,
+            "will approve gate prod (12 Applications) of run shop-7 as ann",
+        ),
+        (
+            waiting(&[early()], json!([])),
+            None,
+            "refused: no gate of run shop-7 waits for an approval (AwaitingApproval); gate prod comes later: approve it \
+             in advance with --gate prod",
+        ),
+        (
+            waiting(&[early()], json!([])),
+            Some("prod"),
+            "will approve gate prod (12 Applications, before it is reached) of run shop-7 as ann",
+        ),
+        (
+            waiting(&[one()], json!([])),
+            Some("prdo"),
+            "refused: run shop-7 has no gate prdo; did you mean prod?",
+        ),
+        (
+            waiting(&[], json!([])),
+            Some("prod"),
+            "refused: run shop-7 has no gate prod; it has none",
+        ),
+        (
+            waiting(&[gate("prod", json!({"openedAt": "2026-01-02T03:00:00Z"}))], json!([])),
+            None,
+            "already: gate prod of run shop-7 is open",
+        ),
+        (
+            waiting(
+                &[gate("prod", json!({"approvals": 0, "soaksUntil": "2026-01-02T04:00:00Z"}))],
+                json!([]),
+            ),
+            Some("prod"),
+            "refused: gate prod needs no approval; it waits until 2026-01-02T04:00:00Z",
+        ),
+        (
+            waiting(&[gate("prod", json!({"covers": ""}))], json!([])),
+            None,
+            "refused: the targets behind gate prod of run shop-7 are not known yet: try again in a moment",
+        ),
+        (
+            Run::read(&run("shop-7", json!({}), json!({"phase": "Complete", "gates": [one()]}))),
+            None,
+            "refused: run shop-7 has ended (Complete): nothing waits for an approval",
+        ),
+        (
+            Run::read(&run("shop-7", json!({}), Value::Null)),
+            None,
+            "refused: run shop-7 has no status yet: try again in a moment",
+        ),
+    ];
+    for (run, gate, want) in cases {
+        assert_eq!(told(&approve(&run, gate, PERSON)), want);
+    }
+}
+
+/// Two people at once: the words of both are kept, and what one of them wrote with fields that
+/// are not known here, too.
+#[test]
+fn an_entry_is_added_to_the_list_as_stored() {
+    let of_bob = json!({"gate": "prod", "by": "bob", "covers": "c1", "ticket": 42});
+    let status =
+        json!({"phase": "AwaitingApproval", "gates": [gate("prod", json!({"approvals": 2}))]});
+    let stored = run("shop-7", json!({"approvals": [of_bob]}), status);
+    let change = written(approve(&Run::read(&stored), None, PERSON));
+    let of_ann = json!({"gate": "prod", "by": "ann", "at": AT, "covers": "c1"});
+    assert_eq!(
+        change.patch(&stored),
+        json!({"metadata": {"uid": "u2", "resourceVersion": "7"}, "spec": {"approvals": [of_bob, of_ann]}})
+    );
+    // Other targets than the confirmed ones are not approved.
+    let mut moved = stored;
+    moved["status"]["gates"][0]["covers"] = "c2".into();
+    assert!(!written(approve(&Run::read(&moved), None, PERSON)).is_within(&change));
+    assert!(change.is_within(&change));
+}
+
+/// ST-050.
+#[test]
+fn approving_deletions() {
+    let message = "3 applications wait to be deleted until a person approves it: a, b, c; to delete them: kubectl -n \
+                   argocd annotate applicationset shop --overwrite wavegate.dev/approved-deletions=0123456789abcdef";
+    let held = |message: &str, annotations: Value| {
+        let condition =
+            json!({"type": "DeletionsHeld", "status": "True", "reason": "x", "message": message});
+        set(annotations, json!({"conditions": [condition]}))
+    };
+    let stored = held(message, json!({}));
+    let verdict = approve_deletions(&stored);
+    assert_eq!(
+        told(&verdict),
+        "will approve these deletions (0123456789abcdef): 3 applications wait to be deleted until a person approves \
+         it: a, b, c"
+    );
+    assert_eq!(
+        written(verdict).patch(&stored)["metadata"]["annotations"][APPROVED_DELETIONS],
+        "0123456789abcdef"
+    );
+    let cases = [
+        (set(json!({}), json!({})), "refused: no deletions are held"),
+        (
+            held(message, json!({APPROVED_DELETIONS: "0123456789abcdef"})),
+            "already: these deletions are approved; no controller has acted yet",
+        ),
+        (held("odd", json!({})), "refused: its condition DeletionsHeld names no approval: odd"),
+        (
+            held("x; to delete them: kubectl rm -rf=$(id)", json!({})),
+            "refused: its condition DeletionsHeld names no approval: x; to delete them: kubectl rm -rf=$(id)",
+        ),
+    ];
+    for (set, want) in cases {
+        assert_eq!(told(&approve_deletions(&set)), want);
+    }
+}
+
+fn in_phase(phase: &str, spec: Value, more: Value) -> Run {
+    let mut status = json!({"phase": phase, "total": 30, "done": 12, "failed": 2,
+        "steps": [{"total": 10, "done": 10}, {"total": 20, "done": 2, "inFlight": 3, "failed": 2}]});
+    for (field, value) in more.as_object().unwrap() {
+        status[field] = value.clone();
+    }
+    Run::read(&run("shop-7", spec, status))
+}
+
+/// ST-060, ST-061.
+#[test]
+fn ending_a_run() {
+    let going = || in_phase("Progressing", json!({}), json!({}));
+    let by_bob = json!({"abort": {"by": "bob"}});
+    let back = json!({"rollback": {"by": "bob"}});
+    let cases = [
+        (
+            abort(&going(), false, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
+             end by themselves",
+        ),
+        (
+            abort(&going(), true, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; the syncs of 3 \
+             Applications in flight are terminated",
+        ),
+        (
+            abort(&in_phase("Progressing", by_bob.clone(), json!({})), false, PERSON),
+            "already: run shop-7 is ended by bob (Progressing)",
+        ),
+        (
+            // Who aborted may want more.
+            abort(&in_phase("Aborted", by_bob, json!({})), true, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; the syncs of 3 \
+             Applications in flight are terminated",
+        ),
+        (
+            abort(&in_phase("RollingBack", json!({}), json!({})), true, PERSON),
+            "already: run shop-7 is ended (RollingBack)",
+        ),
+        (
+            abort(&in_phase("Complete", json!({}), json!({})), false, PERSON),
+            "refused: run shop-7 has ended (Complete): there is nothing to abort; wavegate rollback takes it back",
+        ),
+        (
+            rollback(&going(), PERSON),
+            "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
+             the reverse order of steps",
+        ),
+        (
+            rollback(&in_phase("Held", back, json!({})), PERSON),
+            "already: run shop-7 is taken back by bob (Held)",
+        ),
+        (
+            rollback(&in_phase("RolledBack", json!({}), json!({})), PERSON),
+            "already: run shop-7 is taken back (RolledBack)",
+        ),
+        (
+            rollback(&in_phase("Progressing", json!({}), json!({"steps": [{"total": 3}]})), PERSON),
+            "refused: run shop-7 has started no Application: abort it instead",
+        ),
+        (
+            rollback(&in_phase("Superseded", json!({}), json!({})), PERSON),
+            "refused: another change has taken the place of run shop-7, and has no run yet: try again in a moment",
+        ),
+    ];
+    for (verdict, want) in cases {
+        assert_eq!(told(&verdict), want);
+    }
+    assert_eq!(
+        written(abort(&going(), true, PERSON)),
+        Change::Field { field: "abort", value: json!({"by": "ann", "at": AT, "terminate": true}) }
+    );
+}
+
+/// ST-063, ST-064.
+#[test]
+fn starting_again_and_leaving_out() {
+    let held = || in_phase("Held", json!({}), json!({}));
+    let asked = json!({"retries": [{"by": "bob", "at": "2026-01-02T03:00:00Z"}]});
+    let of_web =
+        json!({"retries": [{"by": "bob", "at": "2026-01-02T03:00:00Z", "applications": ["web"]}]});
+    let skipped = json!({"skip": ["web"]});
+    let acted = json!({"retriedAt": "2026-01-02T03:00:00Z"});
+    let cases = [
+        (
+            retry(&held(), &[], PERSON),
+            "will retry run shop-7: start 2 Applications that failed again",
+        ),
+        (
+            retry(&in_phase("Aborted", json!({}), json!({"quarantine": "abcd"})), &[], PERSON),
+            "will retry run shop-7: start 2 Applications that failed again, and lift the quarantine of its targets",
+        ),
+        (
+            retry(&in_phase("Held", asked.clone(), json!({})), &[], PERSON),
+            "already: bob has asked for it; no controller has acted yet",
+        ),
+        (
+            retry(&in_phase("Held", asked.clone(), json!({})), &["web"], PERSON),
+            "already: bob has asked for it; no controller has acted yet",
+        ),
+        (
+            retry(&in_phase("Held", asked, acted), &[], PERSON),
+            "will retry run shop-7: start 2 Applications that failed again",
+        ),
+        (
+            retry(&in_phase("Held", of_web.clone(), json!({})), &[], PERSON),
+            "will retry run shop-7: start 2 Applications that failed again",
+        ),
+        (
+            retry(&in_phase("Held", of_web, json!({})), &["api"], PERSON),
+            "will retry api in run shop-7, once each",
+        ),
+        (
+            retry(&in_phase("Progressing", json!({}), json!({"failed": 0})), &[], PERSON),
+            "refused: nothing of run shop-7 has failed (Progressing); wavegate retry APP is for one Application, such as \
+             one that a person has synced",
+        ),
+        (
+            skip(&held(), &["api", "web"]),
+            "will skip api, web in run shop-7: not promoted, and not waited for; the next run takes it again",
+        ),
+        (
+            skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
+            "will skip api in run shop-7: not promoted, and not waited for; the next run takes it again",
+        ),
+        (skip(&in_phase("Held", skipped, json!({})), &["web"]), "already: run shop-7 skips web"),
+        (
+            skip(&in_phase("Complete", json!({}), json!({})), &["web"]),
+            "refused: run shop-7 has ended (Complete): there is nothing to skip",
+        ),
+    ];
+    for (verdict, want) in cases {
+        assert_eq!(told(&verdict), want);
+    }
+    assert_eq!(
+        written(retry(&held(), &["web"], PERSON)),
+        Change::Entries {
+            list: "retries",
+            entries: vec![json!({"by": "ann", "at": AT, "applications": ["web"]})]
+        }
+    );
+}
+
+/// The time identifies a request: two of one second were one.
+#[test]
+fn each_retry_is_later_than_the_ones_before() {
+    let stored = json!({"retries": [{"by": "bob", "at": AT}]});
+    let run = in_phase("Held", stored, json!({"retriedAt": AT}));
+    let change = written(retry(&run, &[], PERSON));
+    let entry = |at: &str| Change::Entries {
+        list: "retries",
+        entries: vec![json!({"by": "ann", "at": at})],
+    };
+    assert_eq!(change, entry("2026-01-02T03:04:06Z"));
+    assert!(change.is_within(&entry(AT)));
+}
+
+/// ST-002: by number, not by name or age; a run of another set of the same name is not its run.
+#[test]
+fn the_current_run_has_the_highest_number() {
+    let mut foreign = run("shop-99", json!({}), json!({}));
+    foreign["metadata"]["ownerReferences"][0]["uid"] = "u9".into();
+    let runs: Vec<Arc<Value>> =
+        [run("shop-9", json!({}), json!({})), run("shop-10", json!({}), json!({})), foreign]
+            .map(Arc::new)
+            .into();
+    let found = current(&runs, &set(json!({}), json!({}))).unwrap();
+    assert_eq!(found.name(), "shop-10");
+    assert_eq!(current(&runs[2..], &set(json!({}), json!({}))), None);
+    assert_eq!((number_of("a-b-12"), number_of("a-x"), number_of("a")), (Some(12), None, None));
+}
+
+/// ST-001.
+#[test]
+fn a_policy_selects_sets_by_name_and_labels() {
+    let set = set(json!({}), json!({}));
+    let expression = |operator: &str| json!({"matchExpressions": [{"key": "tier", "operator": operator, "values": ["prod"]}]});
+    let cases = [
+        (json!({}), Ok(true)),
+        (json!({"names": ["a", "shop"]}), Ok(true)),
+        (json!({"names": ["a"]}), Ok(false)),
+        (json!({"matchLabels": {"tier": "prod"}}), Ok(true)),
+        (json!({"names": ["shop"], "matchLabels": {"tier": "dev"}}), Ok(false)),
+        (expression("In"), Ok(true)),
+        (expression("NotIn"), Ok(false)),
+        (expression("Odd"), Err(())),
+    ];
+    for (selector, want) in cases {
+        let policy = policy(json!({"applicationSets": selector}));
+        assert_eq!(selects(&policy, &set).map_err(|_| ()), want, "{selector}");
+    }
+    let mut elsewhere = Value::clone(&policy(json!({})));
+    elsewhere["metadata"]["namespace"] = "other".into();
+    assert_eq!(selects(&elsewhere, &set), Ok(false));
+}
+
+#[test]
+fn a_commit_is_meant_by_at_least_seven_characters() {
+    let commit = "6d0c1f2a9b8c7d6e5f40312213a4b5c6d7e8f901";
+    for (revision, meant, want) in [
+        (commit, commit, true),
+        (commit, "6d0c1f2", true),
+        (commit, "6D0C1F2", true),
+        (commit, "6d0c1f", false),
+        (commit, "d0c1f2a", false),
+        ("1.2.3", "1.2.3", true),
+        ("1.2.34", "1.2.3", false),
+        (&format!("1.2.3, {commit}"), "6d0c1f2a", true),
+        ("", "6d0c1f2", false),
+    ] {
+        assert_eq!(is_revision(revision, meant), want, "{revision} {meant}");
+    }
+}
+
+/// What `wait` makes of runs and Applications.
+#[derive(Default)]
+struct World {
+    runs: Vec<Run>,
+    has_runs: bool,
+    applications: BTreeMap<String, Arc<Value>>,
+    status: Value,
+    deployed: BTreeMap<String, Deployed>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { has_runs: true, status: json!({}), ..Self::default() }
+    }
+
+    /// The newest run is the last one.
+    fn run(mut self, name: &str, phase: &str, to: &str) -> Self {
+        let status = json!({"phase": phase, "to": [{"revision": to, "applications": 1}]});
+        self.runs.insert(0, Run::read(&run(name, json!({}), status)));
+        self
+    }
+
+    /// All Applications are complete at a revision.
+    fn at(mut self, revision: &str) -> Self {
+        let owner = run("x", json!({}), json!({}))["metadata"]["ownerReferences"].clone();
+        let live = json!({
+            "metadata": {"name": "web", "namespace": "argocd", "ownerReferences": owner},
+            "status": {"sync": {"status": "Synced", "revision": revision}, "health": {"status": "Healthy"}},
+        });
+        self.applications.insert("web".to_owned(), Arc::new(live));
+        self.status = json!({
+            "rollout": {"step": 2, "steps": 2, "progress": "1/1"},
+            "applicationStatus": [{"application": "web", "step": "1", "status": "Healthy", "message": "",
+                "targetRevisions": [revision], "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+        });
+        let deployed =
+            Deployed { source: "r main".to_owned(), revisions: vec![revision.to_owned()] };
+        self.deployed.insert("web".to_owned(), deployed);
+        self
+    }
+
+    fn also(mut self, name: &str, source: &str, revision: &str) -> Self {
+        let deployed = Deployed { source: source.to_owned(), revisions: vec![revision.to_owned()] };
+        self.deployed.insert(name.to_owned(), deployed);
+        self
+    }
+
+    fn told(&self, goal: &Goal) -> String {
+        let report = shown::read(&set(json!({}), self.status.clone()), &self.applications);
+        let seen = Seen {
+            runs: &self.runs,
+            has_runs: self.has_runs,
+            report: &report,
+            deployed: &self.deployed,
+        };
+        match progress(goal, &seen) {
+            Progress::Runs(run) => format!("waits for {}", run.name),
+            Progress::Expects => "expects a run".to_owned(),
+            Progress::Members => "waits for Applications".to_owned(),
+            Progress::Ended { ending, run, is_final } => {
+                let run = run.map(|run| format!(" {}", run.name)).unwrap_or_default();
+                let end = if is_final { "" } else { ", if it stays so" };
+                format!("{ending:?}{run}{end}")
+            }
+        }
+    }
+}
+
+/// ST-072.
+#[test]
+fn a_run_of_another_commit_is_never_taken_for_it() {
+    let (a, b) = ("aaaaaaa1", "bbbbbbb2");
+    let of = |revision: &str| Goal::Revision(revision.to_owned());
+    let world = World::new;
+    let cases = [
+        (world().run("shop-1", "Complete", b).at(b), of(a), "expects a run"),
+        (world().run("shop-1", "Progressing", b), of(a), "expects a run"),
+        (world().run("shop-1", "Progressing", a), of(a), "waits for shop-1"),
+        (world().run("shop-1", "AwaitingApproval", a), of(a), "waits for shop-1"),
+        (world().run("shop-1", "Paused", a), of(a), "waits for shop-1"),
+        (world().run("shop-1", "Complete", a), of(a), "Complete shop-1"),
+        (world().run("shop-1", "CompleteWithFailures", a), of(a), "CompleteWithFailures shop-1"),
+        (world().run("shop-1", "Held", a), of(a), "Held shop-1"),
+        (world().run("shop-1", "Aborted", a), of(a), "Aborted shop-1"),
+        (world().run("shop-1", "RollingBack", a), of(a), "RolledBack shop-1"),
+        (world().run("shop-1", "Superseded", a), of(a), "Superseded shop-1"),
+        // The controller has not ended it yet.
+        (
+            world().run("shop-1", "Progressing", a).run("shop-2", "Progressing", b),
+            of(a),
+            "Superseded shop-1",
+        ),
+        (
+            world().run("shop-1", "Complete", a).run("shop-2", "Progressing", b),
+            of(a),
+            "Superseded shop-1",
+        ),
+        // A revert, and a run of another repository.
+        (
+            world().run("shop-1", "Superseded", a).run("shop-2", "Progressing", a),
+            of(a),
+            "waits for shop-2",
+        ),
+        (
+            world().run("shop-1", "Complete", a).run("shop-2", "Complete", b).at(a),
+            of(a),
+            "Complete shop-1",
+        ),
+        // It was complete before runs were recorded.
+        (world().at(a), of(a), "Complete, if it stays so"),
+        (world().at(a).also("api", "r main", b), of(a), "expects a run"),
+        (world().at(a).also("api", "other main", b), of(a), "Complete, if it stays so"),
+        (world().at(b), of(a), "expects a run"),
+        (World { has_runs: false, ..world().at(b) }, of(a), "waits for Applications"),
+        (World { has_runs: false, ..world().at(a) }, of(a), "Complete, if it stays so"),
+        (world(), Goal::Newest, "waits for Applications"),
+        (world().at(a), Goal::Newest, "Complete, if it stays so"),
+        (
+            world().run("shop-1", "Complete", a).at(a),
+            Goal::Newest,
+            "Complete shop-1, if it stays so",
+        ),
+        (world().run("shop-1", "Complete", a), Goal::Newest, "expects a run"),
+        (world().run("shop-1", "Superseded", a), Goal::Newest, "expects a run"),
+        (world().run("shop-1", "Aborted", a), Goal::Newest, "Aborted shop-1, if it stays so"),
+        (world().run("shop-1", "Soaking", a), Goal::Newest, "waits for shop-1"),
+        (world().run("shop-1", "Complete", a), Goal::Run("shop-1".to_owned()), "Complete shop-1"),
+        (world().run("shop-1", "Complete", a), Goal::Run("shop-2".to_owned()), "Deleted"),
+    ];
+    for (index, (world, goal, want)) in cases.into_iter().enumerate() {
+        assert_eq!(world.told(&goal), want, "case {index}: {goal:?}");
+    }
+    // A person has just asked for another attempt.
+    let spec = json!({"retries": [{"by": "ann", "at": "2026-01-02T03:04:05Z"}]});
+    let status = json!({"phase": "Held", "to": [{"revision": a}]});
+    let mut retried = world();
+    retried.runs = vec![Run::read(&run("shop-1", spec, status))];
+    assert_eq!(retried.told(&of(a)), "waits for shop-1");
+}
