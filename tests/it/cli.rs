@@ -29,6 +29,7 @@ mod proxy;
 mod repeated;
 mod secrets;
 mod starting;
+mod steering;
 mod templates;
 mod tree;
 mod trust;

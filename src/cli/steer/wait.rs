@@ -368,12 +368,6 @@ impl<'a> Waiting<'a> {
         if !self.is_listed() || !self.are_runs_listed {
             return Ok(None);
         }
-        if !self.is_newest && self.asked.is_none() {
-            let (client, set, known) = (client.clone(), self.set.clone(), self.compared.clone());
-            let asking = async move { newest::compare(&client, &[set], &known).await };
-            self.asked = Some(tokio::spawn(asking));
-            self.say("asks the controller to read the repositories")?;
-        }
         let runs = self.known_runs();
         let Some(set) = self.fleet.known().next() else { return Ok(None) };
         let report = &set.report;
@@ -433,6 +427,13 @@ impl<'a> Waiting<'a> {
                 (text, Some((ending, run.cloned(), time, is_final)))
             }
         };
+        let is_over = ending.as_ref().is_some_and(|(.., is_final)| *is_final);
+        if !is_over && !self.is_newest && self.asked.is_none() {
+            let (client, set, known) = (client.clone(), self.set.clone(), self.compared.clone());
+            let asking = async move { newest::compare(&client, &[set], &known).await };
+            self.asked = Some(tokio::spawn(asking));
+            self.say("asks the controller to read the repositories")?;
+        }
         let Some((ending, run, time, is_final)) = ending else {
             self.settling = None;
             self.say(&text)?;

@@ -89,6 +89,9 @@ async fn bash_completes_names_from_the_cluster() {
     offers(&cluster, "wavegate refresh appset/sho", &["appset/shop"]).await;
     offers(&cluster, "wavegate sync shop-dev shop-", &["shop-qa"]).await;
     offers(&cluster, "wavegate sync shop-qa", &["shop-qa"]).await;
+    offers(&cluster, "wavegate approve sh", &["shipping", "shop"]).await;
+    offers(&cluster, "wavegate skip shop-dev shop-", &["shop-qa"]).await;
+    offers(&cluster, "wavegate retry shop", &["shop", "shop-dev", "shop-qa"]).await;
     assert_eq!(offered(&cluster, "wavegate status zz").await, Vec::<String>::new());
 }
 

@@ -37,7 +37,8 @@ fn the_help_of_run_has_groups_and_the_documented_defaults() {
 fn commands_are_grouped_and_all_listed() {
     let help = wavegate(&["--help"]);
     assert_eq!(help.code, 0);
-    for group in ["Try it:", "Before a rollout, from files:", "In a cluster:", "Install:"] {
+    for group in ["Try it:", "Before a rollout, from files:", "In a cluster:", "Steer:", "Install:"]
+    {
         assert!(help.out.contains(group), "{group}: {}", help.out);
     }
     assert!(help.out.lines().all(|line| line.chars().count() <= 100), "{}", help.out);

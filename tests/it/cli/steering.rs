@@ -1,0 +1,639 @@
+//! What people do to rollouts (ST-060 … ST-082): the requests, the words and the exit codes.
+//!
+//! ApplicationSets, runs and policies are written by hand, as a controller would.
+
+use std::process::Command;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use kube_sim::{Effect, Fault};
+use wavegate::watch::object::resource;
+
+use super::embedded::Cluster;
+use super::*;
+use crate::support::terminal::Terminal;
+
+const COMMIT: &str = "6d0c1f2a9b8c7d6e5f40312213a4b5c6d7e8f901";
+const OTHER: &str = "0f1e2d3c4b5a69788796a5b4c3d2e1f0a9b8c7d6";
+/// Moves the cursor; must never be printed.
+const HOSTILE: &str = "a\u{1b}[2Jb\u{202e}c";
+
+/// A cluster with ApplicationSets and runs.
+struct World {
+    cluster: Cluster,
+    files: TempDir,
+}
+
+impl World {
+    async fn start() -> Self {
+        let cluster = Cluster::start().await;
+        let config = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+        let files = folder(&[]);
+        for user in ["ann", "bob"] {
+            let as_user = config.replace("user: {}", &format!("user: {{as: {user}}}"));
+            assert_ne!(as_user, config);
+            std::fs::write(files.path().join(user), as_user).unwrap();
+        }
+        Self { cluster, files }
+    }
+
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource(kind))
+    }
+
+    /// Creates a set whose rollout is at 12 of 30; returns its owner reference.
+    async fn set(&self, name: &str, labels: Value) -> Value {
+        let mut object: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+        object["metadata"] = json!({"name": name, "namespace": "argocd", "labels": labels});
+        let created = self.cluster.create("ApplicationSet", object).await;
+        self.status(
+            "ApplicationSet",
+            name,
+            json!({"rollout": {"step": 1, "steps": 2, "progress": "12/30"}}),
+        )
+        .await;
+        json!([{"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": name,
+            "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true}])
+    }
+
+    async fn status(&self, kind: &str, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn run(&self, owner: &Value, name: &str, status: Value) {
+        let set = owner[0]["name"].clone();
+        self.cluster.create("RolloutRun", json!({
+            "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutRun",
+            "metadata": {"name": name, "ownerReferences": owner, "labels": {"wavegate.dev/application-set": set}},
+            "spec": {"applicationSet": set},
+        })).await;
+        self.status("RolloutRun", name, status).await;
+    }
+
+    async fn application(&self, owner: &Value, name: &str, status: Value) {
+        self.cluster
+            .create(
+                "Application",
+                json!({
+                    "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+                    "metadata": {"name": name, "ownerReferences": owner},
+                    "spec": {"project": "default", "destination": {"server": "https://1"},
+                        "source": {"repoURL": "https://r", "targetRevision": "main", "path": "."}},
+                    "status": status,
+                }),
+            )
+            .await;
+    }
+
+    async fn get(&self, kind: &str, name: &str) -> Value {
+        serde_json::to_value(self.api(kind).get(name).await.unwrap()).unwrap()
+    }
+
+    fn command(&self, user: &str, args: &[&str]) -> Command {
+        let mut command = program(args);
+        command.env("KUBECONFIG", self.files.path().join(user));
+        command
+    }
+
+    async fn by(&self, user: &str, args: &[&str]) -> Run {
+        let command = self.command(user, args);
+        tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
+    }
+
+    async fn ann(&self, args: &[&str]) -> Run {
+        self.by("ann", args).await
+    }
+}
+
+impl Run {
+    /// Asserts success and the output.
+    #[track_caller]
+    fn prints(&self, want: &str) {
+        assert_eq!((self.code, self.out.as_str()), (0, want), "{}", self.err);
+    }
+}
+
+fn gate(name: &str, approvals: i64) -> Value {
+    json!({"name": name, "policy": "p", "applications": 18, "covers": "c1", "approvals": approvals,
+        "waitingSince": "2026-01-02T03:00:00Z"})
+}
+
+fn waits_for_approval(gates: &[Value]) -> Value {
+    json!({"phase": "AwaitingApproval", "total": 30, "done": 12, "failed": 0, "progress": "12/30", "gates": gates,
+        "to": [{"revision": COMMIT, "applications": 30}], "startedAt": "2026-01-02T03:00:00Z",
+        "steps": [{"total": 12, "done": 12, "inFlight": 0, "failed": 0}, {"total": 18, "done": 0, "inFlight": 0, "failed": 0}]})
+}
+
+/// ST-020, ST-070, ST-071.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_is_paused_and_resumed() {
+    let world = World::start().await;
+    world.set("shop", json!({"tier": "prod"})).await;
+    let paused = async || {
+        let set = world.get("ApplicationSet", "shop").await;
+        set["metadata"]["annotations"]["wavegate.dev/paused"].clone()
+    };
+    let asked = world.ann(&["pause", "shop"]).await;
+    asked.fails(2, &["error: cannot ask: wavegate pause: standard input is no terminal: --yes"]);
+    let dry = world.ann(&["pause", "shop", "--dry-run", "--reason", "freeze"]).await;
+    dry.prints("ApplicationSet argocd/shop: would pause it: nothing is promoted; 18 of 30 Applications are not complete; running syncs end by themselves\n");
+    assert_eq!(paused().await, Value::Null, "neither of these writes");
+    let done = world.ann(&["pause", "shop", "--yes", "--reason", "freeze"]).await;
+    done.prints("ApplicationSet argocd/shop: paused\n");
+    assert!(
+        done.err.starts_with("note: ApplicationSet argocd/shop: will pause it"),
+        "{}",
+        done.err
+    );
+    assert_eq!(paused().await, "freeze (ann)");
+    // Idempotent, and without a question.
+    let again = world.by("bob", &["pause", "shop"]).await;
+    again.prints("ApplicationSet argocd/shop: already: it is paused: freeze (ann)\n");
+    let json = world.ann(&["pause", "shop", "-o", "json"]).await.json();
+    let want = json!({"namespace": "argocd", "applicationSet": "shop", "run": null, "verb": "pause",
+        "outcome": "already", "applications": 0, "message": "it is paused: freeze (ann)"});
+    assert_eq!(json, want);
+    world.ann(&["resume", "shop", "-y"]).await.prints("ApplicationSet argocd/shop: resumed\n");
+    assert_eq!(paused().await, Value::Null);
+    world
+        .ann(&["resume", "shop"])
+        .await
+        .prints("ApplicationSet argocd/shop: already: it is not paused\n");
+
+    world.cluster.create("RolloutPolicy", json!({
+        "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "night"},
+        "spec": {"paused": true, "applicationSets": {"matchLabels": {"tier": "prod"}}},
+    })).await;
+    world.ann(&["resume", "shop", "-y"]).await.fails(1, &[
+        "error: cannot resume: ApplicationSet argocd/shop: it is not paused by its annotation, but RolloutPolicy night pauses it: kubectl -n argocd patch rolloutpolicy night",
+    ]);
+    world
+        .ann(&["pause", "shpo", "-y"])
+        .await
+        .fails(2, &["ApplicationSet argocd/shpo: it does not exist; did you mean shop?"]);
+    world.ann(&["pause"]).await.fails(2, &["APPSET"]);
+}
+
+/// ST-011: the words of both are kept, also when the server reports conflicts.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_people_approve_at_once() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    world.run(&owner, "shop-9", json!({"phase": "Complete"})).await;
+    world.run(&owner, "shop-10", waits_for_approval(&[gate("prod", 2)])).await;
+    let patches = |request: &kube_sim::RequestRecord| {
+        request.verb == "patch" && request.resource == "rolloutruns"
+    };
+    world.cluster.server.inject(Fault::new(Effect::Status(409), patches).times(3));
+    let args = ["approve", "shop", "--yes"];
+    let (ann, bob) = tokio::join!(world.by("ann", &args), world.by("bob", &args));
+    ann.prints("ApplicationSet argocd/shop: approved (run shop-10)\n");
+    bob.prints("ApplicationSet argocd/shop: approved (run shop-10)\n");
+    let approvals = world.get("RolloutRun", "shop-10").await["spec"]["approvals"].clone();
+    let mut by: Vec<&str> =
+        approvals.as_array().unwrap().iter().map(|one| one["by"].as_str().unwrap()).collect();
+    by.sort_unstable();
+    assert_eq!(by, ["ann", "bob"], "{approvals}");
+    assert!(
+        approvals
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["covers"] == "c1" && one["gate"] == "prod")
+    );
+    let again = world.ann(&args).await;
+    assert!(
+        again.code == 0
+            && again.out.contains("already: ann has approved these targets of gate prod"),
+        "{}{}",
+        again.out,
+        again.err
+    );
+    assert_eq!(world.get("RolloutRun", "shop-9").await["spec"]["approvals"], Value::Null);
+
+    // The targets change between the question and the answer: they are not what was approved.
+    world.status("RolloutRun", "shop-10", json!({"gates": [gate("eu", 1)]})).await;
+    let terminal = Terminal::run(world.command("ann", &["approve", "shop"]), 200, 20);
+    terminal.until_shown("Proceed? [y/N]");
+    let mut moved = gate("eu", 1);
+    moved["covers"] = "c2".into();
+    world.status("RolloutRun", "shop-10", json!({"gates": [moved]})).await;
+    terminal.enter("y");
+    let (code, screen) = terminal.finish();
+    // The version that was read is not the newest one, so that the server refuses the first write.
+    assert!(
+        code == 1 && screen.text().contains("it has changed in the meantime"),
+        "{code}: {}",
+        screen.text()
+    );
+    let refused = Terminal::run(world.command("ann", &["approve", "shop"]), 200, 20);
+    refused.until_shown("Proceed? [y/N]");
+    refused.enter("no");
+    let (code, screen) = refused.finish();
+    assert!(code == 1 && screen.text().contains("not confirmed"), "{code}: {}", screen.text());
+    assert_eq!(
+        world.get("RolloutRun", "shop-10").await["spec"]["approvals"].as_array().unwrap().len(),
+        2
+    );
+}
+
+/// ST-071: without the server's word it is the kube context's user, marked as such.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_review_the_user_of_the_context_is_marked() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    world.run(&owner, "shop-1", waits_for_approval(&[gate("prod", 1)])).await;
+    let reviews = |request: &kube_sim::RequestRecord| request.resource == "selfsubjectreviews";
+    world.cluster.server.inject(Fault::new(Effect::Status(404), reviews).times(9));
+    world
+        .ann(&["abort", "shop", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: abort requested (run shop-1)\n");
+    let abort = world.get("RolloutRun", "shop-1").await["spec"]["abort"].clone();
+    assert_eq!(abort["by"], "kube-sim (kube context)", "{abort}");
+}
+
+/// ST-060, ST-061, ST-063, ST-064.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_are_ended_retried_and_reduced() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    world.application(&owner, "shop-eu", json!({})).await;
+    world.application(&json!([]), "alone", json!({})).await;
+    let spec = async || world.get("RolloutRun", "shop-1").await["spec"].clone();
+    for (args, why) in [
+        (&["abort", "shop", "-y"][..], "cannot abort: ApplicationSet argocd/shop: it has no run"),
+        (&["skip", "shop-eu", "-y"], "cannot skip: ApplicationSet argocd/shop: it has no run"),
+        (&["skip", "alone", "-y"], "Application argocd/alone: it belongs to no ApplicationSet"),
+    ] {
+        world.ann(args).await.fails(1, &[why]);
+    }
+    let held = json!({"phase": "Held", "total": 30, "done": 12, "failed": 2,
+        "steps": [{"total": 30, "done": 12, "inFlight": 3, "failed": 2}]});
+    world.run(&owner, "shop-1", held).await;
+    world
+        .ann(&["skip", "shop-eu", "shop-eu", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: skipped (run shop-1)\n");
+    assert_eq!(spec().await["skip"], json!(["shop-eu"]));
+    let again = world.ann(&["skip", "shop-eu"]).await;
+    again.prints("ApplicationSet argocd/shop: already: run shop-1 skips shop-eu\n");
+    world
+        .ann(&["retry", "shop-eu", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: retry requested (run shop-1)\n");
+    world
+        .ann(&["retry", "shop", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: retry requested (run shop-1)\n");
+    let retries = spec().await["retries"].clone();
+    assert_eq!(
+        (&retries[0]["applications"], &retries[1]["applications"]),
+        (&json!(["shop-eu"]), &Value::Null),
+        "{retries}"
+    );
+    assert_ne!(retries[0]["at"], retries[1]["at"], "the time identifies a request");
+    let missing = world.ann(&["retry", "shpo", "-y"]).await;
+    missing.fails(2, &["error: cannot find: argocd/shpo: there is neither an Application nor an ApplicationSet", "did you mean shop?"]);
+    let dry = world.ann(&["rollback", "shop", "--dry-run", "-o", "json"]).await.json();
+    assert_eq!(
+        (&dry["outcome"], &dry["applications"], &dry["run"]),
+        (&json!("planned"), &json!(17), &json!("shop-1"))
+    );
+    assert_eq!(spec().await["rollback"], Value::Null);
+    world
+        .ann(&["rollback", "shop", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: rollback requested (run shop-1)\n");
+    world
+        .ann(&["abort", "shop", "--terminate", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: abort requested (run shop-1)\n");
+    let written = spec().await;
+    assert_eq!(
+        (&written["rollback"]["by"], &written["abort"]["by"], &written["abort"]["terminate"]),
+        (&json!("ann"), &json!("ann"), &json!(true))
+    );
+
+    world.status("RolloutRun", "shop-1", json!({"phase": "Complete", "failed": 0})).await;
+    for (args, why) in [
+        (
+            &["approve", "shop", "-y"][..],
+            "run shop-1 has ended (Complete): nothing waits for an approval",
+        ),
+        (&["skip", "shop-eu", "-y"], "already"),
+    ] {
+        let run = world.ann(args).await;
+        assert!(run.code == 1, "{args:?}: {}{}", run.out, run.err);
+        assert!(run.err.contains(why) || run.err.contains("has ended"), "{args:?}: {}", run.err);
+    }
+    world.set("other", json!({})).await;
+    world
+        .ann(&["approve", "shop-eu", "-y"])
+        .await
+        .fails(2, &["shop-eu is an Application of the ApplicationSet shop: use that name"]);
+}
+
+/// ST-050: with the hash that the condition names.
+#[tokio::test(flavor = "multi_thread")]
+async fn held_deletions_are_approved() {
+    let world = World::start().await;
+    world.set("shop", json!({})).await;
+    world.ann(&["approve", "shop", "--deletions", "-y"]).await.fails(1, &["no deletions are held"]);
+    let message = format!(
+        "2 applications wait to be deleted until a person approves it: a, {HOSTILE}; to delete them: kubectl -n argocd annotate applicationset shop --overwrite wavegate.dev/approved-deletions=0123456789abcdef"
+    );
+    let held = json!({"type": "DeletionsHeld", "status": "True", "reason": "GeneratorFoundNothing", "message": message,
+        "lastTransitionTime": "2026-01-02T03:00:00Z"});
+    world.status("ApplicationSet", "shop", json!({"conditions": [held]})).await;
+    let done = world.ann(&["approve", "shop", "--deletions", "-y"]).await;
+    done.prints("ApplicationSet argocd/shop: approved\n");
+    assert!(
+        done.err.contains("will approve these deletions (0123456789abcdef): 2 applications wait"),
+        "{}",
+        done.err
+    );
+    assert!(!done.err.contains('\u{1b}') && !done.err.contains('\u{202e}'), "{:?}", done.err);
+    let set = world.get("ApplicationSet", "shop").await;
+    assert_eq!(
+        set["metadata"]["annotations"]["wavegate.dev/approved-deletions"],
+        "0123456789abcdef"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_sets_are_selected() {
+    let world = World::start().await;
+    let one = world.set("one", json!({"tier": "prod"})).await;
+    world.set("two", json!({"tier": "prod"})).await;
+    world.set("three", json!({"tier": "dev"})).await;
+    world.run(&one, "one-1", waits_for_approval(&[gate("prod", 1)])).await;
+    let paused = world.ann(&["pause", "-l", "tier=prod", "-y", "-o", "json"]).await;
+    let names: Vec<Value> =
+        paused.json().as_array().unwrap().iter().map(|one| one["applicationSet"].clone()).collect();
+    assert_eq!((paused.code, names), (0, vec![json!("one"), json!("two")]), "{}", paused.err);
+    let all = world.ann(&["pause", "-A", "-y"]).await;
+    all.prints("ApplicationSet argocd/one: already: it is paused: paused by ann\nApplicationSet argocd/three: paused\nApplicationSet argocd/two: already: it is paused: paused by ann\n");
+    // Where it makes no sense is left out.
+    let approved = world.ann(&["approve", "-A", "-y"]).await;
+    approved.prints("ApplicationSet argocd/one: approved (run one-1)\n");
+    assert!(
+        approved.err.contains("note: ApplicationSet argocd/two: left out: it has no run"),
+        "{}",
+        approved.err
+    );
+    world
+        .ann(&["approve", "-l", "tier=dev", "-y"])
+        .await
+        .fails(1, &["error: cannot approve: ApplicationSet argocd/three: it has no run"]);
+    world
+        .ann(&["pause", "-l", "tier=none", "-y"])
+        .await
+        .fails(2, &["none has the labels tier=none"]);
+    world.ann(&["pause", "one", "-A", "-y"]).await.fails(2, &["cannot be used with"]);
+}
+
+/// ST-006: without the definitions of wavegate.dev a pause works, and the others say what is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_definitions_it_is_said_what_is_missing() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let done =
+        json!({"sync": {"status": "Synced", "revision": COMMIT}, "health": {"status": "Healthy"}});
+    world.application(&owner, "a", done).await;
+    let definitions: Api<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> =
+        Api::all(world.cluster.client.clone());
+    for name in ["rolloutruns.wavegate.dev", "rolloutpolicies.wavegate.dev"] {
+        definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    world.ann(&["pause", "shop", "-y"]).await.prints("ApplicationSet argocd/shop: paused\n");
+    let resumed = world.ann(&["resume", "shop", "-y"]).await;
+    resumed.prints("ApplicationSet argocd/shop: resumed\n");
+    assert!(!resumed.err.contains("not installed"), "{}", resumed.err);
+    let commands: [&[&str]; 4] = [
+        &["approve", "shop", "-y"],
+        &["history", "shop"],
+        &["policies"],
+        &["wait", "shop", "--run", "shop-1"],
+    ];
+    for args in commands {
+        world.ann(args).await.fails(
+            2,
+            &["the CustomResourceDefinition is not installed; apply the output of wavegate crds"],
+        );
+    }
+    // The Applications count.
+    let entry = json!({"application": "a", "status": "Healthy", "step": "1", "message": "m", "targetRevisions": [COMMIT],
+        "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let complete = json!({"rollout": {"step": 1, "steps": 1, "progress": "1/1"}, "applicationStatus": [entry]});
+    world.status("ApplicationSet", "shop", complete).await;
+    let wait = world
+        .ann(&["wait", "shop", "--revision", &COMMIT[..7], "--no-refresh", "--timeout", "60s"])
+        .await;
+    assert_eq!(wait.code, 0, "{}{}", wait.out, wait.err);
+    assert!(
+        wait.err.contains("note: runs cannot be read, and its Applications count instead"),
+        "{}",
+        wait.err
+    );
+}
+
+/// ST-082.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_and_policies_are_shown() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let empty = world.ann(&["history", "shop"]).await;
+    empty.prints("ApplicationSet argocd/shop has no runs: nothing was rolled out in steps since runs are recorded.\n");
+    world.run(&owner, "shop-9", json!({"phase": "Complete", "total": 2, "done": 2, "failed": 0, "message": HOSTILE,
+        "from": [{"revision": OTHER, "applications": 2}], "to": [{"revision": COMMIT, "applications": 1}, {"revision": "1.2.3", "applications": 1}],
+        "startedAt": "2026-01-02T03:00:00Z", "endedAt": "2026-01-02T03:05:00Z", "endedBy": "ann",
+        "steps": [{"total": 2, "done": 2, "inFlight": 0, "failed": 0, "openedAt": "2026-01-02T03:00:00Z", "completedAt": "2026-01-02T03:05:00Z", "gates": ["prod"]}],
+        "gates": [{"name": "prod", "policy": "p", "applications": 2, "approvals": 1, "approvedBy": ["bob"], "openedAt": "2026-01-02T03:01:00Z"}],
+        "failures": [{"signature": "s", "count": 5, "applications": ["a", "b", "c"], "message": "image not found"}],
+        "timeline": [{"at": "2026-01-02T03:01:00Z", "what": "Approved", "subject": "prod", "by": "bob", "message": HOSTILE}]})).await;
+    world.run(&owner, "shop-10", waits_for_approval(&[gate("prod", 1)])).await;
+    let listed = world.ann(&["history", "shop"]).await;
+    let lines: Vec<String> = listed
+        .out
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    assert_eq!(lines[0], "RUN PHASE FROM TO STEPS DONE FAILED STARTED DURATION");
+    assert!(
+        lines[1].starts_with("shop-10 AwaitingApproval - 6d0c1f2 2/2 12/30 0")
+            || lines[1].starts_with("shop-10 AwaitingApproval - 6d0c1f2"),
+        "{}",
+        lines[1]
+    );
+    assert!(
+        lines[2].starts_with("shop-9 Complete 0f1e2d3 6d0c1f2 and 1 more 1/1 2/2 0 "),
+        "{}",
+        lines[2]
+    );
+    assert!(lines[2].ends_with(" 5m"), "{}", lines[2]);
+    for args in [
+        &["history", "shop", "9"][..],
+        &["history", "shop", "shop-9"],
+        &["history", "shop", "-o", "wide"],
+    ] {
+        let shown = world.ann(args).await;
+        assert_eq!(shown.code, 0, "{}", shown.err);
+        assert!(
+            !shown.out.contains('\u{1b}') && !shown.out.contains('\u{202e}'),
+            "{:?}",
+            shown.out
+        );
+        assert!(shown.out.contains("\\u{1b}"), "{}", shown.out);
+    }
+    let one = world.ann(&["history", "shop", "9"]).await.out;
+    for part in [
+        "Run shop-9 of ApplicationSet argocd/shop: Complete: ",
+        "6d0c1f2 (1 Application), 1.2.3 (1 Application)",
+        "2026-01-02T03:05:00Z, after 5m, by ann",
+        "a, b, c and 2 more",
+        "Approved",
+        "open since 2026-01-02T03:01:00Z",
+    ] {
+        assert!(one.contains(part), "{part}: {one}");
+    }
+    let data = world.ann(&["history", "shop", "10", "-o", "json"]).await.json();
+    assert_eq!(
+        (&data["number"], &data["phase"], &data["gates"][0]["name"]),
+        (&json!(10), &json!("AwaitingApproval"), &json!("prod"))
+    );
+    world
+        .ann(&["history", "shop", "shop-90"])
+        .await
+        .fails(2, &["run shop-90 of ApplicationSet argocd/shop: it does not exist"]);
+
+    world.cluster.create("RolloutPolicy", json!({
+        "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "prod"},
+        "spec": {"applicationSets": {"names": ["shop"]}, "gates": [{"name": "prod", "steps": [2], "approvals": 2, "soak": "30m"}],
+            "failures": {"max": 2, "onFailure": "Rollback", "same": 3}, "pace": {"maxInFlight": 50}, "deletions": {"max": "10%"}},
+    })).await;
+    let problem = json!({"type": "Valid", "status": "False", "reason": "x", "message": HOSTILE, "lastTransitionTime": "2026-01-02T03:00:00Z"});
+    world
+        .status(
+            "RolloutPolicy",
+            "prod",
+            json!({"selected": 1, "applicationSets": ["shop"], "conditions": [problem]}),
+        )
+        .await;
+    let policies = world.ann(&["policies", "shop"]).await;
+    let row = policies
+        .out
+        .lines()
+        .nth(1)
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert_eq!(
+        row,
+        "argocd prod 1: shop prod: 2 approvals, soak 30m at most 2 failures, then Rollback, 3 of the same failure, 50 in flight, 10% deletions a\\u{1b}[2Jb\\u{202e}c"
+    );
+    assert_eq!(world.ann(&["policies", "-A", "-o", "json"]).await.json()[0]["selected"], 1);
+    world.set("other", json!({})).await;
+    world
+        .ann(&["policies", "other"])
+        .await
+        .prints("No RolloutPolicy selects ApplicationSet argocd/other.\n");
+}
+
+/// ST-072.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_waits_for_its_own_commit() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let to = |revision: &str, phase: &str| {
+        json!({"phase": phase, "total": 2, "done": 1, "failed": 0, "message": "step 1",
+        "to": [{"revision": revision, "applications": 2}]})
+    };
+    world.run(&owner, "shop-1", to(OTHER, "Progressing")).await;
+    // A run of another commit is not the one, however long it takes.
+    let over =
+        world.ann(&["wait", "shop", "--revision", COMMIT, "--no-refresh", "--timeout", "2s"]).await;
+    over.fails(1, &["error: not complete in time: ApplicationSet argocd/shop: after 2 s: waits for a run of commit 6d0c1f2; the last one is shop-1 of 0f1e2d3 (Progressing)"]);
+    world.ann(&["wait", "shop", "--revision", "6d0c1"]).await.fails(2, &["at least 7 characters"]);
+    world.ann(&["wait", "shop", "--run", "shop-2"]).await.fails(
+        2,
+        &["run shop-2 of ApplicationSet argocd/shop: it does not exist; did you mean shop-1?"],
+    );
+
+    // It appears, waits for an approval, and completes: by watches.
+    let mut command = world.command(
+        "ann",
+        &["wait", "shop", "--revision", &COMMIT[..8], "--no-refresh", "--timeout", "150s"],
+    );
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let waiting = tokio::task::spawn_blocking(move || command.output().unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.run(&owner, "shop-2", waits_for_approval(&[gate("prod", 1)])).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.status("RolloutRun", "shop-2", to(COMMIT, "Complete")).await;
+    let done = waiting.await.unwrap();
+    let out = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(done.status.code(), Some(0), "{out}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(out.contains("wavegate approve -n argocd shop --gate prod"), "{out}");
+    assert!(out.contains("run shop-2 of 6d0c1f2 is Complete"), "{out}");
+    // At once, although no controller answers.
+    let again = world.ann(&["wait", "shop", "--revision", COMMIT, "-o", "json"]).await;
+    let data = again.json();
+    assert_eq!(
+        (again.code, &data["outcome"], &data["run"]["run"]),
+        (0, &json!("complete"), &json!("shop-2")),
+        "{}",
+        again.err
+    );
+    let passed = world.ann(&["wait", "shop", "--revision", OTHER, "--no-refresh"]).await;
+    passed.fails(1, &["run shop-1 is superseded, by run shop-2 of 6d0c1f2"]);
+
+    for (phase, outcome) in [
+        ("Held", "held"),
+        ("Aborted", "aborted"),
+        ("RolledBack", "rolledBack"),
+        ("CompleteWithFailures", "completeWithFailures"),
+    ] {
+        world.status("RolloutRun", "shop-2", to(COMMIT, phase)).await;
+        let failed = world.ann(&["wait", "shop", "--run", "2", "-o", "json"]).await;
+        assert_eq!(
+            (failed.code, &failed.json()["outcome"]),
+            (1, &json!(outcome)),
+            "{}",
+            failed.err
+        );
+        failed.fails(1, &[&format!("run shop-2 of 6d0c1f2 is {phase}, 1/2 complete: step 1")]);
+        let newest = world.ann(&["wait", "shop", "--no-refresh", "--timeout", "60s"]).await;
+        newest.fails(1, &["the rollout is not complete"]);
+    }
+    // Another change takes its place while it is waited for.
+    world.status("RolloutRun", "shop-2", to(COMMIT, "Progressing")).await;
+    let mut command = world.command(
+        "ann",
+        &["wait", "shop", "--revision", COMMIT, "--no-refresh", "--timeout", "150s"],
+    );
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let waiting = tokio::task::spawn_blocking(move || command.output().unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.run(&owner, "shop-3", to(OTHER, "Progressing")).await;
+    let done = waiting.await.unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        done.status.code() == Some(1)
+            && err.contains("run shop-2 is superseded, by run shop-3 of 0f1e2d3"),
+        "{err}"
+    );
+    // The set goes.
+    let mut command = world.command("ann", &["wait", "shop", "--no-refresh", "--timeout", "150s"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let waiting = tokio::task::spawn_blocking(move || command.output().unwrap());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.api("ApplicationSet").delete("shop", &DeleteParams::default()).await.unwrap();
+    let done = waiting.await.unwrap();
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert!(done.status.code() == Some(1) && err.contains("it was deleted"), "{err}");
+}
