@@ -72,9 +72,6 @@ pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash
 /// (ST-050). Specific to Wavegate.
 pub const APPROVED_DELETIONS: &str = "wavegate.dev/approved-deletions";
-/// On an ApplicationSet: none of its Applications is promoted; the value is the reason (ST-020).
-/// Specific to Wavegate.
-pub const PAUSED: &str = "wavegate.dev/paused";
 /// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm's annotation for waves (SE-186).

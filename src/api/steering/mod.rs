@@ -31,5 +31,3 @@ pub const POLICIES: &str = "rolloutpolicies";
 pub const RUN: &str = "RolloutRun";
 /// The plural of runs, as in paths.
 pub const RUNS: &str = "rolloutruns";
-/// The label of a run with the name of its ApplicationSet, where that is a valid value.
-pub const SET_LABEL: &str = "wavegate.dev/application-set";

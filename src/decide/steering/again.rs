@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Change, Person, Run, Verdict, applications};
-use crate::api::Time;
 use crate::api::steering::RunPhase;
-use crate::api::time::to_rfc3339;
 
 /// Starts Applications of a run again, once each: those that failed, or the named ones. Lifts the
 /// quarantine of the run.
@@ -14,9 +12,8 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
         return Verdict::Refused(why);
     }
     let status = &run.status;
-    let acted = status.retried_at.as_ref();
-    let is_open = |at: Option<&Time>| at.is_some_and(|at| acted.is_none_or(|acted| at.0 > acted.0));
-    let mut open = run.spec.retries.iter().filter(|retry| is_open(retry.at.as_ref()));
+    // Those that were acted on are the first ones.
+    let mut open = run.spec.retries.iter().skip(status.retried.len());
     let is_same = |given: &Vec<String>| {
         given.is_empty()
             || (!names.is_empty() && names.iter().all(|name| given.iter().any(|one| one == name)))
@@ -46,14 +43,9 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
     } else {
         format!("retry {} in run {name}, once each", names.join(", "))
     };
-    // The time identifies the request: each is later than the ones before it.
-    let before =
-        run.spec.retries.iter().filter_map(|retry| retry.at.as_ref()).chain(acted).map(|at| at.0);
-    let next = before.max().map(|last| last + jiff::SignedDuration::from_secs(1));
-    let at = to_rfc3339(next.map_or(person.at, |next| next.max(person.at)));
     let entry = match names {
-        [] => json!({"by": person.by, "at": at}),
-        names => json!({"by": person.by, "at": at, "applications": names}),
+        [] => json!({"by": person.by, "at": person.stored_at()}),
+        names => json!({"by": person.by, "at": person.stored_at(), "applications": names}),
     };
     let count = i64::try_from(names.len()).unwrap_or(i64::MAX);
     Verdict::Change {

@@ -175,9 +175,7 @@ fn of_run(run: &Run, is_newest: bool) -> Progress<'_> {
 
 /// Whether a retry was asked for that no controller has acted on.
 fn is_retried(run: &Run) -> bool {
-    let acted = run.status.retried_at.as_ref().map(|at| at.0);
-    let asked = run.spec.retries.iter().filter_map(|retry| retry.at.as_ref()).map(|at| at.0);
-    asked.max().is_some_and(|asked| acted.is_none_or(|acted| asked > acted))
+    run.spec.retries.len() > run.status.retried.len()
 }
 
 /// Of a set without runs.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Change, Person, Run, Verdict, applications};
+use crate::api::Time;
 use crate::api::steering::RunPhase;
 
 /// Ends a run: nothing more is promoted. With `terminate`, its running operations are ended.
@@ -10,7 +11,9 @@ pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
-    let name = &run.name;
+    let (name, status) = (&run.name, &run.status);
+    let asked_abort = run.spec.abort.as_ref().map(|abort| &abort.at);
+    let asked_rollback = run.spec.rollback.as_ref().map(|word| &word.at);
     let is_ended = match run.phase() {
         RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack => true,
         phase if phase.has_ended() => {
@@ -20,7 +23,10 @@ pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
             );
             return Verdict::Refused(why);
         }
-        _ => run.spec.abort.is_some() || run.spec.rollback.is_some(),
+        // One that was acted on is over when a person has retried the run since.
+        _ => {
+            is_open(asked_abort, &status.aborted_at) || is_open(asked_rollback, &status.rollback_at)
+        }
     };
     let terminates = run.spec.abort.as_ref().is_some_and(|abort| abort.terminate);
     // What a rollback has started is not what an abort ends.
@@ -53,13 +59,19 @@ pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
     }
 }
 
+/// Whether a word was said that no controller has acted on.
+fn is_open(said: Option<&Option<Time>>, acted: &Option<Time>) -> bool {
+    said.is_some_and(|at| acted.is_none() || at != acted)
+}
+
 /// Ends a run, and takes back what it started. A complete run can be taken back as well.
 pub fn rollback(run: &Run, person: Person<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
     let name = &run.name;
-    let is_asked = run.spec.rollback.is_some();
+    let asked = run.spec.rollback.as_ref().map(|word| &word.at);
+    let is_asked = is_open(asked, &run.status.rollback_at);
     if is_asked || matches!(run.phase(), RunPhase::RollingBack | RunPhase::RolledBack) {
         let by = run.spec.rollback.as_ref().map(|word| format!(" by {}", word.by));
         return Verdict::Already(format!(

@@ -302,6 +302,8 @@ fn ending_a_run() {
     let going = || in_phase("Progressing", json!({}), json!({}));
     let by_bob = json!({"abort": {"by": "bob"}});
     let back = json!({"rollback": {"by": "bob"}});
+    let (by_bob_at, acted) = (json!({"abort": {"by": "bob", "at": AT}}), json!({"abortedAt": AT}));
+    let back_at = json!({"rollback": {"by": "bob", "at": AT}});
     let cases = [
         (
             abort(&going(), false, PERSON),
@@ -332,6 +334,12 @@ fn ending_a_run() {
             "refused: run shop-7 has ended (Complete): there is nothing to abort; wavegate rollback takes it back",
         ),
         (
+            // It was retried since, and can be ended again.
+            abort(&in_phase("Progressing", by_bob_at, acted), false, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
+             end by themselves",
+        ),
+        (
             rollback(&going(), PERSON),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps",
@@ -339,6 +347,11 @@ fn ending_a_run() {
         (
             rollback(&in_phase("Held", back, json!({})), PERSON),
             "already: run shop-7 is taken back by bob (Held)",
+        ),
+        (
+            rollback(&in_phase("Progressing", back_at, json!({"rollbackAt": AT})), PERSON),
+            "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
+             the reverse order of steps",
         ),
         (
             rollback(&in_phase("RolledBack", json!({}), json!({})), PERSON),
@@ -370,7 +383,7 @@ fn starting_again_and_leaving_out() {
     let of_web =
         json!({"retries": [{"by": "bob", "at": "2026-01-02T03:00:00Z", "applications": ["web"]}]});
     let skipped = json!({"skip": ["web"]});
-    let acted = json!({"retriedAt": "2026-01-02T03:00:00Z"});
+    let acted = json!({"retried": ["2026-01-02T03:00:05Z"]});
     let cases = [
         (
             retry(&held(), &[], PERSON),
@@ -429,20 +442,6 @@ fn starting_again_and_leaving_out() {
             entries: vec![json!({"by": "ann", "at": AT, "applications": ["web"]})]
         }
     );
-}
-
-/// The time identifies a request: two of one second were one.
-#[test]
-fn each_retry_is_later_than_the_ones_before() {
-    let stored = json!({"retries": [{"by": "bob", "at": AT}]});
-    let run = in_phase("Held", stored, json!({"retriedAt": AT}));
-    let change = written(retry(&run, &[], PERSON));
-    let entry = |at: &str| Change::Entries {
-        list: "retries",
-        entries: vec![json!({"by": "ann", "at": at})],
-    };
-    assert_eq!(change, entry("2026-01-02T03:04:06Z"));
-    assert!(change.is_within(&entry(AT)));
 }
 
 /// ST-002: by number, not by name or age; a run of another set of the same name is not its run.

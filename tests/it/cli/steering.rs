@@ -295,7 +295,6 @@ async fn runs_are_ended_retried_and_reduced() {
         (&json!(["shop-eu"]), &Value::Null),
         "{retries}"
     );
-    assert_ne!(retries[0]["at"], retries[1]["at"], "the time identifies a request");
     let missing = world.ann(&["retry", "shpo", "-y"]).await;
     missing.fails(2, &["error: cannot find: argocd/shpo: there is neither an Application nor an ApplicationSet", "did you mean shop?"]);
     let dry = world.ann(&["rollback", "shop", "--dry-run", "-o", "json"]).await.json();
