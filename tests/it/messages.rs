@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file below `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 38] = [
+const READERS: [(&str, &str, &str); 39] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("decide/rollout/held.rs", "SINCE", "the same"),
@@ -16,6 +16,7 @@ const READERS: [(&str, &str, &str); 38] = [
     ("decide/rollout/status.rs", ": ", "the same"),
     ("decide/rollout/entry.rs", "mark.prefix()", "the same"),
     ("decide/application_set/rollout_storage.rs", "PREFIX", "the message of a condition"),
+    ("decide/application_set/emptied.rs", "COMMAND", "the message of a condition"),
     ("decide/application_set/observe.rs", "windows::BLOCKED", "`operationState.message`"),
     ("decide/blocking_resource.rs", "FAILED", "`operationState.message`"),
     ("decide/blocking_resource.rs", ": ", "`operationState.message`"),
@@ -57,13 +58,14 @@ const READERS: [(&str, &str, &str); 38] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 35] = [
+const NO_MESSAGE: [(&str, &[&str]); 37] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/explain/advice.rs", &["Secret "]),
     ("cli/output.rs", &["mark"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),
+    ("cli/steer/retry.rs", &["app/", "appset/"]),
     ("cli/sync/directory.rs", &["Error"]),
     ("controller/credentials.rs", &["://", "prefix"]),
     ("decide/app_state/children.rs", &[".k8s.io", "own"]),
@@ -105,6 +107,7 @@ const NO_MESSAGE: [(&str, &[&str]); 35] = [
         ],
     ),
     ("decide/webhook/secrets.rs", &["Basic ", "sha1=", "sha256="]),
+    ("decide/steering/awaited.rs", &["meant.as_str()"]),
     ("decide/windows/cron.rs", &["CRON_TZ=", "TZ="]),
 ];
 
