@@ -214,7 +214,9 @@ lenient! {
         /// Name of the Application.
         pub application: String,
         /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
-        /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `SyncWindow`,
+        /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `Paused`, `Approval`,
+        /// `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack`, `Skipped`,
+        /// `Pace`, `MaxInFlight`, `SyncWindow`,
         /// `Excluded`, `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`,
         /// `Promotion`, `OperationStart`, `Operation`, `Confirmation`,
         /// `FailedOperation`, `OutOfSync`, `Degraded`, `Health` or `Deletion`.

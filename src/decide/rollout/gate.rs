@@ -163,7 +163,8 @@ impl Gate {
             let Some(entry) = &row.entry else { continue };
             let since = entry.since.max(opened);
             let has_turn = entry.phase != Phase::Waiting || !moves;
-            let is_stalled = has_turn && now.duration_since(since) >= limit;
+            let is_stalled =
+                has_turn && !unfinished.kind.is_wanted() && now.duration_since(since) >= limit;
             if is_stalled && waits.stalled.len() < WAITING_LIMIT {
                 let wait = unfinished.wait(step, timeout);
                 waits.stalled.push(Wait { since: Some(since), ..wait });

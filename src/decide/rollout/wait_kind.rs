@@ -101,6 +101,9 @@ pub enum EndedBy {
     Turn,
     /// A sync by a person.
     Sync,
+    /// The word of a person that is asked for on purpose: an approval, or the end of a pause.
+    /// Nothing is wrong.
+    Word,
     /// A person, who removes the cause.
     Person,
 }
@@ -136,19 +139,23 @@ impl WaitKind {
             | Self::Confirmation
             | Self::FailedOperation
             | Self::OutOfSync
-            | Self::Paused
-            | Self::Approval
             | Self::FailureBudget
             | Self::Quarantined
             | Self::HeldBack
             | Self::Skipped
             | Self::Degraded => EndedBy::Person,
+            Self::Paused | Self::Approval => EndedBy::Word,
         }
     }
 
     /// Whether it waits for the end of another Application's turn by a policy.
     pub const fn is_of_a_limit(self) -> bool {
         matches!(self, Self::Pace | Self::MaxInFlight)
+    }
+
+    /// Whether people want it to last, however long, so that it is never stalled.
+    pub const fn is_wanted(self) -> bool {
+        matches!(self, Self::Paused | Self::Approval | Self::Soak | Self::RollingBack)
     }
 
     /// Whether it is about an Application that was synced, and goes or went back.

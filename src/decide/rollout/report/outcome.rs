@@ -108,7 +108,7 @@ impl Report {
             match self.ended_by(member) {
                 // It may be the one that is invalid.
                 EndedBy::Events if member.live.is_none() && error.is_some() => {}
-                EndedBy::Events => return Outcome::Running,
+                EndedBy::Events | EndedBy::Word => return Outcome::Running,
                 EndedBy::Turn => {}
                 EndedBy::Sync => manual.push(name.clone()),
                 EndedBy::Person => held = held.or(Some((name, member))),

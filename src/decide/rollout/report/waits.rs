@@ -301,10 +301,10 @@ impl Report {
             waiting.map(|(name, member)| (name.as_str(), member)).collect();
         // Stable, so by name otherwise.
         waiting.sort_by_cached_key(|(_, member)| match self.ended_by(member) {
-            EndedBy::Person if member.live.is_some() => 0,
+            EndedBy::Person | EndedBy::Word if member.live.is_some() => 0,
             _ if member.phase() == Some(Phase::Progressing) && member.is_seen_done() => 3,
             _ if self.is_in_flight(member) => 1,
-            EndedBy::Events | EndedBy::Turn | EndedBy::Sync | EndedBy::Person => 2,
+            EndedBy::Events | EndedBy::Turn | EndedBy::Sync | EndedBy::Word | EndedBy::Person => 2,
         });
         waiting
     }
