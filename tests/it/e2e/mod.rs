@@ -31,6 +31,7 @@ mod rules;
 mod seed_example;
 mod sixty;
 mod sources;
+mod steering;
 mod steering_objects;
 mod typos;
 mod windows;
@@ -139,6 +140,11 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces,
     without_application::a_chart_is_rendered_for_the_cluster,
     without_application::a_failed_run_runs_its_sync_fail_hook,
+    steering::gates_open_by_time_and_by_people,
+    steering::a_budget_takes_back_what_was_started_through_kills,
+    steering::sets_share_a_limit_through_kills,
+    steering::many_deletions_wait_for_an_approval,
+    steering::people_pause_abort_and_retry,
     steering_objects::bad_policies_and_runs_are_refused_with_a_message,
     steering_objects::policies_and_runs_are_stored_with_their_defaults,
 }
