@@ -13,6 +13,7 @@ use super::error::Error;
 use super::output::{self, Output, or_dash, printable, some_of};
 use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
+use super::steer::{estimate_text, runs};
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
@@ -20,6 +21,7 @@ use crate::decide::application_set::shown;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{Member, Report, State};
 use crate::decide::rollout::steps::Strategy;
+use crate::decide::steering::{Run, current};
 use crate::desired::name_of;
 
 /// The most namespaces in a message.
@@ -72,11 +74,57 @@ pub(super) struct Summary {
     pub health: String,
     /// Description of the state in one line.
     pub message: String,
+    /// The latest run; absent where none is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunSummary>,
     /// That `status.resources` does not list every Application; absent when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<String>,
     /// In the order of the steps, then by name; those that no step selects come last.
     pub applications: Vec<Row>,
+}
+
+/// The latest run of a set, for the output.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RunSummary {
+    pub name: String,
+    pub phase: &'static str,
+    /// Complete and total Applications, such as `3/14`.
+    pub progress: String,
+    pub failed: i64,
+    /// What it waits for, or how it ended.
+    pub message: String,
+    /// The time that is left, in words; absent without a history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+impl RunSummary {
+    fn of(run: &Run) -> Self {
+        let status = &run.status;
+        let estimate = status.estimate.as_ref().filter(|_| !run.phase().has_ended());
+        Self {
+            name: run.name.clone(),
+            phase: run.phase().as_str(),
+            progress: status.progress.clone(),
+            failed: status.failed,
+            message: status.message.clone(),
+            left: estimate.map(estimate_text),
+        }
+    }
+
+    /// One line about it.
+    fn text(&self) -> String {
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        let more = [self.message.as_str(), self.left.as_deref().unwrap_or_default()];
+        let more: Vec<&str> = more.into_iter().filter(|part| !part.is_empty()).collect();
+        let more = if more.is_empty() { String::new() } else { format!(": {}", more.join("; ")) };
+        format!("run {} {} {}{failed}{more}", self.name, self.phase, self.progress)
+    }
 }
 
 /// One Application of a set.
@@ -125,9 +173,17 @@ impl Summary {
             total,
             health: report.health().to_owned(),
             message: message(&report) + held,
+            run: None,
             truncated: report.set.status.truncated.clone(),
             applications: report.ordered().into_iter().map(row).collect(),
         }
+    }
+
+    /// With the latest of these runs that is of the set.
+    pub fn with_run(mut self, set: &Value, runs: &[Arc<Value>]) -> Self {
+        let run = current(runs, set).map(|run| Run::read(run)).filter(|run| run.is_known);
+        self.run = run.as_ref().map(RunSummary::of);
+        self
     }
 
     /// `2/3`, or a dash without a step.
@@ -168,13 +224,16 @@ impl Args {
 /// Runs the command without --watch.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
-        let (set, applications) = block_on(async {
+        let (set, applications, runs) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
             let applications = cluster.applications_by_name(set.namespace()).await?;
-            Ok((set, applications))
+            // Nothing depends on them: they may not exist, or not be for this user.
+            let runs = runs(&cluster, &set).await.unwrap_or_default();
+            Ok((set, applications, runs))
         })?;
-        args.output.print(&Summary::read(&set, &applications), one)?;
+        let summary = Summary::read(&set, &applications).with_run(&set, &runs);
+        args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (sets, applications, nothing) = block_on(async {
@@ -293,6 +352,9 @@ pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
         summary.namespace, summary.application_set, summary.message
     );
     let mut text = output::printable(&title) + "\n";
+    if let Some(run) = &summary.run {
+        text.push_str(&(output::printable(&run.text()) + "\n"));
+    }
     if let Some(truncated) = &summary.truncated {
         text.push_str(&format!("note: {truncated}; this table does\n"));
     }

@@ -274,6 +274,43 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
 }
 
 #[test]
+fn the_latest_run_is_shown_as_st_080() {
+    let run = |name: &str, phase: &str, uid: &str| {
+        let owner = json!([{"kind": "ApplicationSet", "name": "shop", "uid": uid, "controller": true,
+            "apiVersion": "argoproj.io/v1alpha1"}]);
+        Arc::new(json!({
+            "metadata": {"name": name, "namespace": "argocd", "ownerReferences": owner},
+            "spec": {"applicationSet": "shop"},
+            "status": {
+                "phase": phase, "progress": "3/14", "total": 14, "done": 3, "failed": 1,
+                "message": "gate production waits", "estimate": {
+                    "leastSeconds": 60, "mostSeconds": 120, "runs": 2,
+                },
+            },
+        }))
+    };
+    let set = set(json!({}));
+    let uid = set["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let runs = [
+        run("shop-9", "Complete", &uid),
+        run("shop-10", "AwaitingApproval", &uid),
+        run("shop-11", "Progressing", "another"),
+    ];
+    let summary = Summary::read(&set, &Applications::new());
+    assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
+    let summary = summary.with_run(&set, &runs);
+    let text = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
+    let line = text.lines().nth(1).unwrap();
+    let want = "run shop-10 AwaitingApproval 3/14, 1 failed: gate production waits; about ";
+    assert!(line.starts_with(want), "{text}");
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(
+        (&json["run"]["name"], &json["run"]["phase"]),
+        (&json!("shop-10"), &json!("AwaitingApproval"))
+    );
+}
+
+#[test]
 fn applications_are_listed_in_the_order_of_the_steps() {
     let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
         .map(|(name, step)| entry(name, step, "Waiting"));

@@ -32,7 +32,11 @@ impl Core {
     /// [`ControlPlane::run`] and [`Recorder::run`] are called.
     pub fn new(client: Client, scope: Scope, clock: Clock) -> Self {
         let control_plane = Arc::new(ControlPlane::new(scope));
-        let metrics = Metrics::new(Arc::clone(&control_plane.sets), clock.clone());
+        let metrics = Metrics::new(
+            Arc::clone(&control_plane.sets),
+            Arc::clone(&control_plane.runs),
+            clock.clone(),
+        );
         let client = counted::client(client, metrics.requests());
         let recorder = Recorder::new(client.clone(), clock.clone());
         Self { client, clock, control_plane, recorder, metrics }

@@ -80,7 +80,7 @@ pub(super) fn label_of(set: &str) -> Option<String> {
 }
 
 /// The runs of a set, the newest first.
-pub(super) async fn runs(
+pub(in crate::cli) async fn runs(
     cluster: &ClusterConnection,
     set: &Value,
 ) -> Result<Vec<Arc<Value>>, Error> {

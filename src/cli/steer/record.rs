@@ -166,7 +166,7 @@ pub(super) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
 }
 
 /// The time that is left, in words; `None` without an estimate.
-pub(super) fn estimate_text(estimate: &Estimate) -> String {
+pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
     let (least, most) = (human(estimate.least_seconds), human(estimate.most_seconds));
     let range = if least == most { least } else { format!("{least} to {most}") };
     let without = match estimate.without.as_slice() {

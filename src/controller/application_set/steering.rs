@@ -64,7 +64,7 @@ impl Run {
         Self { object, spec, status }
     }
 
-    fn number(&self) -> u64 {
+    fn number(&self) -> Option<u64> {
         number_of(self.object.name())
     }
 }

@@ -3,6 +3,7 @@
 //! What objects show is read from the cache when the metrics are requested. Durations and
 //! counts are kept here; those of an ApplicationSet are dropped with it.
 
+mod runs;
 mod sets;
 
 use std::collections::{BTreeMap, HashMap};
@@ -46,6 +47,7 @@ pub struct Metrics {
 /// What is not in the cache.
 struct Kept {
     sets: Arc<Cache>,
+    runs: Arc<Cache>,
     clock: Clock,
     settings: OnceLock<ApplicationSetSettings>,
     queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
@@ -79,11 +81,12 @@ fn long_seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// The metrics of the ApplicationSets in this cache; none are shown before
+    /// The metrics of the ApplicationSets and RolloutRuns in these caches; none are shown before
     /// [`Self::show`].
-    pub fn new(sets: Arc<Cache>, clock: Clock) -> Self {
+    pub fn new(sets: Arc<Cache>, runs: Arc<Cache>, clock: Clock) -> Self {
         let kept = Arc::new(Kept {
             sets,
+            runs,
             clock,
             settings: OnceLock::new(),
             queues: Mutex::default(),

@@ -75,12 +75,13 @@ impl Collector for Kept {
         self.encode_sets(&sets, &mut encoder)?;
         self.encode_labels(&sets, &mut encoder)?;
         self.encode_rollouts(&sets, &mut encoder)?;
+        self.encode_runs(&mut encoder)?;
         self.encode_queues(&mut encoder)
     }
 }
 
 /// Writes one gauge per series.
-fn gauges<L: EncodeLabelSet>(
+pub(super) fn gauges<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help): (&str, &str),
     series: impl Iterator<Item = (L, f64)>,
@@ -93,7 +94,7 @@ fn gauges<L: EncodeLabelSet>(
 }
 
 /// Counts become the values of gauges; the difference above 2^53 is not relevant.
-fn value(count: u64) -> f64 {
+pub(super) fn value(count: u64) -> f64 {
     count as f64
 }
 

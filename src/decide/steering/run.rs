@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
 use crate::api::{Raw, read_leniently};
 use crate::decide::application_set::is_owned;
+pub use crate::decide::rollout::steer::number_of;
 
 /// A run, read as much as its fields have the right types.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,11 +18,6 @@ pub struct Run {
     pub status: RolloutRunStatus,
     /// Whether a controller has written a status.
     pub is_known: bool,
-}
-
-/// The number at the end of a run's name; `None` for a name of another form.
-pub fn number_of(name: &str) -> Option<u64> {
-    name.rsplit_once('-')?.1.parse().ok()
 }
 
 /// The current run of a set: the one with the highest number, ended or not.

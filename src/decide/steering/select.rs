@@ -1,13 +1,14 @@
-//! Which ApplicationSets a policy selects (ST-001).
+//! Which ApplicationSets a policy selects (ST-001), for the commands.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::api::Raw;
-use crate::desired::selector::Selector;
+use crate::api::steering::SetSelector;
+use crate::decide::application_set::generated::labels_of;
+use crate::decide::rollout::steer::rules;
 
-/// Whether a policy selects a set.
+/// Whether a policy selects a set, as the controller decides it.
 ///
 /// # Errors
 ///
@@ -16,16 +17,7 @@ pub fn selects(policy: &Value, set: &Value) -> Result<bool, String> {
     if policy.namespace() != set.namespace() {
         return Ok(false);
     }
-    let selector = &policy["spec"]["applicationSets"];
-    let names = selector.items("/names");
-    if !names.is_empty() && !names.iter().any(|name| *name == set.name()) {
-        return Ok(false);
-    }
-    let labels = json!({
-        "matchLabels": selector["matchLabels"], "matchExpressions": selector["matchExpressions"],
-    });
-    let of_set = set.labels().into_iter().flatten();
-    let of_set: BTreeMap<String, String> =
-        of_set.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-    Ok(Selector::read_of_labels(&labels)?.selects(&of_set))
+    let selector = Option::<SetSelector>::deserialize(&policy["spec"]["applicationSets"])
+        .map_err(|error| error.to_string())?;
+    rules::selects(&selector.unwrap_or_default(), set.name(), &labels_of(set))
 }

@@ -145,6 +145,8 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
             (&owned, Some(2.0)),
             (&shown, Some(1.0)),
             (&open, Some(1.0)),
+            // ST-085.
+            (&format!(r#"wavegate_run_phase{{{of},phase="Progressing"}}"#), Some(1.0)),
             (&format!("argocd_appset_rollout_steps{{{of}}}"), Some(2.0)),
             (&apps(1, "Waiting"), Some(1.0)),
             (&apps(2, "Waiting"), Some(1.0)),

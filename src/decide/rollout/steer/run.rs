@@ -61,9 +61,9 @@ pub struct NewRun {
     pub application_set: String,
 }
 
-/// The number of a run, which is the end of its name.
-pub fn number_of(name: &str) -> u64 {
-    name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or_default()
+/// The number at the end of a run's name; `None` for a name of another form.
+pub fn number_of(name: &str) -> Option<u64> {
+    name.rsplit_once('-')?.1.parse().ok()
 }
 
 /// The name of a run of a set.
@@ -169,7 +169,7 @@ impl State {
         superseded: bool,
         now: Timestamp,
     ) {
-        let number = self.name.as_deref().map_or(0, number_of) + 1;
+        let number = self.name.as_deref().and_then(number_of).unwrap_or_default() + 1;
         let name = name_of(steering.set, number);
         let mut quarantine = Quarantine::default();
         for row in rows {
@@ -763,10 +763,10 @@ mod tests {
     #[test]
     fn a_run_is_named_after_its_set_and_fits_in_a_label_as_st_002() {
         assert_eq!(name_of("shop", 12), "shop-12");
-        assert_eq!(number_of("shop-12"), 12);
-        assert_eq!(number_of("shop"), 0);
+        assert_eq!(number_of("shop-12"), Some(12));
+        assert_eq!(number_of("shop"), None);
         let long = name_of(&"a".repeat(300), 123_456);
-        assert_eq!((long.len(), number_of(&long)), (63, 123_456));
+        assert_eq!((long.len(), number_of(&long)), (63, Some(123_456)));
         assert_eq!(name_of("shop-", 1), "shop-1");
     }
 }
