@@ -1,5 +1,7 @@
 //! `wavegate plan`: the rollout before it happens.
 
+mod steering;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,14 +9,16 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::steering::Steering;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
-use super::error::{CHECK_FAILED, Error, fault};
+use super::error::{CHECK_FAILED, Error, fault, note};
 use super::input::Object;
 use super::live_diff::{self, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
+use crate::api::steering::POLICY;
 use crate::api::unknown;
 use crate::decide::application_set::generated::labels;
 use crate::decide::application_set::ignore::Ignore;
@@ -48,6 +52,9 @@ pub(super) struct Args {
     /// Compare with the Applications in the cluster
     #[arg(long)]
     live: bool,
+    /// With --live: exit with 1 unless the plan has this hash, as an earlier plan printed it
+    #[arg(long, value_name = "HASH", requires = "live")]
+    check: Option<String>,
     #[command(flatten)]
     controller: ControllerArgs,
     #[command(flatten)]
@@ -73,6 +80,9 @@ struct Report {
     problems: Vec<Problem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Vec<Live>>,
+    /// What policies say; with --live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steering: Option<Steering>,
 }
 
 #[derive(Serialize)]
@@ -119,11 +129,39 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print("\n")?;
         }
         args.output.print(report, table)?;
-        if !report.problems.is_empty() {
+        if !report.problems.is_empty() || !is_checked(&args, report) {
             code = ExitCode::from(CHECK_FAILED);
         }
     }
     Ok(code)
+}
+
+/// Whether the plan is the one that was asked for; says so if it is another.
+fn is_checked(args: &Args, report: &Report) -> bool {
+    let Some(wanted) = &args.check else { return true };
+    let found = report.steering.as_ref().map(|steering| steering.hash.as_str());
+    let is_same = found == Some(wanted);
+    if !is_same {
+        let found = found.unwrap_or("none");
+        note(&format!("the plan of {} has the hash {found}, and not {wanted}", report.set));
+    }
+    is_same
+}
+
+/// The hash of the plan of a set in the cluster, with the settings that its controller is known
+/// to have.
+pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<String>, Error> {
+    let args = Args {
+        files: Vec::new(),
+        name: Some(set.to_owned()),
+        live: true,
+        check: None,
+        controller: ControllerArgs::default(),
+        cluster: cluster.clone(),
+        output: Output { format: Format::default() },
+    };
+    let reports = live_reports(&args).await?;
+    Ok(reports.into_iter().next().and_then(|report| report.steering).map(|steering| steering.hash))
 }
 
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
@@ -160,6 +198,7 @@ fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
         unmatched: Vec::new(),
         problems,
         live: None,
+        steering: None,
     })
 }
 
@@ -199,7 +238,11 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let compared =
             live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
         let (invalid, live) = compared.await;
-        reports.push(report(set, &generation, &invalid, Some(live)));
+        // Where there are none, or this user may not read them, nothing is said of them.
+        let policies = cluster.with_labels(POLICY, Some(namespace), None).await.unwrap_or_default();
+        let steering = Steering::of(&policies, &set.value, &generation, &existing, &live);
+        let report = report(set, &generation, &invalid, Some(live));
+        reports.push(Report { steering: Some(steering), ..report });
     }
     Ok(reports)
 }
@@ -229,6 +272,7 @@ fn report(
             .chain(problems)
             .collect(),
         live,
+        steering: None,
     }
 }
 
@@ -321,6 +365,10 @@ fn table(report: &Report) -> String {
         let header = ["APPLICATION", "CHANGE", "PHASE", "SYNC", "HEALTH", "MESSAGE"];
         text.push('\n');
         text.push_str(&output::table(header, live.iter().map(row)));
+    }
+    if let Some(steering) = &report.steering {
+        text.push('\n');
+        text.push_str(&output::printable_lines(&steering.text(), false));
     }
     if !report.problems.is_empty() {
         text.push('\n');

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use super::ask::{Request, Verb, speak, speak_of_runs};
 use super::{Common, Sets};
 use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::error::{CHECK_FAILED, note};
+use crate::cli::plan;
 use crate::decide::steering::{self, Person};
 
 /// Approve the gates that a rollout waits for, or deletions that are held
@@ -19,6 +21,9 @@ pub(in crate::cli) struct Args {
     /// Only this gate, also before it is reached; by default all that wait for approvals
     #[arg(long, value_name = "GATE")]
     gate: Option<String>,
+    /// Only if the plan of the ApplicationSet has this hash, as `wavegate plan --live` prints it
+    #[arg(long, value_name = "HASH", conflicts_with_all = ["selector", "all_namespaces"])]
+    plan: Option<String>,
     /// Approve the deletions that the condition DeletionsHeld names
     #[arg(long, conflicts_with = "gate")]
     deletions: bool,
@@ -29,6 +34,16 @@ pub(in crate::cli) struct Args {
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verb = Verb { name: "approve", done: "approved" };
+    if let (Some(wanted), Some(set)) = (&args.plan, args.sets.name.as_deref()) {
+        let found = block_on(plan::hash_of(&args.common.cluster, set))?.unwrap_or_default();
+        if found != *wanted {
+            note(&format!(
+                "not approved: the plan of {set} has the hash {found} now, and not {wanted}: \
+                 wavegate plan --live {set}"
+            ));
+            return Ok(ExitCode::from(CHECK_FAILED));
+        }
+    }
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
         if args.deletions {

@@ -177,6 +177,57 @@ async fn a_set_is_paused_and_resumed() {
     world.ann(&["pause"]).await.fails(2, &["APPSET"]);
 }
 
+/// ST-081: a plan names the gates and has a hash, which another gate changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_checked_and_approved_by_its_hash() {
+    let world = World::start().await;
+    world.cluster.knows("default", "https://1").await;
+    let owner = world.set("shop", json!({"tier": "prod"})).await;
+    world.run(&owner, "shop-1", waits_for_approval(&[gate("production", 1)])).await;
+    let policy = |approvals: u64| {
+        json!({
+            "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
+            "metadata": {"name": "night"},
+            "spec": {
+                "gates": [{"name": "production", "steps": [1], "approvals": approvals, "soak": "5m"}],
+                "failures": {"max": 2},
+            },
+        })
+    };
+    world.cluster.create("RolloutPolicy", policy(1)).await;
+    let plan = async || world.ann(&["plan", "--live", "shop", "-o", "json"]).await.json();
+    let first = plan().await["steering"].clone();
+    assert_eq!(first["gates"][0]["applications"], json!(["a"]), "{first}");
+    assert_eq!(
+        (&first["gates"][0]["approvals"], &first["gates"][0]["soak"]),
+        (&json!(1), &json!("5m0s"))
+    );
+    let hash = first["hash"].as_str().unwrap();
+    let text = world.ann(&["plan", "--live", "shop", "--check", hash]).await;
+    assert_eq!(text.code, 0, "{}{}", text.out, text.err);
+    let words = [
+        "gate production (policy night) holds 1 until 1 approval and a soak of 5m0s: a",
+        "2 may fail, then Hold (policy night)",
+        &format!("plan hash {hash}"),
+    ];
+    for words in words {
+        assert!(text.out.contains(words), "{words}: {}", text.out);
+    }
+    let patch = json!({"spec": policy(2)["spec"]});
+    let params = PatchParams::default();
+    world.api("RolloutPolicy").patch("night", &params, &Patch::Merge(patch)).await.unwrap();
+    let other = plan().await["steering"]["hash"].as_str().unwrap().to_owned();
+    assert_ne!(other, hash);
+    world.ann(&["plan", "--live", "shop", "--check", hash]).await.fails(1, &[&*other]);
+    world.ann(&["approve", "shop", "-y", "--plan", hash]).await.fails(1, &["not approved", &other]);
+    let run = world.get("RolloutRun", "shop-1").await;
+    assert_eq!(run["spec"]["approvals"], Value::Null);
+    world.ann(&["approve", "shop", "-y", "--plan", &other]).await;
+    let run = world.get("RolloutRun", "shop-1").await;
+    assert_eq!(run["spec"]["approvals"][0]["by"], "ann");
+    world.ann(&["plan", "-f", "x", "--check", "h"]).await.fails(2, &["--live"]);
+}
+
 /// ST-011: the words of both are kept, also when the server reports conflicts.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_people_approve_at_once() {

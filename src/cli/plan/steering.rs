@@ -1,0 +1,200 @@
+//! What policies say about a planned rollout, and the hash of the plan (ST-081).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::api::Raw;
+use crate::api::sources::revisions;
+use crate::api::steering::RolloutPolicySpec;
+use crate::cli::live_diff::{Change, Live};
+use crate::cli::output::some_of;
+use crate::decide::application_set::generated::{digest, labels, labels_of};
+use crate::decide::rollout::steer::rules::{Policy, Rules, Selectable};
+use crate::decide::rollout::steps::{Strategy, memberships};
+use crate::desired::Generation;
+
+/// The most names of Applications in a line.
+const NAMES: usize = 5;
+
+/// What holds and limits a planned rollout.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Steering {
+    /// The policies that select the set.
+    pub policies: Vec<String>,
+    /// What holds it, in the order of the steps.
+    pub gates: Vec<Gate>,
+    /// Pauses, budgets and limits, in words.
+    pub limits: Vec<String>,
+    /// What is wrong with the policies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// Of the targets, the steps, the gates and the deletions: another plan has another one.
+    pub hash: String,
+}
+
+/// A gate of a policy.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Gate {
+    pub name: String,
+    pub policy: String,
+    pub approvals: u64,
+    /// A duration such as `30m`; empty without one.
+    pub soak: String,
+    /// The Applications that it holds.
+    pub applications: Vec<String>,
+}
+
+impl Steering {
+    /// For the generated Applications of a set, and the existing ones.
+    pub fn of(
+        policies: &[Arc<Value>],
+        set: &Value,
+        generation: &Generation,
+        existing: &BTreeMap<String, Arc<Value>>,
+        live: &[Live],
+    ) -> Self {
+        let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+        let labels = labels(generation);
+        let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
+        let steps = memberships(strategy.steps(), of);
+        let selectable = |(name, labels): (&String, &_)| Selectable {
+            name: name.clone(),
+            labels: Clone::clone(labels),
+            step: steps.get(name).and_then(|membership| membership.step()),
+        };
+        let applications: Vec<Selectable> = labels.iter().map(selectable).collect();
+        let policies: Vec<Policy> = policies.iter().map(|policy| read(policy)).collect();
+        let count = strategy.steps().len();
+        let rules = Rules::of(&policies, set.name(), &labels_of(set), &applications, count);
+        let gates: Vec<Gate> = rules
+            .gates
+            .iter()
+            .enumerate()
+            .map(|(index, rule)| Gate {
+                name: rule.name.clone(),
+                policy: rule.policy.clone(),
+                approvals: rule.approvals,
+                soak: match &rule.soak {
+                    Ok(soak) if soak.is_zero() => String::new(),
+                    Ok(soak) => gotime::duration::print(*soak),
+                    Err(text) => text.clone(),
+                },
+                applications: applications
+                    .iter()
+                    .filter(|one| rules.gates_of(&one.name).contains(&index))
+                    .map(|one| one.name.clone())
+                    .collect(),
+            })
+            .collect();
+        let targets = generation.called().map(|(name, application)| {
+            let known = existing.get(name).map(|live| revisions(&live["status"]["sync"]));
+            let step = steps.get(name).and_then(|membership| membership.step());
+            (name, digest(&application["spec"]), known.unwrap_or_default(), step)
+        });
+        let mut hash = Sha256::new();
+        for (name, spec, revisions, step) in targets {
+            hash.update(format!("target {name} {spec} {} {step:?}\n", revisions.join(",")));
+        }
+        for step in strategy.steps() {
+            hash.update(format!("step {}\n", step.max_update));
+        }
+        for gate in &gates {
+            let Gate { name, policy, approvals, soak, applications } = gate;
+            let applications = applications.join(",");
+            hash.update(format!("gate {policy} {name} {approvals} {soak} {applications}\n"));
+        }
+        for deleted in live.iter().filter(|one| one.change == Change::Delete) {
+            hash.update(format!("delete {}\n", deleted.application));
+        }
+        let hash = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self {
+            gates,
+            limits: limits(&rules),
+            problems: rules
+                .problems
+                .iter()
+                .map(|(policy, text)| format!("{policy}: {text}"))
+                .collect(),
+            policies: rules.policies,
+            hash,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for gate in &self.gates {
+            let Gate { name, policy, approvals, soak, applications } = gate;
+            let mut asks = Vec::new();
+            match approvals {
+                0 => {}
+                1 => asks.push("1 approval".to_owned()),
+                count => asks.push(format!("{count} approvals")),
+            }
+            if !soak.is_empty() {
+                asks.push(format!("a soak of {soak}"));
+            }
+            let names = some_of(applications.iter().map(String::as_str), NAMES);
+            let asks = asks.join(" and ");
+            text.push_str(&format!(
+                "gate {name} (policy {policy}) holds {} until {asks}: {names}\n",
+                applications.len()
+            ));
+        }
+        for limit in &self.limits {
+            text.push_str(&format!("{limit}\n"));
+        }
+        for problem in &self.problems {
+            text.push_str(&format!("problem of policy {problem}\n"));
+        }
+        text.push_str(&format!("plan hash {}\n", self.hash));
+        text
+    }
+}
+
+fn read(policy: &Value) -> Policy {
+    let spec = policy.get("spec").cloned().unwrap_or_default();
+    Policy {
+        name: policy.name().to_owned(),
+        spec: serde_json::from_value::<Option<RolloutPolicySpec>>(spec)
+            .map(Option::unwrap_or_default)
+            .map_err(|error| error.to_string()),
+    }
+}
+
+fn limits(rules: &Rules) -> Vec<String> {
+    let mut limits = Vec::new();
+    for (policy, why) in &rules.paused {
+        limits.push(format!("paused by policy {policy}: {why}"));
+    }
+    for budget in &rules.budgets {
+        let max = budget.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+        let same = budget.same.map(|same| format!(", or {same} in the same way"));
+        limits.push(format!(
+            "{max} may fail, then {}{} (policy {})",
+            budget.on_failure,
+            same.unwrap_or_default(),
+            budget.policy
+        ));
+    }
+    if let Some((start, factor)) = rules.ramp {
+        limits.push(format!("a step begins with {start}, times {factor} after each batch"));
+    }
+    for spread in &rules.spreads {
+        let (max, label, policy) = (spread.max, &spread.label, &spread.policy);
+        limits.push(format!("{max} in flight for each value of {label} (policy {policy})"));
+    }
+    for (policy, max) in &rules.pools {
+        limits.push(format!("{max} in flight in all sets of policy {policy}"));
+    }
+    for (policy, max) in &rules.deletions {
+        limits.push(format!("{max} may be deleted without an approval (policy {policy})"));
+    }
+    limits
+}
