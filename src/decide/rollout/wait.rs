@@ -15,7 +15,7 @@
 //! | Waiting, and its new spec is not written or not compared, the comparison failed or is older than the end of its operation, or another Application has seen a newer revision | `Comparison` |
 //! | Waiting, in sync and not Healthy | `Health` |
 //! | Waiting, and as many as `maxUpdate` allows are in flight | `MaxUpdate` |
-//! | Waiting, and a limit of a policy permits no more ([`pace`](super::steer::pace)) | `Pace`, `MaxInFlight` |
+//! | Waiting, and a limit of a policy permits no more (`steer/pace.rs`) | `Pace`, `MaxInFlight` |
 //! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
 //! | Waiting otherwise | `Promotion` |
 //! | Pending | `OperationStart` |
