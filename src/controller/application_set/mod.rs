@@ -21,6 +21,7 @@ mod observe;
 mod policies;
 mod reconcile;
 mod repositories;
+mod run_record;
 mod steering;
 mod surroundings;
 #[cfg(test)]

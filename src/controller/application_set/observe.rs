@@ -104,7 +104,8 @@ impl Memory {
             self.observe_some(&set, &generated, names, context);
         }
         self.observe_others(object, &generated, context, now);
-        self.steered.observe(&set, &generated, context);
+        let plane = &context.core.control_plane;
+        self.steered.observe(&set, &generated, plane, &context.policies);
         Ok(())
     }
 

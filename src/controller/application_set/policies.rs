@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::context::Context;
 use crate::act::rollout_policy::{self, Written};
 use crate::api::application_set::ApplicationSetCondition;
 use crate::api::steering::PolicyStatus;
 use crate::api::time::stored;
 use crate::api::{ObjectKey, Time};
+use crate::controller::context::Core;
 use crate::decide::rollout::steer::rules::Rules;
 use crate::watch::failure::reason;
 
@@ -115,15 +115,15 @@ fn effect(rules: &Rules) -> String {
 
 /// Writes the status of the policies whose report has changed. A failure is tried again with the
 /// next change: nothing depends on it.
-pub async fn write(context: &Context, now: Timestamp) {
-    for (key, report) in context.policies.changed() {
-        let cache = &*context.core.control_plane.policies;
+pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
+    for (key, report) in reports.changed() {
+        let cache = &*core.control_plane.policies;
         let Some(policy) = cache.get(&key) else { continue };
         let known = policy.parse_status()["status"].take();
         let known: PolicyStatus = serde_json::from_value(known).unwrap_or_default();
         let status =
             status(&report, policy.parse()["metadata"]["generation"].as_i64(), &known, now);
-        let client = &context.core.client;
+        let client = &core.client;
         let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
             Ok(Written::Done(_) | Written::Unchanged) => continue,
             Ok(Written::Refused(reason)) => reason,
@@ -131,7 +131,7 @@ pub async fn write(context: &Context, now: Timestamp) {
             Err(error) => reason(&error),
         };
         tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");
-        context.policies.again(&key);
+        reports.again(&key);
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::context::{Context, Request};
 use super::memory::{Memory, redact};
 use super::observe::{MayRead, Unread};
-use super::{dry_run, log, policies, steering};
+use super::{dry_run, log, policies, run_record};
 use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -86,14 +86,14 @@ pub async fn reconcile(
         return Ok(Reconciled { next: Next::Again, has_changed: true });
     }
     if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
-        match steering::record(&set, &mut memory.steered, run, context, now).await? {
-            steering::Recorded::Done => {}
-            steering::Recorded::Outdated => {
+        match run_record::record(&set, &mut memory.steered, run, context, now).await? {
+            run_record::Recorded::Done => {}
+            run_record::Recorded::Outdated => {
                 return Ok(Reconciled { next: Next::Again, has_changed: false });
             }
         }
     }
-    policies::write(context, now).await;
+    policies::write(&context.core, &context.policies, now).await;
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?

@@ -5,17 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::context::Context;
-use crate::act::rollout_run::{self, NewRun, Written};
-use crate::api::ObjectKey;
-use crate::api::steering::{RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus, RunPhase};
-use crate::controller::error::Error;
+use super::policies::Reports;
+use crate::api::steering::{RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
 use crate::decide::application_set::generated::{Generated, labels_of};
 use crate::decide::application_set::stored::Set;
+use crate::decide::rollout::steer::number_of;
 use crate::decide::rollout::steer::rules::{Policy, Rules, Selectable};
-use crate::decide::rollout::steer::{RunDecision, number_of};
 use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
-use crate::watch::failure::reason;
+use crate::watch::control_plane::ControlPlane;
 use crate::watch::object::Object;
 
 /// What steers a set. It can be read again at any time.
@@ -26,21 +23,22 @@ pub struct Steered {
     /// What the policies amount to.
     rules: Arc<Rules>,
     /// Its runs, the oldest first.
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
     has_runs: bool,
     /// What other sets take.
     pub(super) pools: Vec<Pool>,
     /// When the status of a run was written last.
-    written_at: Option<Timestamp>,
+    pub(super) written_at: Option<Timestamp>,
 }
 
+/// A run as it is stored.
 #[derive(Debug)]
-struct Run {
-    object: Object,
+pub(super) struct Run {
+    pub object: Object,
     spec: RolloutRunSpec,
-    status: RolloutRunStatus,
+    pub status: RolloutRunStatus,
 }
 
 impl Run {
@@ -71,8 +69,13 @@ impl Run {
 
 impl Steered {
     /// Reads what has changed.
-    pub fn observe(&mut self, set: &Set, generated: &Arc<Generated>, context: &Context) {
-        let plane = &context.core.control_plane;
+    pub fn observe(
+        &mut self,
+        set: &Set,
+        generated: &Arc<Generated>,
+        plane: &ControlPlane,
+        reports: &Reports,
+    ) {
         self.has_runs = plane.has_runs();
         let policies = plane.policies.in_namespace(&set.id.namespace);
         let version =
@@ -88,12 +91,13 @@ impl Steered {
                 false => Arc::new(rules(policies.into_values(), set, generated)),
             };
             self.from = from;
-            context.policies.report(&set.id.namespace, &set.id.name, &self.rules);
+            reports.report(&set.id.namespace, &set.id.name, &self.rules);
         }
         self.observe_runs(plane.runs.owned_by(&set.id.uid));
     }
 
-    fn observe_runs(&mut self, objects: Vec<Object>) {
+    /// Reads the runs that have changed.
+    pub fn observe_runs(&mut self, objects: Vec<Object>) {
         let is_known = |object: &Object| {
             self.runs.iter().any(|run| {
                 run.object.uid() == object.uid()
@@ -183,115 +187,4 @@ fn rules(policies: impl Iterator<Item = Object>, set: &Set, generated: &Generate
     };
     let steps = generated.strategy.steps().len();
     Rules::of(&policies, &set.id.name, &set.labels, &applications, steps)
-}
-
-/// What the reconcile does after the run was recorded.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Recorded {
-    /// It goes on.
-    Done,
-    /// The run has changed in the meantime: it decides again.
-    Outdated,
-}
-
-/// Records the run of a decision, before anything that follows from it.
-///
-/// # Errors
-///
-/// When something that people or the next decision depend on cannot be stored. What only
-/// reports is tried again by the next reconcile.
-pub(super) async fn record(
-    set: &Set,
-    steered: &mut Steered,
-    decision: &RunDecision,
-    context: &Context,
-    now: Timestamp,
-) -> Result<Recorded, Error> {
-    let write = write(set, steered, decision, context).await;
-    let failure = match write {
-        Ok(Written::Done(_) | Written::Unchanged) => {
-            steered.written_at = Some(now);
-            steered.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
-            log(decision);
-            delete_old(steered, context).await;
-            return Ok(Recorded::Done);
-        }
-        Ok(Written::Outdated) => return Ok(Recorded::Outdated),
-        Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
-        Ok(Written::Refused(reason)) => reason,
-        Err(error) => reason(&error),
-    };
-    if decision.must_be_stored {
-        let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
-        return Err(Error::Run { name, reason: failure });
-    }
-    tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
-    Ok(Recorded::Done)
-}
-
-async fn write(
-    set: &Set,
-    steered: &Steered,
-    decision: &RunDecision,
-    context: &Context,
-) -> Result<Written, kube::Error> {
-    let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
-    if let Some((name, status)) = &decision.superseded
-        && let Some(old) = steered.runs.iter().find(|run| run.object.name() == name)
-    {
-        match rollout_run::write_status(client, cache, &old.object, status).await? {
-            Written::Done(_) | Written::Unchanged => {}
-            other => return Ok(other),
-        }
-    }
-    let object = match &decision.new {
-        Some(new) => {
-            let run = NewRun {
-                key: ObjectKey::new(&set.id.namespace, &decision.name),
-                set_uid: set.id.uid.clone(),
-                spec: RolloutRunSpec {
-                    application_set: new.application_set.clone(),
-                    ..RolloutRunSpec::default()
-                },
-            };
-            match rollout_run::create(client, cache, &run).await? {
-                Written::Done(object) => object,
-                other => return Ok(other),
-            }
-        }
-        None => match steered.runs.iter().find(|run| run.object.name() == decision.name) {
-            Some(run) => run.object.clone(),
-            None => return Ok(Written::Outdated),
-        },
-    };
-    rollout_run::write_status(client, cache, &object, &decision.status).await
-}
-
-/// Deletes the runs beyond the limit, but not the latest and the last complete one (ST-005).
-async fn delete_old(steered: &mut Steered, context: &Context) {
-    let limit =
-        usize::try_from(context.settings.rollout_history_limit).unwrap_or(usize::MAX).max(1);
-    let surplus = steered.runs.len().saturating_sub(limit);
-    let is_complete =
-        |run: &Run| matches!(run.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
-    let last_complete = steered.runs.iter().rposition(is_complete);
-    for (index, run) in steered.runs.iter().enumerate().take(surplus) {
-        if Some(index) == last_complete || !run.status.phase.has_ended() {
-            continue;
-        }
-        let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
-        if let Err(error) = rollout_run::delete(client, cache, &run.object).await {
-            tracing::debug!(run = run.object.name(), error = reason(&error), "cannot delete it");
-        }
-    }
-}
-
-fn log(decision: &RunDecision) {
-    if decision.new.is_some() {
-        tracing::info!(run = decision.name, "the run begins");
-    }
-    if decision.is_urgent {
-        let RolloutRunStatus { phase, progress, message, .. } = &decision.status;
-        tracing::info!(run = decision.name, %phase, progress, message, "run");
-    }
 }

@@ -18,6 +18,7 @@ pub mod findings;
 pub mod found;
 pub mod generated;
 pub mod ignore;
+mod last_good;
 pub mod normalize;
 pub mod observe;
 pub mod operation;

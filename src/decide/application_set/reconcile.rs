@@ -18,13 +18,13 @@ use super::events::{self, Event};
 use super::excluded;
 use super::findings::{self, Failure, Findings, Rollout};
 use super::generated::Wanted;
+use super::last_good;
 use super::observe::Existing;
 use super::operation;
 use super::others;
 use super::outcome::Cause;
 use super::pace;
 use super::plan::{self, Operation, PlanInput, refusal};
-use super::started;
 use super::status;
 use super::stored::Set;
 use super::windows;
@@ -373,7 +373,7 @@ fn plan_writes(
         let mut started = start.started.clone();
         let found = snapshot.existing.binary_search_by(|one| (*one.name).cmp(&start.application));
         if let (Some(started), Ok(found)) = (&mut started, found) {
-            started::complete(started, wanted, &snapshot.existing[found]);
+            last_good::complete(started, wanted, &snapshot.existing[found]);
         }
         Some((start.application.clone(), Operation { operation, record, started }))
     });

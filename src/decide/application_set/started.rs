@@ -1,13 +1,11 @@
-//! Conversion of [`Started`] from and to the annotation of an Application, and what of it follows
-//! from the Application: its last good revisions (ST-061).
+//! Conversion of [`Started`] from and to the annotation of an Application, and what was deployed
+//! before (ST-061).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::generated::Wanted;
 use super::normalize;
-use super::observe::Existing;
 use crate::api::HealthStatus;
 use crate::api::annotations::{RUN, annotation};
 use crate::api::sources::{InEffect, revisions};
@@ -66,27 +64,6 @@ pub fn text(started: &Started, uid: &str) -> String {
     };
     // A struct of texts can always be serialized.
     serde_json::to_string(&carried).unwrap_or_default()
-}
-
-/// Adds to a start what it leaves: the revisions that were deployed before, if the Application
-/// was Healthy with them and nothing but the revision differs now.
-pub fn complete(started: &mut Started, wanted: &Wanted, existing: &Existing) {
-    started.base = wanted.base.to_string();
-    if started.goes_back || !started.good.is_empty() {
-        return;
-    }
-    let before = existing.started.as_deref();
-    let is_same = match before {
-        Some(before) => before.base == started.base,
-        None => existing.deployed.is_some(),
-    };
-    if !is_same {
-        return;
-    }
-    started.good = match (started.before, &existing.deployed) {
-        (HealthStatus::Healthy, Some(deployed)) => deployed.clone(),
-        _ => before.map(|before| before.good.clone()).unwrap_or_default(),
-    };
 }
 
 /// The revisions of the last deployment, if nothing but the revision of its sources differs from

@@ -1,0 +1,124 @@
+//! Records the run of a decision, before anything that follows from it (ST-002).
+
+use jiff::Timestamp;
+
+use super::context::Context;
+use super::steering::{Run, Steered};
+use crate::act::rollout_run::{self, NewRun, Written};
+use crate::api::ObjectKey;
+use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
+use crate::controller::error::Error;
+use crate::decide::application_set::stored::Set;
+use crate::decide::rollout::steer::RunDecision;
+use crate::watch::failure::reason;
+
+/// What the reconcile does after the run was recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// It goes on.
+    Done,
+    /// The run has changed in the meantime: it decides again.
+    Outdated,
+}
+
+/// Records the run of a decision, before anything that follows from it.
+///
+/// # Errors
+///
+/// When something that people or the next decision depend on cannot be stored. What only
+/// reports is tried again by the next reconcile.
+pub(super) async fn record(
+    set: &Set,
+    steered: &mut Steered,
+    decision: &RunDecision,
+    context: &Context,
+    now: Timestamp,
+) -> Result<Recorded, Error> {
+    let write = write(set, steered, decision, context).await;
+    let failure = match write {
+        Ok(Written::Done(_) | Written::Unchanged) => {
+            steered.written_at = Some(now);
+            steered.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
+            log(decision);
+            delete_old(steered, context).await;
+            return Ok(Recorded::Done);
+        }
+        Ok(Written::Outdated) => return Ok(Recorded::Outdated),
+        Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
+        Ok(Written::Refused(reason)) => reason,
+        Err(error) => reason(&error),
+    };
+    if decision.must_be_stored {
+        let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
+        return Err(Error::Run { name, reason: failure });
+    }
+    tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
+    Ok(Recorded::Done)
+}
+
+async fn write(
+    set: &Set,
+    steered: &Steered,
+    decision: &RunDecision,
+    context: &Context,
+) -> Result<Written, kube::Error> {
+    let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
+    if let Some((name, status)) = &decision.superseded
+        && let Some(old) = steered.runs.iter().find(|run| run.object.name() == name)
+    {
+        match rollout_run::write_status(client, cache, &old.object, status).await? {
+            Written::Done(_) | Written::Unchanged => {}
+            other => return Ok(other),
+        }
+    }
+    let object = match &decision.new {
+        Some(new) => {
+            let run = NewRun {
+                key: ObjectKey::new(&set.id.namespace, &decision.name),
+                set_uid: set.id.uid.clone(),
+                spec: RolloutRunSpec {
+                    application_set: new.application_set.clone(),
+                    ..RolloutRunSpec::default()
+                },
+            };
+            match rollout_run::create(client, cache, &run).await? {
+                Written::Done(object) => object,
+                other => return Ok(other),
+            }
+        }
+        None => match steered.runs.iter().find(|run| run.object.name() == decision.name) {
+            Some(run) => run.object.clone(),
+            None => return Ok(Written::Outdated),
+        },
+    };
+    rollout_run::write_status(client, cache, &object, &decision.status).await
+}
+
+/// Deletes the runs beyond the limit, but not the latest and the last complete one (ST-005).
+async fn delete_old(steered: &mut Steered, context: &Context) {
+    let limit =
+        usize::try_from(context.settings.rollout_history_limit).unwrap_or(usize::MAX).max(1);
+    let surplus = steered.runs.len().saturating_sub(limit);
+    let is_complete =
+        |run: &Run| matches!(run.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
+    let last_complete = steered.runs.iter().rposition(is_complete);
+    for (index, run) in steered.runs.iter().enumerate().take(surplus) {
+        if Some(index) == last_complete || !run.status.phase.has_ended() {
+            continue;
+        }
+        let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
+        if let Err(error) = rollout_run::delete(client, cache, &run.object).await {
+            tracing::debug!(run = run.object.name(), error = reason(&error), "cannot delete it");
+        }
+    }
+}
+
+fn log(decision: &RunDecision) {
+    if decision.new.is_some() {
+        tracing::info!(run = decision.name, "the run begins");
+    }
+    if decision.is_urgent {
+        let RolloutRunStatus { phase, progress, message, .. } = &decision.status;
+        tracing::info!(run = decision.name, %phase, progress, message, "run");
+    }
+}
