@@ -246,6 +246,10 @@ impl Rules {
                 self.pools.push((name(), u64::try_from(max).unwrap_or_default()));
             }
         }
+        if !spec.notify.is_empty() {
+            let text = "notify: this version sends no notifications".to_owned();
+            self.problems.push((name(), text));
+        }
         if let Some(max) = spec.deletions.as_ref().and_then(|deletions| deletions.max.as_ref()) {
             let max = self.max(policy, "deletions.max", max);
             self.deletions.push((name(), max));
@@ -448,6 +452,8 @@ mod tests {
         assert_eq!(found.deletions, [("one".to_owned(), Max::Percent(10))]);
         assert_eq!((found.value_of("a", 0), found.value_of("b", 0)), ("dev", "prod"));
         assert_eq!(found.problems.len(), 1);
+        let notify = rules(&[policy("p", json!({"notify": [{"url": "https://x"}]}))]);
+        assert!(notify.problems[0].1.starts_with("notify: "), "nothing is ignored in silence");
     }
 
     #[test]
