@@ -113,6 +113,13 @@ pub mod application {
     /// source are not found and not pruned.
     pub const UNLISTED_RESOURCE_WARNING: &str = "UnlistedResourceWarning";
 
+    /// A rollback holds it at its last good revisions, and its resources differ from these
+    /// (ST-061). Specific to Wavegate.
+    pub const HELD_BACK_OUT_OF_SYNC_WARNING: &str = "HeldBackOutOfSyncWarning";
+    /// A rollback holds it at its last good revisions, and it cannot be compared with these.
+    /// Specific to Wavegate.
+    pub const HELD_BACK_COMPARISON_WARNING: &str = "HeldBackComparisonWarning";
+
     /// Its deletion waits for somebody: a confirmation, or whoever removes a finalizer. Specific
     /// to Wavegate.
     pub const DELETION_WARNING: &str = "DeletionWarning";

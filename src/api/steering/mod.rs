@@ -5,6 +5,7 @@
 
 mod policy;
 mod run;
+mod start;
 
 pub use policy::{
     Baseline, Deletions, Failures, Format, Gate, OnFailure, Pace, PolicyStatus, Ramp,
@@ -14,6 +15,7 @@ pub use run::{
     Abort, Approval, Estimate, Retry, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunFailure,
     RunGate, RunPhase, RunStep, RunWait, TimelineEntry, WordOfPerson,
 };
+pub use start::RunStart;
 
 /// The API group of these kinds.
 pub const GROUP: &str = "wavegate.dev";

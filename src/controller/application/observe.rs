@@ -12,13 +12,13 @@ use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
 use super::target_state::{Deployed, revisions};
-use crate::api::ResourceKey;
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
 use crate::api::sources::InEffect;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
+use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::app_state::access;
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::deletion_scope::{Place, Scope};
@@ -26,7 +26,7 @@ use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
-    Condition, Placed, finalize, operation, targets, unlisted, unsupported,
+    Condition, Placed, finalize, held_back, operation, targets, unlisted, unsupported,
 };
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
@@ -64,20 +64,41 @@ pub struct Observed {
     pub rendered: Rendered,
     /// Revisions of the sources.
     pub revisions: Vec<String>,
+    /// The same for the revisions at which a rollback holds the Application (ST-061).
+    pub held: Option<HeldBack>,
+}
+
+/// The state for the revisions at which a rollback holds an Application.
+#[derive(Clone, Debug)]
+pub struct HeldBack {
+    /// These revisions.
+    pub revisions: Vec<String>,
+    /// The state.
+    pub state: Result<ClusterState, ObserveError>,
 }
 
 impl Observed {
     /// The view that decisions take.
     pub fn observation<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Observation<'a> {
+        self.observation_of(&self.state, ctx, tracking)
+    }
+
+    /// The same of another state of the cluster.
+    pub fn observation_of<'a>(
+        &'a self,
+        state: &'a ClusterState,
+        ctx: &'a Context,
+        tracking: &'a Tracking,
+    ) -> Observation<'a> {
         Observation {
             access: self.destination.access(),
             tracking,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
-            placed: &self.state.placed,
-            kinds: &self.state.kinds,
-            live: &self.state.live,
-            namespace: self.state.namespace.clone(),
-            namespace_object: self.state.namespace_object.clone(),
+            placed: &state.placed,
+            kinds: &state.kinds,
+            live: &state.live,
+            namespace: state.namespace.clone(),
+            namespace_object: state.namespace_object.clone(),
         }
     }
 
@@ -273,10 +294,40 @@ impl Reconciliation<'_> {
         self.cached.sources = wanted;
         let revisions = revisions?;
         let raw = raw_sources(self.app.raw());
+        let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
+        // First: the objects that are followed are those that were read last.
+        let held = match held_back::revisions(self.app.raw(), &shas) {
+            Some(good) => Some(self.observe_held_back(good, &raw, &sources, &destination).await),
+            None => None,
+        };
         let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        let revisions = revisions.into_iter().map(|revision| revision.sha).collect();
-        Ok(Observed { destination, state, rendered, revisions })
+        Ok(Observed { destination, state, rendered, revisions: shas, held })
+    }
+
+    /// The state for the revisions at which a rollback holds the Application.
+    async fn observe_held_back(
+        &mut self,
+        good: Vec<String>,
+        raw: &[Value],
+        sources: &[ApplicationSource],
+        destination: &Destination,
+    ) -> HeldBack {
+        let project = access::project_of(self.app.raw()).to_owned();
+        let at_good = sources.iter().zip(&good).map(|(source, revision)| ApplicationSource {
+            target_revision: revision.clone(),
+            ..source.clone()
+        });
+        // Also released, then.
+        self.cached.sources.extend(at_good.map(|source| wanted(&source)));
+        let read = async {
+            let of = (self.key, project.as_str());
+            let revisions = revisions(self.ctx, of, sources, &good, Duration::MAX).await?;
+            let rendered = self.manifests(raw, &revisions, destination, false).await?;
+            self.cluster_state(destination, &rendered, false).await
+        };
+        let state = read.await;
+        HeldBack { revisions: good, state }
     }
 
     /// The same from the last rendering.
@@ -284,7 +335,7 @@ impl Reconciliation<'_> {
         let rendered = self.cached.rendered.last()?.clone();
         let destination = self.destination().await.ok()?;
         let state = self.cluster_state(&destination, &rendered, false).await.ok()?;
-        Some(Observed { destination, state, rendered, revisions: Vec::new() })
+        Some(Observed { destination, state, rendered, revisions: Vec::new(), held: None })
     }
 
     /// Where the operation may deploy, and what: nothing is read yet.
@@ -315,7 +366,7 @@ impl Reconciliation<'_> {
             }
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;
-        Ok(Observed { destination, state, rendered, revisions: Vec::new() })
+        Ok(Observed { destination, state, rendered, revisions: Vec::new(), held: None })
     }
 
     /// The inputs of a deletion. Targets are only needed for hooks.
@@ -357,7 +408,7 @@ impl Reconciliation<'_> {
             return Err(ObserveError::Operation(message));
         }
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        let observed = Observed { destination, state, rendered, revisions: Vec::new() };
+        let observed = Observed { destination, state, rendered, revisions: Vec::new(), held: None };
         Ok(Deleting::In(Box::new(observed), scope))
     }
 }

@@ -150,6 +150,12 @@ impl Reconciliation<'_> {
                     revisions: observed.revisions.clone(),
                     types: observed.rendered.types.to_vec(),
                     warnings: observed.warnings(self.ctx),
+                    held: observed.held.as_ref().map(|held| {
+                        let state = held.state.as_ref();
+                        let tracking = &self.tracking;
+                        let seen = |state| observed.observation_of(state, self.ctx, tracking);
+                        (held.revisions.as_slice(), state.map(seen))
+                    }),
                 };
                 self.next_of_comparison(Ok(&seen), &reason, now)
             }

@@ -22,6 +22,8 @@ pub const OF_COMPARISON: &[&str] = &[
     types::SYNC_WARNING,
     types::UNLISTED_RESOURCE_WARNING,
     types::REPEATED_KEY_WARNING,
+    types::HELD_BACK_OUT_OF_SYNC_WARNING,
+    types::HELD_BACK_COMPARISON_WARNING,
 ];
 
 /// Condition types of automated sync (SE-429).

@@ -17,6 +17,7 @@
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
+//! - [`held_back`]: the same with the revisions at which a rollback holds it (ST-061);
 //! - [`observation`]: the observed state, and [`errors`]: errors of observing it;
 //! - [`steps`]: the steps of a reconcile, in order;
 //! - [`reconcile`]: one comparison, [`operate`]: one round of an operation,
@@ -54,6 +55,7 @@ pub mod dry_run;
 pub mod errors;
 pub mod events;
 pub mod finalize;
+pub mod held_back;
 pub mod lost;
 pub mod manual;
 pub mod memory;

@@ -14,7 +14,7 @@ use super::observation::Observation;
 use super::pairs::{Comparison, DiffCache};
 use super::refresh::{Reason, idle};
 use super::request::{Level, Request};
-use super::{deletion, operation, status};
+use super::{deletion, held_back, operation, status};
 use crate::api::ApplicationStatus;
 use crate::api::operation::Requested;
 use crate::api::time::{Time, stored};
@@ -51,6 +51,8 @@ pub struct ComparisonInput<'a> {
     pub types: Vec<String>,
     /// Warnings that do not come from the comparison itself.
     pub warnings: Vec<Condition>,
+    /// The revisions at which a rollback holds it, and the observed state for these.
+    pub held: Option<(&'a [String], Result<Observation<'a>, &'a ObserveError>)>,
 }
 
 /// An error that prevented a comparison.
@@ -185,6 +187,9 @@ fn compared(
     let mut conditions = compared.conditions;
     conditions.extend(observation.placed.conditions.iter().cloned());
     conditions.extend(seen.warnings.iter().cloned());
+    if let Some((revisions, held)) = &seen.held {
+        conditions.extend(held_back::condition(app, held.as_ref().map_err(|e| *e), revisions));
+    }
     let moved = app.status.sync.revisions() != seen.revisions;
     let about = status::About {
         revisions: &seen.revisions,

@@ -184,6 +184,9 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         person: person::sync(live, &revisions(&status["sync"])).map(Box::new),
         has_error_condition: conditions.iter().any(has_error),
         has_error: conditions.iter().any(any_error),
+        has_left_its_hold: conditions
+            .iter()
+            .any(|found| found["type"] == condition::HELD_BACK_OUT_OF_SYNC_WARNING),
         is_automated: autosync::is_enabled(live),
         needs_confirmation,
         needs_a_prune: resource.is_some_and(|resource| resource.needs_a_person_to_prune()),

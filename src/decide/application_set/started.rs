@@ -2,56 +2,32 @@
 //! before (ST-061).
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::normalize;
 use crate::api::HealthStatus;
-use crate::api::annotations::{RUN, annotation};
 use crate::api::sources::{InEffect, revisions};
+use crate::api::steering::RunStart;
 use crate::api::time::to_rfc3339;
 use crate::decide::rollout::steer::started::{Started, Target};
 
-/// The annotation's JSON.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Carried {
-    run: String,
-    /// The digest of the generated spec.
-    spec: String,
-    revisions: Vec<String>,
-    at: String,
-    before: String,
-    #[serde(default)]
-    good: Vec<String>,
-    #[serde(default)]
-    base: String,
-    #[serde(default)]
-    goes_back: bool,
-    /// The UID of the Application: what a copied or restored one carries does not apply.
-    uid: String,
-}
-
 /// What the Application carries; `None` when that is absent or unreadable.
 pub fn read(application: &Value) -> Option<Started> {
-    let carried: Carried = serde_json::from_str(annotation(application, RUN)?).ok()?;
-    if application["metadata"]["uid"].as_str() != Some(&carried.uid) {
-        return None;
-    }
+    let start = RunStart::of(application)?;
     Some(Started {
-        run: carried.run,
-        target: Target { spec: carried.spec, revisions: carried.revisions },
-        at: carried.at.parse::<Timestamp>().ok()?,
-        before: HealthStatus::from_word(&carried.before),
-        good: carried.good,
-        base: carried.base,
-        goes_back: carried.goes_back,
+        run: start.run,
+        target: Target { spec: start.spec, revisions: start.revisions },
+        at: start.at.parse::<Timestamp>().ok()?,
+        before: HealthStatus::from_word(&start.before),
+        good: start.good,
+        base: start.base,
+        goes_back: start.goes_back,
     })
 }
 
 /// The annotation's value for the Application of this UID.
 pub fn text(started: &Started, uid: &str) -> String {
-    let carried = Carried {
+    let start = RunStart {
         run: started.run.clone(),
         spec: started.target.spec.clone(),
         revisions: started.target.revisions.clone(),
@@ -62,8 +38,7 @@ pub fn text(started: &Started, uid: &str) -> String {
         goes_back: started.goes_back,
         uid: uid.to_owned(),
     };
-    // A struct of texts can always be serialized.
-    serde_json::to_string(&carried).unwrap_or_default()
+    start.text()
 }
 
 /// The revisions of the last deployment, if nothing but the revision of its sources differs from
@@ -107,6 +82,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::annotations::RUN;
 
     #[test]
     fn a_start_survives_being_stored_and_is_of_its_application() {

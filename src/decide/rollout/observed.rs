@@ -121,6 +121,8 @@ pub struct Observed {
     pub has_error_condition: bool,
     /// It has any error condition, such as for a source that cannot be read.
     pub has_error: bool,
+    /// A rollback holds it, and its resources differ from its last good revisions (ST-061).
+    pub has_left_its_hold: bool,
     /// Automated sync is enabled.
     pub is_automated: bool,
     /// Its operation waits until a person confirms its deletions.

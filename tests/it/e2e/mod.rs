@@ -142,6 +142,7 @@ cases! {
     without_application::a_failed_run_runs_its_sync_fail_hook,
     steering::gates_open_by_time_and_by_people,
     steering::a_budget_takes_back_what_was_started_through_kills,
+    steering::what_went_back_is_healed,
     steering::sets_share_a_limit_through_kills,
     steering::many_deletions_wait_for_an_approval,
     steering::people_pause_abort_and_retry,

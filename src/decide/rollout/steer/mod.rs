@@ -70,7 +70,8 @@ impl<'a> Steer<'a> {
         rows: &mut [Row<'_>],
         now: Timestamp,
     ) {
-        self.run.hold(&self.steering, gate, rows, now);
+        let heals = snapshot.settings.rules.capture_drift;
+        self.run.hold(&self.steering, heals, gate, rows, now);
         self.pace = pace::Pace::new(&self.steering, &self.run.status, snapshot, gate, rows);
     }
 

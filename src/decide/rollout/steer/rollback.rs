@@ -1,11 +1,17 @@
 //! Going back (ST-061, ST-062): which Applications, in which order, and where they stand.
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::started::Started;
 use crate::api::HealthStatus;
-use crate::decide::rollout::phase::Observed;
+use crate::decide::rollout::phase::{Observed, ObservedOperation};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::Hold;
 use crate::decide::rollout::wait_kind::WaitKind;
+
+/// An Application that stays OutOfSync with its last good revisions is synced to them again after
+/// this time, at the earliest.
+const HEALED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Where an Application stands that a run has started and that goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,22 @@ pub fn standing(started: &Started, seen: &Observed, retries: bool) -> Standing {
     }
 }
 
+/// Whether one that is held at its last good revisions has to be synced to them again: its
+/// resources differ, after a sync to them that succeeded. One that fails holds, until a person
+/// retries it (ST-062).
+pub fn is_to_be_healed(started: &Started, seen: &Observed, now: Timestamp) -> bool {
+    let is_own = |last: &&ObservedOperation| {
+        last.promotion.is_some_and(|promotion| promotion >= started.at) && last.has_synced()
+    };
+    let may_repeat = started.at.checked_add(HEALED_EVERY).is_ok_and(|at| at <= now);
+    started.goes_back
+        && !started.good.is_empty()
+        && seen.has_left_its_hold
+        && may_repeat
+        && seen.is_judged()
+        && seen.operation.as_ref().filter(is_own).is_some()
+}
+
 /// How far a rollback is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -70,13 +92,16 @@ impl Progress {
 }
 
 /// Decides which Applications of a run that goes back may be synced to their last good
-/// revisions now: those of the last step that is not back. All others are held.
-pub fn decide(rows: &mut [Row<'_>], set: &str) -> Progress {
+/// revisions now: those of the last step that is not back. All others are held. `healed_at` is the
+/// time if one that has drifted since is synced to them again.
+pub fn decide(rows: &mut [Row<'_>], set: &str, healed_at: Option<Timestamp>) -> Progress {
     let mut progress = Progress::default();
     let mut last_step = None;
     let standing_of = |row: &Row<'_>| {
         let (started, seen) = (row.member.started?, row.member.observed?);
-        row.steering.is_started.then(|| standing(started, seen, row.steering.retries))
+        let has_drifted = healed_at.is_some_and(|now| is_to_be_healed(started, seen, now));
+        let retries = row.steering.retries || has_drifted;
+        row.steering.is_started.then(|| standing(started, seen, retries))
     };
     for row in rows.iter() {
         let Some(standing) = standing_of(row) else { continue };

@@ -384,10 +384,12 @@ impl State {
         }
     }
 
-    /// Holds Applications, once it is known which steps are open.
+    /// Holds Applications, once it is known which steps are open. `heals` is whether one that is
+    /// held at its last good revisions is synced to them again when it has drifted.
     pub fn hold(
         &mut self,
         steering: &Steering<'_>,
+        heals: bool,
         gate: &Gate,
         rows: &mut [Row<'_>],
         now: Timestamp,
@@ -415,7 +417,7 @@ impl State {
                 true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
                 false => Vec::new(),
             };
-            self.rollback = rollback::decide(rows, steering.set);
+            self.rollback = rollback::decide(rows, steering.set, heals.then_some(now));
             // Nothing goes back while the set is paused.
             for (row, hold) in rows.iter_mut().zip(holds) {
                 row.steering.back = None;
@@ -450,11 +452,23 @@ impl State {
                 held_by(WaitKind::Skipped, format!("run {name} skips it"))
             } else if is_quarantined && let Some(back) = back {
                 let good = back.good.join(", ");
+                let has_drifted = |seen| rollback::is_to_be_healed(back, seen, now);
+                if heals && row.member.observed.is_some_and(has_drifted) {
+                    row.steering.back = Some(back.good.clone());
+                }
+                let differs = match row.member.observed {
+                    Some(seen) if seen.has_left_its_hold => ", and differs from it",
+                    _ => "",
+                };
                 let message = format!(
-                    "it is held at {good} after a rollback, until its target changes: wavegate retry {}",
+                    "it is held at {good} after a rollback{differs}, until its target changes: \
+                     wavegate retry {}",
                     steering.set
                 );
-                held_by(WaitKind::HeldBack, message)
+                match row.steering.back {
+                    Some(_) => None,
+                    None => held_by(WaitKind::HeldBack, message),
+                }
             } else if is_quarantined {
                 let message = format!(
                     "its target was aborted, and is not promoted to again: wavegate retry {}",
@@ -481,6 +495,15 @@ impl State {
     pub fn started(&self, row: &Row<'_>, promotion: Timestamp) -> Option<Started> {
         let run = self.name.clone()?;
         let target = target_of(row)?;
+        // Its run, and what it started, stay.
+        let held = row.member.started.filter(|one| {
+            one.goes_back
+                && row.steering.back.is_some()
+                && one.target.is(&target.spec, &target.revisions)
+        });
+        if let Some(held) = held {
+            return Some(Started { at: promotion, ..held.clone() });
+        }
         let earlier =
             row.member.started.filter(|one| one.is_of(&run, Some(&target.spec), &target.revisions));
         let health = row.member.observed.map_or(HealthStatus::Unknown, |seen| seen.health);

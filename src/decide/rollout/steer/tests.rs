@@ -83,6 +83,7 @@ impl Fleet {
                     person: None,
                     has_error_condition: false,
                     has_error: false,
+                    has_left_its_hold: false,
                     is_automated: false,
                     needs_confirmation: false,
                     needs_a_prune: false,
@@ -724,6 +725,53 @@ fn a_person_takes_back_a_complete_run_as_st_061() {
     });
     fleet.run(40);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (4, RunPhase::RolledBack));
+}
+
+#[test]
+fn what_went_back_is_healed_within_the_limits_as_st_061() {
+    let mut fleet = Fleet::new(&[3], json!(1));
+    fleet.push("r2");
+    fleet.run(30);
+    let at = Some(crate::api::Time(fleet.now));
+    fleet.said(|spec| {
+        spec.rollback = Some(crate::api::steering::WordOfPerson { by: "ann".to_owned(), at });
+    });
+    fleet.run(30);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (3, RunPhase::RolledBack));
+    let starts = |fleet: &mut Fleet, seconds: usize| {
+        let (mut starts, mut most) = (Vec::new(), 0);
+        for _ in 0..seconds {
+            fleet.run(1);
+            for start in &fleet.plan.as_ref().unwrap().starts {
+                assert_eq!(start.revisions, ["r1"], "{start:?}");
+                assert!(start.started.as_ref().is_some_and(|one| one.goes_back), "{start:?}");
+                starts.push(start.application.clone());
+            }
+            let running = |app: &&App| app.observed.has_operation_in_flight();
+            most = most.max(fleet.apps.values().filter(running).count());
+        }
+        (starts, most)
+    };
+    let drift = |fleet: &mut Fleet, drifts: bool| {
+        fleet.apps.values_mut().for_each(|app| app.observed.has_left_its_hold = drifts);
+    };
+    fleet.run(60);
+    fleet.paused = Some("incident".to_owned());
+    drift(&mut fleet, true);
+    assert_eq!(starts(&mut fleet, 20).0.len(), 0, "nothing is synced while it is paused");
+    fleet.paused = None;
+    let (healed, most) = starts(&mut fleet, 20);
+    assert_eq!((healed.len(), most), (3, 1), "each once, one at a time: {healed:?}");
+    assert_eq!(fleet.status().phase, RunPhase::RolledBack);
+    assert_eq!(starts(&mut fleet, 30).0.len(), 0, "not again at once, although it still differs");
+    drift(&mut fleet, false);
+    assert_eq!(starts(&mut fleet, 120).0.len(), 0);
+    // A sync to them that fails is not repeated.
+    drift(&mut fleet, true);
+    for app in fleet.apps.values_mut() {
+        app.observed.operation.as_mut().unwrap().phase = OperationPhase::Failed;
+    }
+    assert_eq!(starts(&mut fleet, 20).0.len(), 0);
 }
 
 #[test]
