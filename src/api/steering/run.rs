@@ -189,6 +189,10 @@ lenient! {
         pub soaks_until: Option<Time>,
         /// When the gate opened for this run.
         pub opened_at: Option<Time>,
+        /// The hash of the targets that it was opened for, if people have approved it.
+        pub opened_for: String,
+        /// Digests of these targets: others are not let through before they are approved.
+        pub admits: String,
     }
 
     /// An Application that a run waits for.
@@ -268,6 +272,14 @@ words! {
         _ =>
         /// It goes on.
         Progressing = "Progressing",
+    }
+}
+
+impl RunGate {
+    /// Whether it lets all Applications through that are behind it: it has opened, and people have
+    /// approved each of the present targets, if they have to.
+    pub fn is_open(&self) -> bool {
+        self.opened_at.is_some() && (self.approvals <= 0 || self.opened_for == self.covers)
     }
 }
 

@@ -250,9 +250,13 @@ pub(super) async fn speak_of_runs(
     let found = sets.with_runs(cluster).await?;
     let speaker = Speaker::of(cluster, common).await?;
     let (decide, speaker) = (&decide, &speaker);
-    let of_stored = move |run: &Value| decide(&Run::read(run), speaker.person());
-    let requests: Vec<Request<'_>> =
-        found.iter().map(|(set, run)| Request::to_run(set, run.as_ref(), of_stored)).collect();
+    let requests: Vec<Request<'_>> = found
+        .iter()
+        .map(|(set, run)| {
+            let of_stored = move |run: &Value| decide(&Run::of(set, run), speaker.person());
+            Request::to_run(set, run.as_ref(), of_stored)
+        })
+        .collect();
     speak(cluster, common, verb, &requests, sets.is_one()).await
 }
 

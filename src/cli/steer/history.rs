@@ -194,7 +194,7 @@ fn one(record: &Record, now: Timestamp) -> String {
     if !record.gates.is_empty() {
         let rows = record.gates.iter().map(|gate| {
             let waits = gate_text(gate, &record.namespace, &record.application_set);
-            let state = match &gate.opened_at {
+            let state = match gate.opened_at.as_ref().filter(|_| gate.is_open()) {
                 Some(at) => format!("open since {}", to_rfc3339(at.0)),
                 None => waits,
             };

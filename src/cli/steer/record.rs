@@ -132,7 +132,7 @@ pub(super) fn shortened(revision: &str) -> String {
 
 /// What a gate waits for, with the command that ends it; empty for one that is open.
 pub(super) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
-    if gate.opened_at.is_some() {
+    if gate.is_open() {
         return String::new();
     }
     let missing = gate

@@ -44,14 +44,14 @@ impl Kept {
             [namespace, name, ("gate", gate.to_owned())]
         };
         let waiting = gates().filter_map(|(set, gate)| {
-            let since = gate.waiting_since.as_ref().filter(|_| gate.opened_at.is_none())?;
+            let since = gate.waiting_since.as_ref().filter(|_| !gate.is_open())?;
             let waits = now.duration_since(since.0).as_secs_f64().max(0.0);
             Some((labels(set, &gate.name), waits))
         });
         let help = "How long only approvals have been missing for a gate";
         gauges(encoder, ("wavegate_gate_approval_waiting_seconds", help), waiting)?;
         let soaking = gates().filter_map(|(set, gate)| {
-            let until = gate.soaks_until.as_ref().filter(|_| gate.opened_at.is_none())?;
+            let until = gate.soaks_until.as_ref().filter(|_| !gate.is_open())?;
             let left = until.0.duration_since(now).as_secs_f64().max(0.0);
             Some((labels(set, &gate.name), left))
         });

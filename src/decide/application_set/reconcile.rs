@@ -293,6 +293,7 @@ fn decide_rollout(
 fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
     let Snapshot { set, generated, now, .. } = *snapshot;
     let is_manual = snapshot.settings.manual_windows;
+    let is_steered = snapshot.steering.is_some();
     // Hardly ever is there one, and each Application would search its own among all.
     let is_excluded = |cluster: &Cluster| !cluster.excluded_by.is_empty();
     let clusters = snapshot.windows.clusters;
@@ -318,9 +319,11 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
             let record = existing.record.as_deref();
             listed::implied(name, step, record, spec, &existing.observed, began)
         });
-        let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
-            windows::denied(wanted, observed, &snapshot.windows, is_manual, now)
-        });
+        // One that is in sync may be started only by a person's word, or to go back.
+        let may_start = observed.is_some_and(|seen| is_steered || seen.may_be_started());
+        let denied = wanted
+            .filter(|_| may_start)
+            .and_then(|wanted| windows::denied(wanted, &snapshot.windows, is_manual, now));
         let excluded = wanted
             .zip(existing)
             .and_then(|(wanted, existing)| excluded::why(&wanted.target, existing, excluding));

@@ -12,7 +12,6 @@ use super::plan::merge;
 use super::write_plan::{Patch, WritePlan};
 use crate::api::Cluster;
 use crate::decide::rollout::Denied;
-use crate::decide::rollout::phase::Observed;
 use crate::decide::windows::{self, SyncAttempt, Window};
 
 /// The input for sync windows.
@@ -25,19 +24,15 @@ pub struct Facts<'a> {
 }
 
 /// Why the windows of its project deny a sync of an Application; `None` when
-/// they allow it, or it is in sync already. `is_manual`: whether a sync of a rollout counts as manual.
+/// they allow it. `is_manual`: whether a sync of a rollout counts as manual.
 pub fn denied(
     wanted: &Wanted,
-    observed: &Observed,
     facts: &Facts<'_>,
     is_manual: bool,
     now: Timestamp,
 ) -> Option<Denied> {
     let target = &wanted.target;
     let windows = facts.projects.get(&*target.project).filter(|windows| !windows.is_empty())?;
-    if !observed.may_be_started() {
-        return None;
-    }
     let full = target.cluster_in(facts.clusters);
     let attempt = SyncAttempt {
         application: &wanted.name,

@@ -30,7 +30,6 @@ pub(super) struct Gate {
     steps: Vec<StepGate>,
     /// This step and all before it are open.
     last_open: usize,
-    require_live_health: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +76,7 @@ impl Gate {
         }
         let is_incomplete = |gate: &StepGate| gate.complete < gate.total;
         let last_open = gates.iter().position(is_incomplete).unwrap_or(gates.len());
-        Self { steps: gates, last_open, require_live_health: snapshot.settings.require_live_health }
-    }
-
-    /// Whether its Applications have to be Healthy now.
-    pub fn requires_live_health(&self) -> bool {
-        self.require_live_health
+        Self { steps: gates, last_open }
     }
 
     /// Whether Applications of this step may start.
@@ -131,7 +125,8 @@ impl Gate {
     }
 
     /// The Applications that keep the first incomplete step from being
-    /// complete, with reasons; `since` is when the step opened.
+    /// complete, with reasons; `opened` is when the step opened. While a run goes back, those that
+    /// are not back, the last step first.
     pub fn waiting(
         &self,
         snapshot: &RolloutSnapshot<'_>,
@@ -142,16 +137,26 @@ impl Gate {
     ) -> Waits {
         let mut waits =
             Waits { first: Vec::new(), count: 0, stalled: Vec::new(), kinds: BTreeMap::new() };
-        let Some(step) = self.first_incomplete() else { return waits };
-        let in_step = |row: &&Row<'_>| {
-            row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
-        };
-        let count = in_flight.per_step.get(step).copied().unwrap_or_default();
-        let moves = count > 0;
-        let turn = Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
+        let mut awaited: Vec<(usize, &Row<'_>)> = rows
+            .iter()
+            .filter(|row| row.steering.is_due_back)
+            .filter_map(|row| Some((row.member.step()?, row)))
+            .collect();
+        awaited.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
+        if awaited.is_empty() {
+            let Some(step) = self.first_incomplete() else { return waits };
+            let in_step = |row: &&Row<'_>| {
+                row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
+            };
+            awaited = rows.iter().filter(in_step).map(|row| (step, row)).collect();
+        }
         let limit = snapshot.settings.stalled_after();
         let timeout = snapshot.settings.rules.progressing_timeout;
-        for row in rows.iter().filter(in_step) {
+        for (step, row) in awaited {
+            let count = in_flight.per_step.get(step).copied().unwrap_or_default();
+            let moves = count > 0;
+            let turn =
+                Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
             let live_health = snapshot.settings.require_live_health;
             let Some(unfinished) = Unfinished::of(row, turn, live_health) else { continue };
             waits.count += 1;

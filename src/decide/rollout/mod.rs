@@ -157,6 +157,7 @@ pub struct RolloutPlan {
 /// Call it only for a strategy with steps; without steps it plans nothing and
 /// drops all entries (AS-303).
 pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
+    let snapshot = &snapshot.with_deadline();
     let mut rows = advance_all(snapshot, now);
     let mut steer = Steer::begin(snapshot, &mut rows, now);
     let withdrawals = start::withdrawals(snapshot);
@@ -165,6 +166,8 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     if let Some(steer) = &mut steer {
         steer.hold(snapshot, &gate, &mut rows, now);
         start::revert_held(&mut rows, now);
+        // Now it is known what goes back.
+        start::revert_denied(&mut rows, now);
     }
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
     let mut unlimited = Pace::default();
@@ -328,10 +331,10 @@ fn wake_at(
         .then(|| now.checked_add(POLL).ok())
         .flatten();
     let windows = rows.iter().filter_map(|row| {
-        let denied = row.member.denied?;
-        let entry = row.entry.as_ref()?;
-        let is_open = entry.step.is_some_and(|step| gate.is_open(step));
-        denied.until.filter(|_| entry.phase == Phase::Waiting && is_open)
+        let denied = row.denied()?;
+        let is_due_back = row.steering.back.is_some();
+        let is_waiting = row.phase() == Some(Phase::Waiting) || is_due_back;
+        denied.until.filter(|_| is_waiting && gate.admits(row))
     });
     let holds = rows.iter().filter_map(|row| row.steering.hold.as_ref()?.until);
     deadlines.chain(poll).chain(windows).chain(holds).min()

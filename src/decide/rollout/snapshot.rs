@@ -83,6 +83,20 @@ pub struct RolloutSnapshot<'a> {
     pub steering: Option<Steering<'a>>,
 }
 
+impl<'a> RolloutSnapshot<'a> {
+    /// With the deadline of a policy, an Application whose sync does not start fails at it
+    /// (ST-040), and does not become Healthy by a timeout before (AS-356).
+    pub(super) fn with_deadline(&self) -> RolloutSnapshot<'a> {
+        let mut snapshot = *self;
+        let has_deadline =
+            |steering: &Steering<'_>| steering.records_runs && steering.rules.deadline.is_some();
+        if self.steering.as_ref().is_some_and(has_deadline) {
+            snapshot.settings.rules.progressing_timeout = None;
+        }
+        snapshot
+    }
+}
+
 /// The settings of rollouts, from flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutSettings {
@@ -159,14 +173,24 @@ pub(super) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Whether its step waits for nothing of it but its operation, which counts as long as it is
-    /// in flight.
+    /// Whether it counts against limits. One that its step does not wait for, and one that is
+    /// tried again or goes back, counts only while it is promoted or has an operation.
     pub fn is_in_flight(&self) -> bool {
-        let seen = self.member.observed;
-        match self.steering.is_excused() || self.steering.is_over {
-            true => seen.is_some_and(Observed::has_operation_in_flight),
+        let (seen, steering) = (self.member.observed, &self.steering);
+        match steering.is_excused() || steering.is_over || steering.retries {
+            true => {
+                seen.is_some_and(Observed::has_operation_in_flight)
+                    || self.phase() == Some(Phase::Pending)
+            }
             false => self.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen)),
         }
+    }
+
+    /// Why sync windows deny a sync of it now; `None` also when nothing has to be synced.
+    pub fn denied(&self) -> Option<&Denied> {
+        let is_forced = self.steering.retries || self.steering.back.is_some();
+        let is_needed = is_forced || self.member.observed.is_some_and(Observed::may_be_started);
+        self.member.denied.filter(|_| is_needed)
     }
 
     pub fn phase(&self) -> Option<Phase> {

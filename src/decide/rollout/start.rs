@@ -33,11 +33,13 @@ pub struct Start {
 /// is denied by a sync window.
 pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
     for row in rows.iter_mut().filter(|row| row.member.denied.is_some()) {
+        let is_denied = row.denied().is_some();
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         if !entry.phase.is_in_flight() {
             continue;
         }
-        if seen.has_idle_promotion() || entry.phase == Phase::Pending && !entry.is_written(seen) {
+        let is_unwritten = entry.phase == Phase::Pending && !entry.is_written(seen);
+        if seen.has_idle_promotion() || is_denied && is_unwritten {
             entry.deny(now);
         }
     }
@@ -136,6 +138,7 @@ pub(super) fn promote(
     };
     for row in rows.iter_mut() {
         let (is_open, was_in_flight) = (gate.admits(row), row.is_in_flight());
+        let is_denied = row.denied().is_some();
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         let steering = &row.steering;
         // A retry, and the way back, start one in any state.
@@ -158,10 +161,16 @@ pub(super) fn promote(
             entry.promote_requested(promotion());
             continue;
         }
-        let is_ready = seen.is_ready_to_start()
-            && (seen.may_be_started() || is_forced)
-            && row.behind.is_none()
-            && row.member.denied.is_none();
+        // What goes back has its revisions; a comparison with the target adds nothing.
+        let is_ready = match steering.back.is_some() {
+            true => !seen.spec_differs,
+            false => {
+                seen.is_ready_to_start()
+                    && (seen.may_be_started() || is_forced)
+                    && row.behind.is_none()
+            }
+        };
+        let is_ready = is_ready && !is_denied;
         if !is_ready {
             continue;
         }

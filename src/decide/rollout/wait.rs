@@ -241,9 +241,10 @@ impl<'a> Existing<'a> {
                 }
             }
             Phase::Healthy if self.steering.is_some_and(|steering| steering.is_due_back) => {
-                match self.hold() {
-                    Some(hold) => Rung::Held(hold),
-                    None => Rung::GoesBack,
+                match (self.hold(), self.denied) {
+                    (Some(hold), _) => Rung::Held(hold),
+                    (None, Some(denied)) => Rung::SyncWindow(denied),
+                    (None, None) => Rung::GoesBack,
                 }
             }
             Phase::Healthy => match self.behind {
@@ -307,7 +308,7 @@ impl<'a> Rung<'a> {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else {
             return Some(Self::Creating);
         };
-        let (denied, behind) = (row.member.denied, row.behind.as_ref());
+        let (denied, behind) = (row.denied(), row.behind.as_ref());
         let steering = Some(&row.steering);
         Existing { phase: entry.phase, entry, seen, denied, behind, steering }
             .rung(turn, require_live_health)

@@ -99,7 +99,7 @@ fn nothing(
     }
     let known: Vec<&str> = run.status.gates.iter().map(|gate| gate.name.as_str()).collect();
     match (gate, chosen.first()) {
-        (_, Some(gate)) if gate.opened_at.is_some() => {
+        (_, Some(gate)) if gate.is_open() => {
             Verdict::Already(format!("gate {} of run {} is open", gate.name, run.name))
         }
         (_, Some(gate)) if gate.approvals <= 0 => {
@@ -112,6 +112,10 @@ fn nothing(
                 None => format!("gate {} needs no approval", gate.name),
             })
         }
+        (_, Some(gate)) if gate.applications <= 0 => Verdict::Refused(format!(
+            "no Application is behind gate {} of run {}",
+            gate.name, run.name
+        )),
         (_, Some(gate)) => {
             Verdict::Already(format!("gate {} of run {} has its approvals", gate.name, run.name))
         }
@@ -144,7 +148,7 @@ fn nothing(
 
 fn missing_of(gate: &RunGate) -> i64 {
     let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-    if gate.opened_at.is_some() { 0 } else { gate.approvals.saturating_sub(given).max(0) }
+    if gate.is_open() { 0 } else { gate.approvals.saturating_sub(given).max(0) }
 }
 
 /// Approves the deletions of a set that are held: those that its condition names.

@@ -85,10 +85,14 @@ pub fn rollback(run: &Run, person: Person<'_>) -> Verdict {
         let why = format!("run {name} has started no Application: abort it instead");
         return Verdict::Refused(why);
     }
+    let later = match run.is_paused {
+        true => "; the ApplicationSet is paused: nothing goes back before it is resumed",
+        false => "",
+    };
     Verdict::Change {
         says: format!(
             "roll back run {name}: up to {} that it started go back to their last good revisions, \
-             in the reverse order of steps",
+             in the reverse order of steps{later}",
             applications(started)
         ),
         applications: started,

@@ -22,6 +22,11 @@ pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
             applications,
             change: Change::Annotation { key: PAUSED, value: Some(value) },
         },
+        None if !has_steps(set) => Verdict::Refused(
+            "it has no steps of a RollingSync: its Applications are synced by their own sync \
+             policies, which a pause does not hold; disable these, or give it a RollingSync"
+                .to_owned(),
+        ),
         None => Verdict::Change {
             says: format!("pause it: nothing is promoted{left}; running syncs end by themselves"),
             applications,
@@ -61,6 +66,12 @@ pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
         None if pausing.is_empty() => Verdict::Already("it is not paused".to_owned()),
         None => Verdict::Refused(by_policy("it is not paused by its annotation, but ")),
     }
+}
+
+/// Whether a set rolls out in steps.
+fn has_steps(set: &Value) -> bool {
+    let strategy = &set["spec"]["strategy"];
+    strategy["type"] == "RollingSync" && !strategy["rollingSync"].items("/steps").is_empty()
 }
 
 /// How many Applications of a set are not complete, and the same in words.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::api::annotations::{PAUSED, annotation};
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase};
 use crate::api::{Raw, read_leniently};
 use crate::decide::application_set::is_owned;
@@ -18,6 +19,8 @@ pub struct Run {
     pub status: RolloutRunStatus,
     /// Whether a controller has written a status.
     pub is_known: bool,
+    /// Whether its ApplicationSet is paused, as far as is known.
+    pub is_paused: bool,
 }
 
 /// The current run of a set: the one with the highest number, ended or not.
@@ -37,7 +40,14 @@ impl Run {
             spec: read_leniently(&run["spec"]),
             status: read_leniently(&run["status"]),
             is_known: run["status"].is_object(),
+            is_paused: run["status"]["phase"] == RunPhase::Paused.as_str(),
         }
+    }
+
+    /// The same of a run of this set.
+    pub fn of(set: &Value, run: &Value) -> Self {
+        let run = Self::read(run);
+        Self { is_paused: run.is_paused || annotation(set, PAUSED).is_some(), ..run }
     }
 
     /// Its phase.
@@ -83,5 +93,5 @@ impl Run {
 /// Whether approvals of a gate are missing.
 pub(super) fn lacks_approvals(gate: &RunGate) -> bool {
     let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-    gate.opened_at.is_none() && given < gate.approvals
+    !gate.is_open() && gate.applications > 0 && given < gate.approvals
 }

@@ -195,7 +195,10 @@ fn approving_gates() {
             "refused: run shop-7 has no gate prod; it has none",
         ),
         (
-            waiting(&[gate("prod", json!({"openedAt": "2026-01-02T03:00:00Z"}))], json!([])),
+            waiting(
+                &[gate("prod", json!({"openedAt": "2026-01-02T03:00:00Z", "openedFor": "c1"}))],
+                json!([]),
+            ),
             None,
             "already: gate prod of run shop-7 is open",
         ),
@@ -343,6 +346,11 @@ fn ending_a_run() {
             rollback(&going(), PERSON),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps",
+        ),
+        (
+            rollback(&in_phase("Paused", json!({}), json!({})), PERSON),
+            "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
+             the reverse order of steps; the ApplicationSet is paused: nothing goes back before it is resumed",
         ),
         (
             rollback(&in_phase("Held", back, json!({})), PERSON),

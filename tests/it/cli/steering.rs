@@ -175,6 +175,12 @@ async fn a_set_is_paused_and_resumed() {
         .await
         .fails(2, &["ApplicationSet argocd/shpo: it does not exist; did you mean shop?"]);
     world.ann(&["pause"]).await.fails(2, &["APPSET"]);
+    let patch = Patch::Merge(json!({"spec": {"strategy": null}}));
+    world.api("ApplicationSet").patch("shop", &PatchParams::default(), &patch).await.unwrap();
+    world.ann(&["pause", "shop", "-y"]).await.fails(1, &[
+        "ApplicationSet argocd/shop: it has no steps of a RollingSync: its Applications are synced by their own sync policies",
+    ]);
+    assert_eq!(paused().await, Value::Null);
 }
 
 /// ST-081: a plan names the gates and has a hash, which another gate changes.
@@ -502,7 +508,7 @@ async fn runs_and_policies_are_shown() {
         "from": [{"revision": OTHER, "applications": 2}], "to": [{"revision": COMMIT, "applications": 1}, {"revision": "1.2.3", "applications": 1}],
         "startedAt": "2026-01-02T03:00:00Z", "endedAt": "2026-01-02T03:05:00Z", "endedBy": "ann",
         "steps": [{"total": 2, "done": 2, "inFlight": 0, "failed": 0, "openedAt": "2026-01-02T03:00:00Z", "completedAt": "2026-01-02T03:05:00Z", "gates": ["prod"]}],
-        "gates": [{"name": "prod", "policy": "p", "applications": 2, "approvals": 1, "approvedBy": ["bob"], "openedAt": "2026-01-02T03:01:00Z"}],
+        "gates": [{"name": "prod", "policy": "p", "applications": 2, "approvals": 1, "approvedBy": ["bob"], "openedAt": "2026-01-02T03:01:00Z", "covers": "c1", "openedFor": "c1"}],
         "failures": [{"signature": "s", "count": 5, "applications": ["a", "b", "c"], "message": "image not found"}],
         "timeline": [{"at": "2026-01-02T03:01:00Z", "what": "Approved", "subject": "prod", "by": "bob", "message": HOSTILE}]})).await;
     world.run(&owner, "shop-10", waits_for_approval(&[gate("prod", 1)])).await;

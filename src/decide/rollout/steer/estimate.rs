@@ -45,7 +45,7 @@ pub(super) fn of(
         most += (scale(last.max(median)) - begun).max(soak);
     }
     let waits = |gate: &&crate::api::steering::RunGate| {
-        gate.opened_at.is_none() && gate.approvals > gate.approved_by.len() as i64
+        !gate.is_open() && gate.approvals > gate.approved_by.len() as i64
     };
     let mut without: Vec<String> =
         run.gates.iter().filter(waits).map(|gate| format!("gate {}", gate.name)).collect();

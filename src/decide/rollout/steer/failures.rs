@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::rules::{Max, Rules};
 use super::signature;
+use super::started::Started;
 use crate::api::HealthStatus;
 use crate::api::steering::{OnFailure, RunFailure};
 use crate::decide::blocking_resource;
@@ -22,15 +23,19 @@ const NAMED: usize = 3;
 pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Option<Failure> {
     let (entry, seen) = (row.entry.as_ref()?, row.member.observed?);
     let started = row.member.started?;
-    if entry.phase == Phase::Healthy {
-        return None;
-    }
     let failure = |message: &str| {
         let names = [row.member.name];
         let signature = signature::of(row.member.resource, message, &names);
         Some(Failure { signature, message: message.to_owned() })
     };
     let is_running = seen.has_operation_in_flight();
+    if entry.phase == Phase::Healthy && !entry.timed_out() {
+        // It was Healthy for its target, and is not any more.
+        return match !is_running && seen.is_degraded() {
+            true => failure(degraded(seen)),
+            false => None,
+        };
+    }
     // An older one than the start is not its own.
     let last = seen.operation.as_ref().filter(|last| {
         last.promotion.is_none_or(|promotion| promotion >= started.at) && !last.is_partial
@@ -41,18 +46,40 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
         return failure(if cause.is_empty() { message } else { cause });
     }
     if !is_running && last.is_some() && seen.is_degraded() {
-        return failure(if seen.detail.is_empty() { "it is Degraded" } else { &seen.detail });
+        return failure(degraded(seen));
     }
-    let passed = now.duration_since(started.at);
-    let deadline = deadline.filter(|deadline| passed >= *deadline)?;
+    let deadline = deadline.filter(|deadline| is_overdue(started, *deadline, now))?;
     let limit = gotime::duration::print(deadline);
     failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
 }
 
-/// Whether an Application that was not Healthy before is no worse after its sync (ST-041).
-pub fn is_no_worse(before: HealthStatus, seen: &Observed) -> bool {
+fn degraded(seen: &Observed) -> &str {
+    if seen.detail.is_empty() { "it is Degraded" } else { &seen.detail }
+}
+
+fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bool {
+    now.duration_since(started.at) >= deadline
+}
+
+/// Whether an Application that was not Healthy before is no worse after its sync (ST-041). One
+/// whose health was not known, such as a new one, is not compared with it. One that makes progress
+/// has not ended: it is waited for until its deadline, unless it did so before.
+pub fn is_no_worse(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
+    let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
+        return false;
+    };
+    let before = started.before;
     let has_synced = seen.operation.as_ref().is_some_and(|last| last.has_synced());
-    before != HealthStatus::Healthy
+    let has_ended = match (before, seen.health) {
+        (HealthStatus::Progressing, HealthStatus::Progressing) => true,
+        (HealthStatus::Degraded, HealthStatus::Progressing) => {
+            deadline.is_some_and(|deadline| is_overdue(started, deadline, now))
+        }
+        (_, HealthStatus::Progressing) => false,
+        _ => true,
+    };
+    !matches!(before, HealthStatus::Healthy | HealthStatus::Unknown)
+        && has_ended
         && has_synced
         && !seen.has_operation_in_flight()
         && seen.is_judged()
@@ -140,20 +167,17 @@ const fn care(on_failure: OnFailure) -> u8 {
 }
 
 /// Excuses Applications that failed within the budget, and those that were not Healthy before.
-pub fn excuse(rules: &Rules, verdict: &Verdict, rows: &mut [Row<'_>]) {
+pub fn excuse(rules: &Rules, verdict: &Verdict, rows: &mut [Row<'_>], now: Timestamp) {
     for row in rows.iter_mut().filter(|row| row.steering.excuse.is_none()) {
         if row.steering.failure.is_some() {
             row.steering.excuse = verdict.excuses.then_some(Excuse::Failed);
             continue;
         }
-        let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
-            continue;
-        };
         let is_open = row.entry.as_ref().is_some_and(|entry| entry.phase != Phase::Healthy);
         let is_no_worse = row.steering.is_started
             && rules.ignores_baseline
             && is_open
-            && is_no_worse(started.before, seen);
+            && is_no_worse(row, rules.deadline, now);
         row.steering.excuse = is_no_worse.then_some(Excuse::UnhealthyBefore);
     }
 }

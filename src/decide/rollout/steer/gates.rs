@@ -6,6 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::rules::{GateRule, Rules};
+use super::run::target_of;
+use super::target_set::TargetSet;
 use crate::api::HealthStatus;
 use crate::api::steering::{RolloutRunSpec, RunGate};
 use crate::api::time::stored;
@@ -14,20 +16,22 @@ use crate::decide::rollout::steering::{Hold, Steering};
 use crate::decide::rollout::wait;
 use crate::decide::rollout::wait_kind::WaitKind;
 
+/// The most targets that a gate remembers.
+const ADMITTED: usize = 4_000;
+
 /// The state of each gate of a run, in the order of the rules.
 pub fn evaluate(
     rules: &Rules,
     spec: &RolloutRunSpec,
     known: &[RunGate],
     rows: &[Row<'_>],
-    require_live_health: bool,
     now: Timestamp,
 ) -> Vec<RunGate> {
     let behind = behind(rules, rows);
     let all = rules.gates.iter().zip(behind);
     all.map(|(rule, behind)| {
         let known = known.iter().find(|gate| gate.name == rule.name && gate.policy == rule.policy);
-        gate(rule, &behind, spec, known, rows, require_live_health, now)
+        gate(rule, &behind, spec, known, rows, now)
     })
     .collect()
 }
@@ -49,7 +53,6 @@ fn gate(
     spec: &RolloutRunSpec,
     known: Option<&RunGate>,
     rows: &[Row<'_>],
-    require_live_health: bool,
     now: Timestamp,
 ) -> RunGate {
     let covers = covers(behind.iter().map(|index| &rows[*index]));
@@ -61,7 +64,7 @@ fn gate(
     let (valid, void) = (names(valid), names(void));
     let is_approved = valid.len() as u64 >= rule.approvals;
     // It begins again when one is not Healthy any more (ST-012).
-    let soaking_since = is_soaking(rule, rows, require_live_health).then(|| {
+    let soaking_since = earlier(rule, rows).all(is_well).then(|| {
         known.and_then(|gate| gate.soaking_since.as_ref()).map_or(stored(now), |since| since.0)
     });
     let soaks_until = match (&rule.soak, soaking_since) {
@@ -72,7 +75,24 @@ fn gate(
     let has_soaked = soaks_until.is_some_and(|until| until <= now);
     let was_open = known.and_then(|gate| gate.opened_at.as_ref()).map(|at| at.0);
     let opened_at = was_open.or((is_approved && has_soaked).then(|| stored(now)));
-    let waits_for_people = opened_at.is_none() && !is_approved && has_soaked;
+    // An approval counts for the targets that it was given for, also after the gate has opened.
+    let was_for = known.map(|gate| (gate.opened_for.clone(), gate.admits.clone()));
+    let all = || behind.iter().map(|index| &rows[*index]);
+    let (opened_for, admits) = match was_for {
+        _ if opened_at.is_none() || rule.approvals == 0 => Default::default(),
+        Some((of, admits)) if of == covers => (of, admits),
+        _ if is_approved => (covers.clone(), admitted(all())),
+        // Some are gone; the others are those that were approved.
+        Some((_, admits)) if admits_all(&admits, all()) => (covers.clone(), admits),
+        other => other.unwrap_or_default(),
+    };
+    let is_whole = opened_at.is_some() && (rule.approvals == 0 || opened_for == covers);
+    let (valid, void) = match known.filter(|_| is_whole && !is_approved) {
+        Some(known) => (known.approved_by.iter().cloned().collect(), BTreeSet::new()),
+        None => (valid, void),
+    };
+    let has_any = !behind.is_empty();
+    let waits_for_people = has_any && !is_whole && !is_approved && has_soaked;
     let waiting_since = waits_for_people.then(|| {
         known.and_then(|gate| gate.waiting_since.as_ref()).map_or(stored(now), |since| since.0)
     });
@@ -90,19 +110,39 @@ fn gate(
         soaking_since: soaking_since.filter(|_| has_soak).map(time),
         soaks_until: soaks_until.filter(|_| has_soak && soaking_since.is_some()).map(time),
         opened_at: opened_at.map(time),
+        opened_for,
+        admits,
     }
 }
 
-/// Whether every Application of all earlier steps is Healthy for its target, apart from those
-/// that their steps do not wait for.
-fn is_soaking(rule: &GateRule, rows: &[Row<'_>], require_live_health: bool) -> bool {
-    let Some(first) = rule.first_step else { return true };
-    let earlier = rows.iter().filter(|row| row.member.step().is_some_and(|step| step < first));
-    earlier.into_iter().all(|row| {
-        let is_healthy =
-            row.member.observed.is_some_and(|seen| seen.health == HealthStatus::Healthy);
-        row.steering.is_excused() || is_healthy && wait::is_complete(row, require_live_health)
-    })
+/// The targets of Applications; none of more than fit in a status, so that any change of one of
+/// them needs another approval of all.
+fn admitted<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
+    let mut all = TargetSet::default();
+    for row in rows {
+        if let Some(of) = target_of(row) {
+            all.add(row.member.name, &of.spec, &of.revisions);
+        }
+    }
+    match all.len() <= ADMITTED {
+        true => all.text(),
+        false => String::new(),
+    }
+}
+
+/// The Applications of the steps before the first one behind a gate.
+fn earlier<'a>(rule: &GateRule, rows: &'a [Row<'a>]) -> impl Iterator<Item = &'a Row<'a>> {
+    let first = rule.first_step.unwrap_or_default();
+    rows.iter().filter(move |row| row.member.step().is_some_and(|step| step < first))
+}
+
+/// Whether an Application is Healthy for its target, or its step does not wait for it. One whose
+/// sync never started is complete after a timeout, but not Healthy for its target.
+fn is_well(row: &Row<'_>) -> bool {
+    let seen = row.member.observed;
+    let timed_out = row.entry.as_ref().is_some_and(|entry| entry.timed_out());
+    let is_healthy = seen.is_some_and(|seen| seen.health == HealthStatus::Healthy);
+    row.steering.is_excused() || is_healthy && !timed_out && wait::is_complete(row, false)
 }
 
 /// The hash of the targets of Applications (ST-011).
@@ -121,17 +161,57 @@ pub(super) fn covers<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hold of each gate that is shut, by its index.
-pub fn holds(steering: &Steering<'_>, gates: &[RunGate], now: Timestamp) -> BTreeMap<usize, Hold> {
-    let shut = gates.iter().enumerate().filter(|(_, gate)| gate.opened_at.is_none());
-    let hold = |(index, gate): (usize, &RunGate)| {
-        let rule = &steering.rules.gates[index];
-        (index, hold(steering, rule, gate, now))
-    };
-    shut.map(hold).collect()
+/// Whether the targets of all of them are among these.
+fn admits_all<'a>(admits: &str, mut rows: impl Iterator<Item = &'a Row<'a>>) -> bool {
+    let admits = TargetSet::read(admits);
+    rows.all(|row| admits.has_target(row))
 }
 
-fn hold(steering: &Steering<'_>, rule: &GateRule, gate: &RunGate, now: Timestamp) -> Hold {
+/// A gate that is shut for some of the Applications behind it.
+#[derive(Debug)]
+pub struct Shut {
+    hold: Hold,
+    /// The targets that were approved, if it has opened.
+    admits: TargetSet,
+}
+
+impl Shut {
+    /// What keeps an Application behind it from its promotion.
+    pub fn hold_of(&self, row: &Row<'_>) -> Option<&Hold> {
+        (!self.admits.has_target(row)).then_some(&self.hold)
+    }
+}
+
+/// The gates that are shut, by their index in the rules. A gate that the run does not know, such as
+/// one that was added after its end, is not shut.
+pub fn shut(
+    steering: &Steering<'_>,
+    gates: &[RunGate],
+    rows: &[Row<'_>],
+    now: Timestamp,
+) -> BTreeMap<usize, Shut> {
+    let rules = steering.rules.gates.iter().enumerate();
+    let shut = |(index, rule): (usize, &GateRule)| {
+        let gate =
+            gates.iter().find(|gate| gate.name == rule.name && gate.policy == rule.policy)?;
+        (!gate.is_open()).then(|| {
+            let admits = match gate.opened_at {
+                Some(_) => TargetSet::read(&gate.admits),
+                None => TargetSet::default(),
+            };
+            (index, Shut { hold: hold(steering, rule, gate, rows, now), admits })
+        })
+    };
+    rules.filter_map(shut).collect()
+}
+
+fn hold(
+    steering: &Steering<'_>,
+    rule: &GateRule,
+    gate: &RunGate,
+    rows: &[Row<'_>],
+    now: Timestamp,
+) -> Hold {
     let of = format!("gate {} (policy {})", rule.name, rule.policy);
     let given = gate.approved_by.len() as u64;
     let missing = rule.approvals.saturating_sub(given);
@@ -162,10 +242,14 @@ fn hold(steering: &Steering<'_>, rule: &GateRule, gate: &RunGate, now: Timestamp
             let left = SignedDuration::from_secs(left.as_secs());
             format!("{of} opens in {}", gotime::duration::print(left))
         }
-        None => format!(
-            "{of} opens {} after all Applications of the earlier steps are Healthy",
-            gotime::duration::print(soak)
-        ),
+        None => {
+            let first = earlier(rule, rows).find(|row| !is_well(row));
+            let but = first.map(|row| format!("; {} is not", row.member.name)).unwrap_or_default();
+            format!(
+                "{of} opens {} after all Applications of the earlier steps are Healthy{but}",
+                gotime::duration::print(soak)
+            )
+        }
     };
     Hold { kind: WaitKind::Soak, message, until }
 }

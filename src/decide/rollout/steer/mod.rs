@@ -21,12 +21,12 @@ mod estimate;
 mod failures;
 mod gates;
 pub(super) mod pace;
-mod quarantine;
 mod rollback;
 pub mod rules;
 mod run;
 mod signature;
 pub mod started;
+mod target_set;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -71,7 +71,7 @@ impl<'a> Steer<'a> {
         now: Timestamp,
     ) {
         let heals = snapshot.settings.rules.capture_drift;
-        self.run.hold(&self.steering, heals, gate, rows, now);
+        self.run.hold(&self.steering, heals, rows, now);
         self.pace = pace::Pace::new(&self.steering, &self.run.status, snapshot, gate, rows);
     }
 

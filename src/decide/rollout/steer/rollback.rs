@@ -129,9 +129,15 @@ pub fn decide(rows: &mut [Row<'_>], set: &str, healed_at: Option<Timestamp>) -> 
         let hold =
             |message: String| Some(Hold { kind: WaitKind::RollingBack, message, until: None });
         row.steering.hold = match standing {
-            Some(Standing::Due | Standing::Running) if is_in_turn => {
+            Some(Standing::Due) if is_in_turn => {
                 row.steering.back = Some(good);
                 None
+            }
+            // Its sync is not repeated while it becomes Healthy.
+            Some(Standing::Running) if is_in_turn => {
+                let message = format!("it goes back to {}", good.join(", "));
+                row.steering.back = Some(good);
+                hold(message)
             }
             Some(Standing::Failed) if is_in_turn => hold(format!(
                 "its way back to {} has failed; the rollback holds here: wavegate retry {set}",

@@ -169,6 +169,7 @@ impl Rules {
                         let rule = spec.failures.as_ref();
                         counts_baseline |= rule.is_some_and(|one| one.baseline == Baseline::Count);
                         rules.add(&policy.name, spec, applications, steps);
+                        rules.check_effect(&policy.name, spec, set, steps);
                     }
                     Ok(false) => {}
                     Err(problem) => rules.hold_all(&policy.name, problem),
@@ -253,6 +254,19 @@ impl Rules {
         if let Some(max) = spec.deletions.as_ref().and_then(|deletions| deletions.max.as_ref()) {
             let max = self.max(policy, "deletions.max", max);
             self.deletions.push((name(), max));
+        }
+    }
+
+    /// A set without steps promotes nothing, so that nothing holds it back.
+    fn check_effect(&mut self, policy: &str, spec: &RolloutPolicySpec, set: &str, steps: usize) {
+        let holds =
+            spec.paused || !spec.gates.is_empty() || spec.failures.is_some() || spec.pace.is_some();
+        if steps == 0 && holds {
+            let text = format!(
+                "ApplicationSet {set} has no steps of a RollingSync: paused, gates, failures and pace \
+                 hold nothing there"
+            );
+            self.problems.push((policy.to_owned(), text));
         }
     }
 
@@ -427,6 +441,24 @@ mod tests {
         assert!(["a", "b", "c"].iter().all(|name| odd.gates_of(name) == [0]));
         assert_eq!(odd.gates[0].soak, Err("soon".to_owned()));
         assert_eq!(odd.problems.len(), 2);
+    }
+
+    #[test]
+    fn a_set_without_steps_is_a_problem_of_what_holds_promotions_as_st_013() {
+        let rules = |spec: serde_json::Value| {
+            let spec = serde_json::from_value(spec).unwrap();
+            let policy = Policy { name: "p".to_owned(), spec: Ok(spec) };
+            Rules::of(&[policy], "shop", &BTreeMap::new(), &[], 0).problems
+        };
+        for spec in [
+            json!({"paused": true}),
+            json!({"failures": {"max": 1}}),
+            json!({"pace": {"maxInFlight": 1}}),
+        ] {
+            let problems = rules(spec);
+            assert!(problems[0].1.contains("shop has no steps of a RollingSync"), "{problems:?}");
+        }
+        assert_eq!(rules(json!({"deletions": {"max": 1}})), []);
     }
 
     #[test]

@@ -3,21 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::failures::{self, Verdict};
 use super::pace::Batch;
-use super::quarantine::Quarantine;
 use super::rollback::{self, Progress};
 use super::started::{Started, Target};
+use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
 use super::{estimate, gates};
 use crate::api::steering::{
-    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunPhase, RunStep, RunWait,
+    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, RunWait,
 };
 use crate::api::time::stored;
-use crate::api::{HealthStatus, Time};
-use crate::decide::rollout::gate::{Gate, StepState};
+use crate::api::{HealthStatus, OperationPhase, Time};
+use crate::decide::rollout::gate::StepState;
 use crate::decide::rollout::observed::Deployed;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::snapshot::Row;
@@ -84,7 +84,7 @@ pub(super) struct State {
     before: RolloutRunStatus,
     pub status: RolloutRunStatus,
     superseded: Option<(String, RolloutRunStatus)>,
-    quarantine: Quarantine,
+    quarantine: TargetSet,
     verdict: Verdict,
     rollback: Progress,
     terminates: Vec<String>,
@@ -113,7 +113,7 @@ impl State {
             None => (None, RolloutRunSpec::default(), RolloutRunStatus::default()),
         };
         let mut state = Self {
-            quarantine: Quarantine::read(&status.quarantine),
+            quarantine: TargetSet::read(&status.quarantine),
             name,
             new: None,
             spec,
@@ -171,7 +171,7 @@ impl State {
     ) {
         let number = self.name.as_deref().and_then(number_of).unwrap_or_default() + 1;
         let name = name_of(steering.set, number);
-        let mut quarantine = Quarantine::default();
+        let mut quarantine = TargetSet::default();
         for row in rows {
             let (Some(spec), Some(entry)) = (row.member.spec, &row.entry) else { continue };
             let is_skipped = self.spec.skip.iter().any(|name| name == row.member.name);
@@ -224,18 +224,20 @@ impl State {
             let is_skipped = self.spec.skip.iter().any(|skipped| skipped == row.member.name);
             row.steering.excuse = is_skipped.then_some(Excuse::Skipped);
         }
-        self.retry(rows, now);
+        let deadline = steering.rules.deadline;
+        self.retry(rows, deadline, now);
         let is_rolling_back =
             |phase: RunPhase| matches!(phase, RunPhase::RollingBack | RunPhase::RolledBack);
         if !is_rolling_back(self.status.phase) {
             for row in rows.iter_mut().filter(|row| row.steering.is_started) {
-                let (Some(started), Some(seen)) = (row.member.started, row.member.observed) else {
-                    continue;
-                };
+                let Some(started) = row.member.started else { continue };
                 let is_no_worse =
-                    steering.rules.ignores_baseline && failures::is_no_worse(started.before, seen);
-                if !started.goes_back && !is_no_worse && row.steering.excuse.is_none() {
-                    row.steering.failure = failures::of(row, steering.rules.deadline, now);
+                    steering.rules.ignores_baseline && failures::is_no_worse(row, deadline, now);
+                // One that is started again has not failed, until that start has ended.
+                let is_judged =
+                    !started.goes_back && !row.steering.retries && row.steering.excuse.is_none();
+                if is_judged && !is_no_worse {
+                    row.steering.failure = failures::of(row, deadline, now);
                 }
             }
             self.verdict = failures::judge(steering.rules, rows);
@@ -252,11 +254,12 @@ impl State {
         if self.status.phase == RunPhase::CompleteWithFailures {
             self.verdict = Verdict { exceeded: None, excuses: true };
         }
-        failures::excuse(steering.rules, &self.verdict, rows);
+        failures::excuse(steering.rules, &self.verdict, rows, now);
     }
 
-    /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again.
-    fn retry(&mut self, rows: &mut [Row<'_>], now: Timestamp) {
+    /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again. One
+    /// of a run that goes back repeats the ways back that failed, and lifts none.
+    fn retry(&mut self, rows: &mut [Row<'_>], deadline: Option<SignedDuration>, now: Timestamp) {
         let known = self.status.retried.len().min(self.spec.retries.len());
         self.status.retried.truncate(known);
         for retry in self.spec.retries.clone().iter().skip(known) {
@@ -264,16 +267,21 @@ impl State {
             let is_meant = |name: &str| {
                 retry.applications.is_empty() || retry.applications.iter().any(|one| one == name)
             };
-            for row in rows.iter().filter(|row| is_meant(row.member.name)) {
+            let phase = self.status.phase;
+            let lifts = phase != RunPhase::RollingBack;
+            for row in rows.iter().filter(|row| lifts && is_meant(row.member.name)) {
                 if let Some(Target { spec, revisions }) = target_of(row) {
                     self.quarantine.remove(row.member.name, &spec, &revisions);
                 }
             }
-            let phase = self.status.phase;
-            if matches!(
-                phase,
-                RunPhase::Aborted | RunPhase::RolledBack | RunPhase::CompleteWithFailures
-            ) {
+            // For some of them only, a run that was ended stays ended for the others.
+            let is_for_all = retry.applications.is_empty();
+            let goes_on = match phase {
+                RunPhase::Aborted | RunPhase::RolledBack => is_for_all,
+                RunPhase::CompleteWithFailures => true,
+                _ => false,
+            };
+            if goes_on {
                 self.status.phase = RunPhase::Progressing;
                 self.status.ended_at = None;
                 self.status.ended_by = String::new();
@@ -285,13 +293,13 @@ impl State {
             timeline::add(&mut self.status, transition, now);
         }
         for row in rows.iter_mut() {
-            row.steering.retries = self.is_retried(row);
+            row.steering.retries = self.is_retried(row, deadline, now);
         }
     }
 
-    /// Whether a retry is due for an Application: it has failed, or a person's sync holds it, and
-    /// it was not started since.
-    fn is_retried(&self, row: &Row<'_>) -> bool {
+    /// Whether a retry is due for an Application: it has failed, or is held at its last good
+    /// revisions, or a person's sync holds it; and it was not started since.
+    fn is_retried(&self, row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
         let (Some(entry), Some(seen)) = (&row.entry, row.member.observed) else { return false };
         let retries = self.spec.retries.iter().zip(&self.status.retried);
         let mut due = retries
@@ -305,10 +313,19 @@ impl State {
                 is_named(&retry.applications) && is_older
             });
         }
-        let has_failed = row.steering.is_started
-            && entry.phase != Phase::Healthy
-            && !seen.has_operation_in_flight();
+        let Some(started) = row.member.started.filter(|_| row.steering.is_started) else {
+            return false;
+        };
+        let is_rolling_back = self.status.phase == RunPhase::RollingBack;
+        let has_failed = match started.goes_back {
+            true if is_rolling_back => {
+                rollback::standing(started, seen, false) == rollback::Standing::Failed
+            }
+            true => entry.phase != Phase::Healthy,
+            false => !is_rolling_back && failures::of(row, deadline, now).is_some(),
+        };
         has_failed
+            && !seen.has_operation_in_flight()
             && due.any(|(retry, _)| retry.applications.is_empty() || is_named(&retry.applications))
     }
 
@@ -325,9 +342,9 @@ impl State {
             if abort.terminate && self.status.phase == RunPhase::Aborted {
                 let is_own = |row: &&Row<'_>| {
                     let running = row.member.observed.is_some_and(|seen| {
-                        seen.operation
-                            .as_ref()
-                            .is_some_and(|last| last.phase.is_running() && last.promotion.is_some())
+                        seen.operation.as_ref().is_some_and(|last| {
+                            last.phase == OperationPhase::Running && last.promotion.is_some()
+                        })
                     });
                     row.steering.is_started && running
                 };
@@ -390,7 +407,6 @@ impl State {
         &mut self,
         steering: &Steering<'_>,
         heals: bool,
-        gate: &Gate,
         rows: &mut [Row<'_>],
         now: Timestamp,
     ) {
@@ -399,17 +415,9 @@ impl State {
             rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
         }
         let Some(name) = self.name.clone() else { return };
-        let live_health = gate.requires_live_health();
         self.status.gates = match self.status.phase.has_ended() {
             true => std::mem::take(&mut self.status.gates),
-            false => gates::evaluate(
-                steering.rules,
-                &self.spec,
-                &self.status.gates,
-                rows,
-                live_health,
-                now,
-            ),
+            false => gates::evaluate(steering.rules, &self.spec, &self.status.gates, rows, now),
         };
         if self.status.phase == RunPhase::RollingBack {
             let paused = self.is_paused.is_some();
@@ -428,11 +436,7 @@ impl State {
         if self.is_paused.is_some() {
             return;
         }
-        let shut = match self.status.phase.has_ended() {
-            // Gates are of a run; what it has left is not promoted through them.
-            true => BTreeMap::new(),
-            false => gates::holds(steering, &self.status.gates, now),
-        };
+        let shut = gates::shut(steering, &self.status.gates, rows, now);
         let budget = match (&self.verdict.exceeded, self.status.phase.has_ended()) {
             (Some((OnFailure::Hold, why)), false) => Some(format!(
                 "{why}: wavegate retry {0}, wavegate skip, wavegate abort {0}",
@@ -475,13 +479,13 @@ impl State {
                     steering.set
                 );
                 held_by(WaitKind::Quarantined, message)
-            } else if row.steering.retries {
-                None
-            } else if let Some(why) = &budget {
+            } else if !row.steering.retries
+                && let Some(why) = &budget
+            {
                 held_by(WaitKind::FailureBudget, why.clone())
             } else {
                 let gates = steering.rules.gates_of(row.member.name);
-                gates.iter().find_map(|gate| shut.get(gate)).cloned()
+                gates.iter().find_map(|gate| shut.get(gate)?.hold_of(row)).cloned()
             };
         }
     }
@@ -551,7 +555,7 @@ impl State {
             || status.rollback_at != self.before.rollback_at
             || is(RunPhase::Aborted)
             || is(RunPhase::RollingBack)
-            || opened(&status) > opened(&self.before);
+            || status.gates.iter().any(|gate| gate.is_open() && !was_open(gate, &self.before));
         let is_recorded = is_urgent || status != self.before || self.superseded.is_some();
         is_recorded.then_some(RunDecision {
             name,
@@ -713,7 +717,7 @@ impl State {
 }
 
 /// The target of an Application: its generated spec with the revisions that it resolves to.
-fn target_of(row: &Row<'_>) -> Option<Target> {
+pub(super) fn target_of(row: &Row<'_>) -> Option<Target> {
     let entry = row.entry.as_ref()?;
     Some(Target { spec: row.member.spec?.to_owned(), revisions: entry.target_revisions.clone() })
 }
@@ -741,8 +745,14 @@ fn cut(text: &str) -> String {
     text.chars().take(MESSAGE).collect()
 }
 
-fn opened(status: &RolloutRunStatus) -> usize {
-    status.gates.iter().filter(|gate| gate.opened_at.is_some()).count()
+/// Whether a gate was open for the same targets.
+fn was_open(gate: &RunGate, before: &RolloutRunStatus) -> bool {
+    before.gates.iter().any(|one| {
+        one.name == gate.name
+            && one.policy == gate.policy
+            && one.is_open()
+            && one.opened_for == gate.opened_for
+    })
 }
 
 /// Whether two states differ in what people or the next decision depend on.

@@ -16,7 +16,9 @@ use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
 use crate::decide::rollout::steps::{Membership, Strategy};
 use crate::decide::rollout::wait_kind::WaitKind;
-use crate::decide::rollout::{Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
+use crate::decide::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
+
+mod hard_cases;
 
 /// An Application of the fleet.
 #[derive(Clone)]
@@ -33,6 +35,8 @@ struct App {
     deployed: String,
     /// How its next syncs end.
     fate: Fate,
+    /// The revision at which they fail all the same.
+    fails_at: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,10 @@ enum Fate {
     Fails,
     Degraded,
     Hangs,
+    /// It is synced, and stays Progressing.
+    Progresses,
+    /// Its operation is never taken.
+    Ignores,
 }
 
 struct Fleet {
@@ -50,6 +58,10 @@ struct Fleet {
     paused: Option<String>,
     runs: Vec<(String, RolloutRunSpec, RolloutRunStatus)>,
     pools: Vec<Pool>,
+    /// What denies syncs of all.
+    denied: Option<Denied>,
+    /// Whether the targets cannot be compared.
+    unreadable: bool,
     now: Timestamp,
     plan: Option<RolloutPlan>,
 }
@@ -101,6 +113,7 @@ impl Fleet {
                     target: String::new(),
                     deployed: "r1".to_owned(),
                     fate: Fate::Healthy,
+                    fails_at: None,
                 };
                 apps.insert(format!("s{}-{index}", step + 1), app);
             }
@@ -112,6 +125,8 @@ impl Fleet {
             paused: None,
             runs: Vec::new(),
             pools: Vec::new(),
+            denied: None,
+            unreadable: false,
             now,
             plan: None,
         };
@@ -158,7 +173,7 @@ impl Fleet {
                 steps: Some(&memberships[name]),
                 invalid: None,
                 unwritten: None,
-                denied: None,
+                denied: self.denied.as_ref(),
                 excluded: None,
                 resource: None,
                 observed: Some(&app.observed),
@@ -236,7 +251,8 @@ impl Fleet {
         let now = crate::api::time::stored(self.now);
         for app in self.apps.values_mut() {
             let observed = &mut app.observed;
-            if let Some(requested) = observed.requested.take() {
+            let is_taken = app.fate != Fate::Ignores;
+            if let Some(requested) = observed.requested.take_if(|_| is_taken) {
                 observed.operation = Some(ObservedOperation {
                     phase: OperationPhase::Running,
                     started_at: now,
@@ -252,6 +268,7 @@ impl Fleet {
             let running = observed.operation.as_mut().filter(|last| last.phase.is_running());
             if let Some(operation) = running {
                 let fate = match app.target.as_str() {
+                    target if app.fails_at.as_deref() == Some(target) => Fate::Fails,
                     "r1" => Fate::Healthy,
                     _ => app.fate,
                 };
@@ -271,13 +288,20 @@ impl Fleet {
                         observed.health = HealthStatus::Degraded;
                         observed.detail = "Pod web-1: CrashLoopBackOff".to_owned();
                     }
-                    Fate::Healthy | Fate::Hangs => app.deployed.clone_from(&app.target),
+                    Fate::Progresses => {
+                        app.deployed.clone_from(&app.target);
+                        observed.health = HealthStatus::Progressing;
+                    }
+                    Fate::Healthy | Fate::Hangs | Fate::Ignores => {
+                        app.deployed.clone_from(&app.target);
+                    }
                 }
                 observed.deployed = Deployed::At(now, vec![app.deployed.clone()]);
             }
             observed.revisions = vec![app.head.clone()];
             observed.reconciled_at = Some(now);
             observed.sync = match app.deployed == app.head {
+                _ if self.unreadable => SyncStatusCode::Unknown,
                 true => SyncStatusCode::Synced,
                 false => SyncStatusCode::OutOfSync,
             };
@@ -725,6 +749,29 @@ fn a_person_takes_back_a_complete_run_as_st_061() {
     });
     fleet.run(40);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (4, RunPhase::RolledBack));
+}
+
+#[test]
+fn the_way_back_is_one_sync_while_it_becomes_healthy_as_st_061() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    let at = Some(crate::api::Time(fleet.now));
+    fleet.said(|spec| {
+        spec.rollback = Some(crate::api::steering::WordOfPerson { by: "ann".to_owned(), at });
+    });
+    let mut starts = 0;
+    for _ in 0..20 {
+        fleet.act();
+        fleet.apps.get_mut("s1-0").unwrap().observed.health = HealthStatus::Progressing;
+        fleet.now += SignedDuration::from_secs(1);
+        fleet.reconcile();
+        starts += fleet.plan.as_ref().unwrap().starts.len();
+    }
+    assert_eq!((starts, fleet.status().phase), (1, RunPhase::RollingBack));
+    fleet.apps.get_mut("s1-0").unwrap().observed.health = HealthStatus::Healthy;
+    fleet.run(5);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (1, RunPhase::RolledBack));
 }
 
 #[test]

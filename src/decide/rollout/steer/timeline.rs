@@ -62,7 +62,7 @@ pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: T
             let (what, subject) = ("ApprovalVoid", gate.name.clone());
             found.push(Transition { what, subject, by: by.clone(), message });
         }
-        if gate.opened_at.is_some() && before.is_none_or(|gate| gate.opened_at.is_none()) {
+        if gate.is_open() && before.is_none_or(|gate| !gate.is_open()) {
             let (what, subject) = ("GateOpened", gate.name.clone());
             found.push(Transition { what, subject, ..Transition::default() });
         }

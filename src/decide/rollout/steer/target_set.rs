@@ -1,5 +1,6 @@
-//! The targets of an ended run that are not promoted to again (ST-060): stored as digests, so
-//! that those of thousands of Applications fit in the status of a run.
+//! Targets that a run remembers, as digests, so that those of thousands of Applications fit in its
+//! status: those that are not promoted to again (ST-060), and those that people have let through
+//! a gate (ST-011).
 
 use std::collections::BTreeSet;
 
@@ -7,14 +8,17 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-/// The most targets in a status; those beyond are found by their names only.
+use super::run::target_of;
+use crate::decide::rollout::snapshot::Row;
+
+/// The most targets in the text of a status: the first ones by digest.
 pub const CAPACITY: usize = 10_000;
 
 /// Digests of targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quarantine(BTreeSet<[u8; 4]>);
+pub struct TargetSet(BTreeSet<[u8; 4]>);
 
-impl Quarantine {
+impl TargetSet {
     /// From the text in a status; what cannot be read is left out.
     pub fn read(text: &str) -> Self {
         let bytes = STANDARD.decode(text).unwrap_or_default();
@@ -25,6 +29,17 @@ impl Quarantine {
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().take(CAPACITY).flatten().copied().collect();
         STANDARD.encode(bytes)
+    }
+
+    /// Whether the target of an Application is in it.
+    pub fn has_target(&self, row: &Row<'_>) -> bool {
+        !self.0.is_empty()
+            && target_of(row).is_some_and(|of| self.has(row.member.name, &of.spec, &of.revisions))
+    }
+
+    /// The number of targets.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Adds the target of an Application.
@@ -66,12 +81,12 @@ mod tests {
             other in "[A-Z]{1,8}",
         ) {
             let revisions = vec!["r1".to_owned()];
-            let mut quarantine = Quarantine::default();
+            let mut set = TargetSet::default();
             for name in &names {
-                quarantine.add(name, "spec", &revisions);
+                set.add(name, "spec", &revisions);
             }
-            let read = Quarantine::read(&quarantine.text());
-            prop_assert_eq!(&read, &quarantine);
+            let read = TargetSet::read(&set.text());
+            prop_assert_eq!(&read, &set);
             for name in &names {
                 prop_assert!(read.has(name, "spec", &revisions));
                 prop_assert!(!read.has(name, "other", &revisions));
@@ -83,11 +98,11 @@ mod tests {
 
     #[test]
     fn ten_thousand_targets_fit_in_a_status_and_nonsense_is_none() {
-        let mut quarantine = Quarantine::default();
+        let mut set = TargetSet::default();
         for number in 0..CAPACITY {
-            quarantine.add(&format!("app-{number}"), "spec", &[]);
+            set.add(&format!("app-{number}"), "spec", &[]);
         }
-        assert!(quarantine.text().len() < 54_000);
-        assert_eq!(Quarantine::read("no base64!"), Quarantine::default());
+        assert!(set.text().len() < 54_000);
+        assert_eq!(TargetSet::read("no base64!"), TargetSet::default());
     }
 }
