@@ -15,7 +15,9 @@ use self::advice::{Action, Waiting, about_cause, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable, some_of};
+use super::rollout_view::run::RunSummary;
 use super::rollout_view::state::message;
+use super::runs::latest;
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
@@ -25,6 +27,7 @@ use crate::decide::blocking_resource::below::Cause;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{Condition, Member, Report, State};
+use crate::decide::steering::Run;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
@@ -61,6 +64,9 @@ pub(super) struct Explanation {
     pub state: State,
     /// Summary in one line.
     pub summary: String,
+    /// The latest run; absent where none is recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunSummary>,
     /// The Applications that the rollout is waiting for, most important first; at most
     /// those listed in the status, unless all are requested.
     pub waits: Vec<Wait>,
@@ -129,7 +135,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
         let applications = cluster.applications_by_name(set.namespace()).await?;
-        let mut explanation = explain_as(&set, &applications, Timestamp::now(), args.all);
+        let run = latest(&cluster, &set).await;
+        let now = Timestamp::now();
+        let mut explanation = explain_as(&set, &applications, run.as_ref(), now, args.all);
         explanation.look_below(&cluster, &applications).await;
         Ok(explanation)
     })?;
@@ -139,8 +147,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Explains a set from its status and the Applications of its namespace.
-pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
-    explain_as(set, applications, Timestamp::now(), false)
+pub(super) fn explain(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    run: Option<&Run>,
+) -> Explanation {
+    explain_as(set, applications, run, Timestamp::now(), false)
 }
 
 impl Explanation {
@@ -165,20 +177,22 @@ impl Explanation {
     }
 }
 
-/// Like [`explain`], at this time; with `all`, all that is waited for.
+/// Like [`explain`], with the latest run, at this time; with `all`, all that is waited for.
 pub(super) fn explain_as(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,
+    run: Option<&Run>,
     now: Timestamp,
     all: bool,
 ) -> Explanation {
     let report = shown::read(set, applications);
     let waits = report.waits(all);
     let summary = summary_of(&report, &waits);
-    let waits: Vec<Wait> =
-        waits.into_iter().map(|wait| wait_of(set, &report, wait, applications, now)).collect();
+    let of = |wait| wait_of(set, &report, run, wait, applications, now);
+    let waits: Vec<Wait> = waits.into_iter().map(of).collect();
     Explanation {
         summary,
+        run: run.and_then(RunSummary::of),
         more: report.waiting_count().saturating_sub(waits.len()),
         notes: Vec::new(),
         behind: behind(&report, all),
@@ -246,6 +260,7 @@ fn behind(report: &Report, all: bool) -> Option<Behind> {
 fn wait_of(
     set: &Value,
     report: &Report,
+    run: Option<&Run>,
     wait: rollout::wait::Wait,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
@@ -257,6 +272,7 @@ fn wait_of(
     let actions = actions(&Waiting {
         set,
         report,
+        run,
         wait: &wait,
         member,
         live: applications.get(&wait.application).map(Arc::as_ref),
@@ -312,6 +328,9 @@ pub(super) fn show(explanation: &Explanation) -> String {
 /// Like [`show`], with ages at this time.
 pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
     let mut out = printable(&explanation.summary) + "\n";
+    if let Some(run) = explanation.run.as_ref().filter(|run| run.is_of_interest()) {
+        out.push_str(&(printable(&run.text(now)) + "\n"));
+    }
     if !explanation.waits.is_empty() {
         let row = |wait: &Wait| {
             [

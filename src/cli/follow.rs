@@ -103,7 +103,12 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
     let name = request.name.map(str::to_owned);
-    let scope = Scope { namespace: namespace.clone(), set: name.clone(), ends_on_refusal: true };
+    let scope = Scope {
+        namespace: namespace.clone(),
+        set: name.clone(),
+        runs: true,
+        ends_on_refusal: true,
+    };
     let mut changes = events::watch(cluster.client(), &scope, &stop);
     let mut show = match (request.view, draws) {
         (View::Reason, _) => Show::Reasons(Reasons::default()),
@@ -273,13 +278,20 @@ impl Followed {
             WatchEvent::ApplicationGone(application) => {
                 self.fleet.application_gone(&application, at)
             }
+            WatchEvent::Run(run) => self.fleet.run(&run, at),
+            WatchEvent::RunGone(run) => {
+                self.fleet.run_gone(&run);
+                Vec::new()
+            }
             WatchEvent::Listed(watched) => {
                 self.lost.remove(&watched);
-                if !self.listed.contains(&watched) {
+                if watched == Watched::Runs {
+                    self.fleet.runs_listed();
+                } else if !self.listed.contains(&watched) {
                     self.listed.push(watched);
-                    if self.is_listed() {
-                        return Ok(show.begin(self));
-                    }
+                }
+                if self.is_listed() && !was_listed {
+                    return Ok(show.begin(self));
                 }
                 Vec::new()
             }
@@ -295,6 +307,7 @@ impl Followed {
                 let kind = match watched {
                     Watched::Sets => "ApplicationSets",
                     Watched::Applications => "Applications",
+                    Watched::Runs => "RolloutRuns",
                 };
                 let place = match &self.namespace {
                     Some(namespace) => format!("{kind} of namespace {namespace}"),
@@ -310,7 +323,7 @@ impl Followed {
     }
 
     fn is_listed(&self) -> bool {
-        self.listed.len() == Watched::ALL.len()
+        self.listed.len() == Watched::ALL.len() && self.fleet.are_runs_listed()
     }
 
     /// Why there are no news, if so.

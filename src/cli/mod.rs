@@ -31,6 +31,7 @@ mod refresh;
 mod render;
 mod rollout_view;
 pub mod run;
+mod runs;
 mod status;
 mod steer;
 mod sync;

@@ -11,9 +11,10 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::output::{self, Output, or_dash, printable, some_of};
+use super::rollout_view::run::RunSummary;
 use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
-use super::steer::{estimate_text, runs};
+use super::runs::{all_runs, latest};
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
@@ -84,49 +85,6 @@ pub(super) struct Summary {
     pub applications: Vec<Row>,
 }
 
-/// The latest run of a set, for the output.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RunSummary {
-    pub name: String,
-    pub phase: &'static str,
-    /// Complete and total Applications, such as `3/14`.
-    pub progress: String,
-    pub failed: i64,
-    /// What it waits for, or how it ended.
-    pub message: String,
-    /// The time that is left, in words; absent without a history.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub left: Option<String>,
-}
-
-impl RunSummary {
-    fn of(run: &Run) -> Self {
-        let status = &run.status;
-        let estimate = status.estimate.as_ref().filter(|_| !run.phase().has_ended());
-        Self {
-            name: run.name.clone(),
-            phase: run.phase().as_str(),
-            progress: status.progress.clone(),
-            failed: status.failed,
-            message: status.message.clone(),
-            left: estimate.map(estimate_text),
-        }
-    }
-
-    /// One line about it.
-    fn text(&self) -> String {
-        let failed = match self.failed {
-            0 => String::new(),
-            failed => format!(", {failed} failed"),
-        };
-        let more = [self.message.as_str(), self.left.as_deref().unwrap_or_default()];
-        let more: Vec<&str> = more.into_iter().filter(|part| !part.is_empty()).collect();
-        let more = if more.is_empty() { String::new() } else { format!(": {}", more.join("; ")) };
-        format!("run {} {} {}{failed}{more}", self.name, self.phase, self.progress)
-    }
-}
-
 /// One Application of a set.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -179,11 +137,9 @@ impl Summary {
         }
     }
 
-    /// With the latest of these runs that is of the set.
-    pub fn with_run(mut self, set: &Value, runs: &[Arc<Value>]) -> Self {
-        let run = current(runs, set).map(|run| Run::read(run)).filter(|run| run.is_known);
-        self.run = run.as_ref().map(RunSummary::of);
-        self
+    /// With the latest run of the set.
+    pub fn with_run(self, run: Option<&Run>) -> Self {
+        Self { run: run.and_then(RunSummary::of), ..self }
     }
 
     /// `2/3`, or a dash without a step.
@@ -224,25 +180,28 @@ impl Args {
 /// Runs the command without --watch.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
-        let (set, applications, runs) = block_on(async {
+        let (set, applications, run) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
             let applications = cluster.applications_by_name(set.namespace()).await?;
-            // Nothing depends on them: they may not exist, or not be for this user.
-            let runs = runs(&cluster, &set).await.unwrap_or_default();
-            Ok((set, applications, runs))
+            let run = latest(&cluster, &set).await;
+            Ok((set, applications, run))
         })?;
-        let summary = Summary::read(&set, &applications).with_run(&set, &runs);
+        let summary = Summary::read(&set, &applications).with_run(run.as_ref());
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (sets, applications, nothing) = block_on(async {
+    let (sets, applications, runs, nothing) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
-        read(&cluster, args.all_namespaces).await
+        let (sets, applications, nothing) = read(&cluster, args.all_namespaces).await?;
+        let runs = all_runs(&cluster, &sets).await;
+        Ok((sets, applications, runs, nothing))
     })?;
-    args.output.print(&summaries(&sets, applications), |summaries| match summaries.as_slice() {
-        [] => nothing,
-        summaries => list(summaries),
+    args.output.print(&summaries(&sets, applications, &runs), |summaries| {
+        match summaries.as_slice() {
+            [] => nothing,
+            summaries => list(summaries),
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -290,9 +249,13 @@ fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> 
     printable(&text) + "\n"
 }
 
-/// Summaries of sets, sorted by namespace and name; `applications` may be of several
+/// Summaries of sets, sorted by namespace and name; `applications` and `runs` may be of several
 /// namespaces.
-pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<Summary> {
+pub(super) fn summaries(
+    sets: &[Arc<Value>],
+    applications: Vec<Arc<Value>>,
+    runs: &[Arc<Value>],
+) -> Vec<Summary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of =
         |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -302,7 +265,9 @@ pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> V
     }
     let none = BTreeMap::new();
     let read = |set: &Arc<Value>| {
-        Summary::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
+        let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
+        let run = current(runs, set).map(|run| Run::read(run));
+        Summary::read(set, applications).with_run(run.as_ref())
     };
     let mut summaries: Vec<Summary> = sets.iter().map(read).collect();
     let key = |summary: &Summary| (summary.namespace.clone(), summary.application_set.clone());
@@ -326,7 +291,17 @@ pub(super) fn list(summaries: &[Summary]) -> String {
         ]
     };
     let header = ["NAMESPACE", "APPSET", "STRATEGY", "STEP", "DONE", "HEALTH", "MESSAGE"];
-    output::table(header, summaries.iter().map(row))
+    // Before the text that has no end; the columns before it stay where they are.
+    if summaries.iter().all(|summary| summary.run.is_none()) {
+        return output::table(header, summaries.iter().map(row));
+    }
+    let with = |[a, b, c, d, e, f, last]: [String; 7], run: String| [a, b, c, d, e, f, run, last];
+    let rows = summaries.iter().map(|summary| {
+        let run = summary.run.as_ref().map(RunSummary::phase_text).unwrap_or_default();
+        with(row(summary), or_dash(&run))
+    });
+    let header = ["NAMESPACE", "APPSET", "STRATEGY", "STEP", "DONE", "HEALTH", "RUN", "MESSAGE"];
+    output::table(header, rows)
 }
 
 pub(super) fn one(summary: &Summary) -> String {
@@ -353,7 +328,7 @@ pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
     );
     let mut text = output::printable(&title) + "\n";
     if let Some(run) = &summary.run {
-        text.push_str(&(output::printable(&run.text()) + "\n"));
+        text.push_str(&(output::printable(&run.text(now)) + "\n"));
     }
     if let Some(truncated) = &summary.truncated {
         text.push_str(&format!("note: {truncated}; this table does\n"));

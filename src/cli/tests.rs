@@ -58,7 +58,7 @@ fn deployment(health: &str, message: &str) -> Value {
 }
 
 fn explained(status: Value, applications: &[(String, Arc<Value>)]) -> Explanation {
-    explain(&set(status), &applications.iter().cloned().collect::<Applications>())
+    explain(&set(status), &applications.iter().cloned().collect::<Applications>(), None)
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_controller_is_missed_after_some_seconds() {
         ("2026-01-02T03:04:15Z", "its operation was not started yet: check that "),
     ] {
         let explained =
-            explain_as(&set(status.clone()), &applications, now.parse().unwrap(), false);
+            explain_as(&set(status.clone()), &applications, None, now.parse().unwrap(), false);
         assert!(explained.waits[0].advice.starts_with(want), "{now}: {explained:?}");
     }
 }
@@ -298,8 +298,9 @@ fn the_latest_run_is_shown_as_st_080() {
     ];
     let summary = Summary::read(&set, &Applications::new());
     assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
-    let summary = summary.with_run(&set, &runs);
-    let text = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
+    let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs);
+    let [summary] = of_all.as_slice() else { panic!("{of_all:?}") };
+    let text = status::one_at(summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let line = text.lines().nth(1).unwrap();
     let want = "run shop-10 AwaitingApproval 3/14, 1 failed: gate production waits; about ";
     assert!(line.starts_with(want), "{text}");
@@ -308,6 +309,11 @@ fn the_latest_run_is_shown_as_st_080() {
         (&json["run"]["name"], &json["run"]["phase"]),
         (&json!("shop-10"), &json!("AwaitingApproval"))
     );
+    // The list has a column for it, if there is any run: the columns before it stay in place.
+    let list = status::list(&of_all);
+    assert!(list.contains("HEALTH   RUN                           MESSAGE\n"), "{list}");
+    assert!(list.contains("   AwaitingApproval (1 failed)   "), "{list}");
+    assert!(!status::list(&[Summary { run: None, ..summary.clone() }]).contains("RUN"));
 }
 
 #[test]
@@ -405,7 +411,7 @@ fn sets_are_listed_by_namespace_and_name() {
         Arc::new(set)
     };
     let summaries =
-        status::summaries(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new());
+        status::summaries(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new(), &[]);
     let want = "\
 NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
 a           y        RollingSync   1/2    1/3    -        running

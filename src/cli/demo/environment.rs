@@ -123,7 +123,7 @@ impl Environment {
                 Err(error) => error,
             }
         });
-        let changes = watch(&client, &Scope::default(), &stop);
+        let changes = watch(&client, &Scope { runs: true, ..Scope::default() }, &stop);
         Ok(Self { server, client, changes, running, created, stop })
     }
 

@@ -293,6 +293,11 @@ impl DemoRun {
             WatchEvent::ApplicationGone(application) => {
                 self.fleet.application_gone(&application, at)
             }
+            WatchEvent::Run(run) => self.fleet.run(&run, at),
+            WatchEvent::RunGone(run) => {
+                self.fleet.run_gone(&run);
+                Vec::new()
+            }
             WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => Vec::new(),
         }
     }

@@ -2,25 +2,29 @@
 
 use serde_json::Value;
 
-use crate::api::Raw;
 use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use crate::api::conditions::application as condition;
+use crate::api::{ObjectKey, Raw};
 use crate::cli::commands::{
     TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
     take_back, word,
 };
 use crate::cli::live_app::control_plane_of;
+use crate::cli::rollout_view::run::commands;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::blocking_resource::below::Cause;
 use crate::decide::rollout::report::{Application, Member, Report};
-use crate::decide::rollout::wait::{Wait, WaitKind};
+use crate::decide::rollout::wait::{EndedBy, Wait, WaitKind};
+use crate::decide::steering::Run;
 
 /// An Application that is waited for.
 pub(super) struct Waiting<'a> {
     pub set: &'a Value,
     pub report: &'a Report,
+    /// The latest run of the set, if one is known.
+    pub run: Option<&'a Run>,
     pub wait: &'a Wait,
     pub member: &'a Member,
     pub live: Option<&'a Value>,
@@ -77,7 +81,35 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
         ) => about_state(waiting, live, read),
         _ => Vec::new(),
     };
-    if found.is_empty() { vec![by_kind(waiting)] } else { found }
+    let mut found = match (found.is_empty(), steered(waiting)) {
+        (_, steered) if !steered.is_empty() => return steered,
+        (true, _) => vec![by_kind(waiting)],
+        (false, _) => found,
+    };
+    // What has failed, or is held by a person, need not hold the others.
+    let is_live = waiting.run.is_some_and(|run| run.is_known && !run.phase().has_ended());
+    let holds = wait.kind.ended_by() == EndedBy::Person && member.step.is_some();
+    if is_live && holds {
+        let at = in_namespace(waiting.set.namespace());
+        let skip = format!("wavegate skip {at}{}", word(&wait.application));
+        found.push(format!("to go on without it in this run: {skip}").into());
+    }
+    found
+}
+
+/// What ends a wait that a person or a policy has made.
+fn steered(waiting: &Waiting<'_>) -> Vec<Action> {
+    let &Waiting { set, run, wait, .. } = waiting;
+    let kinds = [
+        WaitKind::Paused,
+        WaitKind::Approval,
+        WaitKind::FailureBudget,
+        WaitKind::Quarantined,
+        WaitKind::HeldBack,
+    ];
+    let Some(run) = run.filter(|_| kinds.contains(&wait.kind)) else { return Vec::new() };
+    let commands = commands(run, &ObjectKey::of(set)).into_iter();
+    commands.map(|(what, command)| format!("{what}: {command}").into()).collect()
 }
 
 /// The suggested action by the kind of the wait alone. Exhaustive, so that a new kind needs one.

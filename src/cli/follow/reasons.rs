@@ -8,6 +8,7 @@ use super::super::cluster::ClusterConnection;
 use super::super::error::note;
 use super::super::explain::{self, Explanation};
 use super::super::rollout_view::text::Line;
+use super::super::runs::latest;
 use crate::api::ObjectKey;
 use crate::api::time::to_rfc3339;
 use crate::terminal::printable_lines;
@@ -43,7 +44,8 @@ impl Reasons {
             return;
         };
         let Ok(applications) = cluster.applications_by_name(&set.namespace).await else { return };
-        let mut explanation = explain::explain(&found, &applications);
+        let run = latest(cluster, &found).await;
+        let mut explanation = explain::explain(&found, &applications, run.as_ref());
         explanation.look_below(cluster, &applications).await;
         self.stuck = Some(explanation);
     }

@@ -1,4 +1,4 @@
-//! Watches ApplicationSets and Applications of an API server.
+//! Watches ApplicationSets and Applications of an API server, and their runs where there are any.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::steering::{RUN, SET_LABEL};
 use crate::api::{Application, ApplicationSet, ObjectKey};
 use crate::watch::failure::has_code;
 use crate::watch::follow::words;
@@ -27,21 +28,27 @@ const ESTABLISHED: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// One of the two watched kinds.
+/// Label values have at most so many characters.
+const LABEL: usize = 63;
+
+/// One of the watched kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Watched {
     Sets,
     Applications,
+    /// Runs, which nothing needs: they may not exist, or not be for this user.
+    Runs,
 }
 
 impl Watched {
-    /// Both kinds.
+    /// The kinds that are needed.
     pub const ALL: [Self; 2] = [Self::Sets, Self::Applications];
 
     fn kind(self) -> &'static str {
         match self {
             Self::Sets => ApplicationSet::KIND,
             Self::Applications => Application::KIND,
+            Self::Runs => RUN,
         }
     }
 }
@@ -53,8 +60,10 @@ pub(in crate::cli) enum WatchEvent {
     SetGone(Object),
     Application(Object),
     ApplicationGone(Object),
+    Run(Object),
+    RunGone(Object),
     /// All objects of the kind were reported, and changes follow: at the start, and after
-    /// a lost connection.
+    /// a lost connection. Runs that cannot be read count as none.
     Listed(Watched),
     /// The connection was lost; it is opened again.
     Lost(Watched, String),
@@ -69,22 +78,30 @@ pub(in crate::cli) struct Scope {
     pub namespace: Option<String>,
     /// Only the set with this name.
     pub set: Option<String>,
+    /// Also runs.
+    pub runs: bool,
     /// A request that is not permitted ends the watch; otherwise it is sent again.
     pub ends_on_refusal: bool,
 }
 
-/// Watches both kinds until cancelled, or until the receiver is dropped.
+/// Watches the kinds until cancelled, or until the receiver is dropped.
 pub(in crate::cli) fn watch(
     client: &Client,
     scope: &Scope,
     stop: &CancellationToken,
 ) -> mpsc::Receiver<WatchEvent> {
     let (sender, receiver) = mpsc::channel(EVENTS);
-    for watched in Watched::ALL {
+    let runs = scope.runs.then_some(Watched::Runs);
+    for watched in Watched::ALL.into_iter().chain(runs) {
         let api = api(client, scope.namespace.as_deref(), &resource(watched.kind()));
         let mut config = watcher::Config::default();
         if let (Watched::Sets, Some(name)) = (watched, &scope.set) {
             config = config.fields(&format!("metadata.name={name}"));
+        }
+        if let (Watched::Runs, Some(name)) = (watched, &scope.set)
+            && name.len() <= LABEL
+        {
+            config = config.labels(&format!("{SET_LABEL}={name}"));
         }
         let (sender, stop) = (sender.clone(), stop.clone());
         let ends = scope.ends_on_refusal;
@@ -111,7 +128,11 @@ async fn follow(
     ends_on_refusal: bool,
     sender: &mpsc::Sender<WatchEvent>,
 ) -> Result<(), Unread> {
-    let send = async |event| sender.send(event).await.map_err(|_| Unread);
+    let send = async |event| match (watched, event) {
+        // Their loss is not told: that of the others is.
+        (Watched::Runs, WatchEvent::Lost(..)) => Ok(()),
+        (_, event) => sender.send(event).await.map_err(|_| Unread),
+    };
     let mut known: BTreeMap<ObjectKey, Object> = BTreeMap::new();
     let mut pause = PAUSES.0;
     let mut is_established = false;
@@ -164,7 +185,11 @@ async fn follow(
                 // The watcher lists again by itself: quiet watches end this way.
                 Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
                 Err(error) if ends_on_refusal && !is_established && is_refusal(&error) => {
-                    return send(WatchEvent::Refused(watched, words(&error))).await;
+                    let is_needed = watched != Watched::Runs;
+                    return match is_needed {
+                        true => send(WatchEvent::Refused(watched, words(&error))).await,
+                        false => send(WatchEvent::Listed(watched)).await,
+                    };
                 }
                 Err(error) => {
                     send(WatchEvent::Lost(watched, words(&error))).await?;
@@ -204,6 +229,7 @@ impl Watched {
         match self {
             Self::Sets => WatchEvent::Set(object),
             Self::Applications => WatchEvent::Application(object),
+            Self::Runs => WatchEvent::Run(object),
         }
     }
 
@@ -211,6 +237,7 @@ impl Watched {
         match self {
             Self::Sets => WatchEvent::SetGone(object),
             Self::Applications => WatchEvent::ApplicationGone(object),
+            Self::Runs => WatchEvent::RunGone(object),
         }
     }
 }

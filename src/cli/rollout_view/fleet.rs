@@ -13,6 +13,7 @@ use super::transition::Transition;
 use crate::api::ObjectKey;
 use crate::decide::application_set::shown;
 use crate::decide::rollout::report::Outcome;
+use crate::decide::steering::Run;
 use crate::desired::inputs::Inputs;
 use crate::watch::control_plane::owner;
 use crate::watch::object::Object;
@@ -37,6 +38,8 @@ impl Default for Source {
 pub(in crate::cli) struct Fleet {
     pub sets: BTreeMap<ObjectKey, Set>,
     source: Source,
+    /// Whether the runs that there are were seen: all others are new.
+    are_runs_listed: bool,
     /// Completed syncs, by Application and start time.
     syncs: BTreeSet<(String, String)>,
     /// Completed hooks, by Application, start time of the sync, and hook.
@@ -105,6 +108,34 @@ impl Fleet {
         let key = owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
         let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) else { return Vec::new() };
         Vec::from_iter(set.lose(object.name(), at))
+    }
+
+    /// A run was created or changed; one without a set is ignored.
+    pub fn run(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
+        let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
+            return Vec::new();
+        };
+        let is_known = !self.are_runs_listed && matches!(self.source, Source::Cluster(_));
+        let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
+        set.observe_run(Run::read(&object.parse()), is_known, at)
+    }
+
+    /// A run was deleted.
+    pub fn run_gone(&mut self, object: &Object) {
+        let key = owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
+        if let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) {
+            set.lose_run(object.name());
+        }
+    }
+
+    /// The runs that there are were seen.
+    pub fn runs_listed(&mut self) {
+        self.are_runs_listed = true;
+    }
+
+    /// Whether they were.
+    pub fn are_runs_listed(&self) -> bool {
+        self.are_runs_listed
     }
 
     /// Sets that were observed themselves, not only through their Applications.

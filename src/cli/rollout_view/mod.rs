@@ -7,6 +7,7 @@
 pub(in crate::cli) mod events;
 pub(in crate::cli) mod fleet;
 pub(in crate::cli) mod plain;
+pub(in crate::cli) mod run;
 pub(in crate::cli) mod screen;
 pub(in crate::cli) mod sentence;
 pub(in crate::cli) mod set;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::fleet::Fleet;
-use super::sentence::{detail, seconds, sentence, why};
+use super::sentence::{detail, seconds, sentence, steered, why};
 use super::set::{Set, max_update};
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
@@ -190,7 +190,9 @@ impl Screen<'_> {
                 let says_why =
                     |member: &Member| member.live.as_ref().is_some_and(|live| live.doing.is_reason);
                 let holds = |member: &Member| set.report.hold(member).is_some() || says_why(member);
-                let matters = outcome.is_stuck() || set.report.members.values().any(holds);
+                let matters = outcome.is_stuck()
+                    || set.report.members.values().any(holds)
+                    || steered(set, self.frame.now).is_some();
                 let is_roomy = height.is_none_or(|height| height >= ROOMY);
                 match many {
                     None if matters && is_roomy => lines.extend(line.wrapped(width, WRAPPED)),
@@ -227,7 +229,9 @@ impl Screen<'_> {
             [] => "starting".to_owned(),
             [(key, _)] => {
                 let members = count(self.members(), "Application");
-                format!("ApplicationSet {}, {members}", key.name)
+                let set = self.frame.fleet.sets.get(key);
+                let left = set.and_then(Set::left).map(|left| format!(", {left}"));
+                format!("ApplicationSet {}, {members}{}", key.name, left.unwrap_or_default())
             }
             sets => {
                 let members = count(self.members(), "Application");

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::run;
 use super::set::Set;
 use super::state::OFF;
 use super::text::{Line, Style};
@@ -57,10 +58,16 @@ pub(super) fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Ti
     let (style, text) = match outcome {
         Outcome::Complete if set.report.is_rolling() => {
             let outside = set.left_outside().map(|left| format!(" {left}")).unwrap_or_default();
-            (Style::Green, format!("All steps are complete.{outside}"))
+            match set.run().and_then(|run| run::ended(run, &set.key())) {
+                Some(ended) => (Style::Yellow, format!("{ended}.{outside}")),
+                None => (Style::Green, format!("All steps are complete.{outside}")),
+            }
         }
         Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
-        Outcome::Running => (Style::Plain, waiting(set, now)),
+        Outcome::Running => match steered(set, now) {
+            Some(text) => (Style::Yellow, text),
+            None => (Style::Plain, waiting(set, now)),
+        },
         Outcome::Blocked { .. } | Outcome::Manual { .. } | Outcome::Invalid { .. } => {
             (Style::Red, describe(set, outcome))
         }
@@ -68,9 +75,17 @@ pub(super) fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Ti
     Line::of(Style::Plain, prefix).and(style, text)
 }
 
+/// What the run of a set waits for that its Applications do not say.
+pub(super) fn steered(set: &Set, now: Timestamp) -> Option<String> {
+    set.run().filter(|_| set.report.is_rolling()).and_then(|run| run::waits(run, &set.key(), now))
+}
+
 /// What the set is waiting for.
 pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
     let report = &set.report;
+    if let Some(text) = steered(set, now).filter(|_| !report.set.is_deleting) {
+        return text;
+    }
     if !report.set.status.exists && set.is_in_cluster && !report.set.is_deleting {
         return "Waiting for a controller: none has reconciled the set yet; check that one is running and \
                 watches its namespace"
@@ -139,6 +154,13 @@ pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
     };
     match outcome {
         Outcome::Blocked { step, application, why: cause, behind } => {
+            let of_run = set.run().and_then(|run| match run.phase().has_ended() {
+                true => run::ended(run, &set.key()),
+                false => run::held(run, &set.key()),
+            });
+            if let Some(text) = of_run {
+                return text;
+            }
             let behind = match behind {
                 0 => String::new(),
                 1 => "; 1 Application is waiting for it".to_owned(),

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::run;
 use super::state;
 use super::text::count;
 use super::transition::{Transition, change, moved, progress};
 use crate::api::ObjectKey;
+use crate::api::steering::RunPhase;
 use crate::decide::rollout::budget::{Limit, MaxUpdate};
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{self, Application, Initiator, Member, Outcome, Report};
+use crate::decide::steering::{Run, number_of};
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +33,8 @@ pub(in crate::cli) struct Set {
     /// Applications that were seen to sync and have not completed since, whatever the
     /// controller reports; and whether a person started it, which says nothing about limits.
     begun: BTreeMap<String, bool>,
+    /// Its runs by name.
+    runs: BTreeMap<String, Run>,
 }
 
 /// Measurements of a step, from watching its Applications.
@@ -56,7 +61,53 @@ impl Set {
 
     /// What it came to.
     pub fn outcome(&self) -> Outcome {
-        self.report.outcome()
+        match self.report.outcome() {
+            // What has failed goes back.
+            Outcome::Blocked { .. } if self.is_rolling_back() => Outcome::Running,
+            outcome => outcome,
+        }
+    }
+
+    fn is_rolling_back(&self) -> bool {
+        self.run().is_some_and(|run| run.phase() == RunPhase::RollingBack)
+    }
+
+    /// The latest run that a controller has described.
+    pub fn run(&self) -> Option<&Run> {
+        let known = self.runs.values().filter(|run| run.is_known);
+        known.max_by_key(|run| number_of(&run.name))
+    }
+
+    /// The time that is left, in words; `None` without a history, or when nothing goes on.
+    pub fn left(&self) -> Option<String> {
+        let run = self.run().filter(|run| !run.phase().has_ended())?;
+        run.status.estimate.as_ref().map(run::estimate_text)
+    }
+
+    /// A new version of a run. Its transitions are news, unless it is the first that is seen of
+    /// it and `is_known` before.
+    pub(super) fn observe_run(
+        &mut self,
+        run: Run,
+        is_known: bool,
+        at: Duration,
+    ) -> Vec<Transition> {
+        let before = self.runs.get(&run.name);
+        if before.is_none() && is_known {
+            self.runs.insert(run.name.clone(), run);
+            return Vec::new();
+        }
+        let before = before.map(|before| before.status.timeline.as_slice()).unwrap_or_default();
+        let news = run.status.timeline.iter().filter(|entry| !before.contains(entry));
+        let lines = news.filter_map(|entry| run::transition(&run, entry));
+        let lines = lines.map(|text| self.line(at, None, "", String::new(), text)).collect();
+        self.runs.insert(run.name.clone(), run);
+        lines
+    }
+
+    /// A run was deleted.
+    pub(super) fn lose_run(&mut self, name: &str) {
+        self.runs.remove(name);
     }
 
     /// How long the rollout has taken until now, or until it was complete; `None` when the

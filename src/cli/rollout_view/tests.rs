@@ -1,6 +1,7 @@
 //! Screens and outcomes, from objects of a watch.
 
 mod holding;
+mod steered;
 
 use std::time::Duration;
 
@@ -154,10 +155,12 @@ struct Watch {
 
 impl Watch {
     fn observe(mut self, object: &Value) -> Self {
-        let seen = if object["kind"] == "ApplicationSet" {
-            self.fleet.set(&object.clone().into(), Timestamp::UNIX_EPOCH, self.at)
-        } else {
-            self.fleet.application(&object.clone().into(), self.at)
+        let seen = match object["kind"].as_str() {
+            Some("ApplicationSet") => {
+                self.fleet.set(&object.clone().into(), Timestamp::UNIX_EPOCH, self.at)
+            }
+            Some("RolloutRun") => self.fleet.run(&object.clone().into(), self.at),
+            _ => self.fleet.application(&object.clone().into(), self.at),
         };
         self.transitions.extend(seen);
         self.at += Duration::from_secs(1);

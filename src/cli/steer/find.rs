@@ -6,16 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Sets;
-use crate::api::steering::{POLICY, RUN, SET_LABEL};
+use crate::api::steering::{POLICY, RUN};
 use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::commands::{in_namespace, word};
 use crate::cli::error::{Error, NOT_FOUND};
+use crate::cli::runs::runs;
 use crate::decide::application_set::{is_owned, set_of, shown};
-use crate::decide::steering::{current, number_of};
-
-/// The most characters of the value of a label.
-const LABEL: usize = 63;
+use crate::decide::steering::current;
 
 impl Sets {
     /// Whether one is named.
@@ -71,24 +69,6 @@ impl Sets {
         };
         Ok(sets.into_iter().map(with_run).collect())
     }
-}
-
-/// What selects the runs of a set on the server; `None` where its name is not the value of a
-/// label.
-pub(super) fn label_of(set: &str) -> Option<String> {
-    (set.len() <= LABEL).then(|| format!("{SET_LABEL}={set}"))
-}
-
-/// The runs of a set, the newest first.
-pub(in crate::cli) async fn runs(
-    cluster: &ClusterConnection,
-    set: &Value,
-) -> Result<Vec<Arc<Value>>, Error> {
-    let label = label_of(set.name());
-    let mut runs = cluster.with_labels(RUN, Some(set.namespace()), label.as_deref()).await?;
-    runs.retain(|run| is_owned(run, set));
-    runs.sort_by_key(|run| std::cmp::Reverse(number_of(run.name())));
-    Ok(runs)
 }
 
 /// The policies of a namespace; none where they cannot exist. Why they cannot be read.

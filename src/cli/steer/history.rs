@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::find;
-use super::record::{Record, estimate_text, gate_text, human, revisions, shortened};
+use super::record::{Record, revisions, shortened};
 use crate::api::Raw;
 use crate::api::steering::{RevisionCount, TimelineEntry};
 use crate::api::time::to_rfc3339;
@@ -14,6 +13,8 @@ use crate::api::unknown::nearest;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND};
 use crate::cli::output::{self, Output, age, or_dash, printable, some_of, table};
+use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
+use crate::cli::runs::runs;
 use crate::decide::steering::{Run, applications};
 
 /// The most runs in a message.
@@ -61,7 +62,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (set, runs) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
-        let runs = find::runs(&cluster, &set).await?;
+        let runs = runs(&cluster, &set).await?;
         Ok((set, runs))
     })?;
     let records: Vec<Record> = runs

@@ -21,11 +21,9 @@ mod wait;
 
 pub(super) use self::abort::{Args as AbortArgs, run as abort};
 pub(super) use self::approve::{Args as ApproveArgs, run as approve};
-pub(super) use self::find::runs;
 pub(super) use self::history::{Args as HistoryArgs, run as history};
 pub(super) use self::pause::{Args as PauseArgs, run as pause};
 pub(super) use self::policies::{Args as PoliciesArgs, run as policies};
-pub(super) use self::record::estimate_text;
 pub(super) use self::resume::{Args as ResumeArgs, run as resume};
 pub(super) use self::retry::{Args as RetryArgs, run as retry};
 pub(super) use self::rollback::{Args as RollbackArgs, run as rollback};

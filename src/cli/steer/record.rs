@@ -1,7 +1,5 @@
 //! A run as data, and in the words of tables.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -11,10 +9,10 @@ use crate::api::steering::{
     TimelineEntry,
 };
 use crate::api::time::to_rfc3339;
-use crate::cli::commands::{in_namespace, word};
 use crate::cli::output::{or_dash, some_of};
+use crate::cli::rollout_view::run::human;
 use crate::cli::tree::view::short;
-use crate::decide::steering::{Run, applications, number_of};
+use crate::decide::steering::{Run, number_of};
 
 /// A run, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]
@@ -114,11 +112,6 @@ impl Record {
     }
 }
 
-/// A number of seconds as `kubectl get` prints ages.
-pub(super) fn human(seconds: i64) -> String {
-    gotime::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-}
-
 /// Revisions, most frequent first: the first one, and how many others there are.
 pub(super) fn revisions(all: &[RevisionCount]) -> String {
     let texts: Vec<String> = all.iter().map(|one| shortened(&one.revision)).collect();
@@ -128,52 +121,4 @@ pub(super) fn revisions(all: &[RevisionCount]) -> String {
 /// A revision, or those of several sources.
 pub(super) fn shortened(revision: &str) -> String {
     revision.split(',').map(|one| short(one.trim())).collect::<Vec<_>>().join(",")
-}
-
-/// What a gate waits for, with the command that ends it; empty for one that is open.
-pub(super) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
-    if gate.is_open() {
-        return String::new();
-    }
-    let missing = gate
-        .approvals
-        .saturating_sub(i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX))
-        .max(0);
-    let soak = gate
-        .soaks_until
-        .as_ref()
-        .map(|until| format!("soaks until {}", to_rfc3339(until.0)))
-        .unwrap_or_default();
-    let approval = match missing {
-        0 => String::new(),
-        count => {
-            let what = if count == 1 { "approval" } else { "approvals" };
-            format!(
-                "needs {count} {what}: wavegate approve {}{} --gate {}",
-                in_namespace(namespace),
-                word(set),
-                word(&gate.name)
-            )
-        }
-    };
-    let parts: Vec<String> = [soak, approval].into_iter().filter(|part| !part.is_empty()).collect();
-    format!(
-        "gate {} ({}) {}",
-        gate.name,
-        applications(gate.applications),
-        if parts.is_empty() { "is shut".to_owned() } else { parts.join("; ") }
-    )
-}
-
-/// The time that is left, in words; `None` without an estimate.
-pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
-    let (least, most) = (human(estimate.least_seconds), human(estimate.most_seconds));
-    let range = if least == most { least } else { format!("{least} to {most}") };
-    let without = match estimate.without.as_slice() {
-        [] => String::new(),
-        parts => format!("; without {}", parts.join(", ")),
-    };
-    let runs =
-        if estimate.runs == 1 { "1 run".to_owned() } else { format!("{} runs", estimate.runs) };
-    format!("about {range} left, from {runs}{without}")
 }

@@ -10,6 +10,7 @@ use super::{Common, Sets, find};
 use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND, note};
+use crate::cli::runs::runs;
 use crate::decide::steering::{self, Person, Run, Verdict, current};
 
 /// Start failed Applications of the current run again
@@ -94,7 +95,7 @@ async fn retry_one(
     application: &Arc<Value>,
 ) -> Result<super::ask::Answer, Error> {
     let set = find::set_of_application(cluster, application, WHAT).await?;
-    let runs = find::runs(cluster, &set).await?;
+    let runs = runs(cluster, &set).await?;
     let speaker = Speaker::of(cluster, common).await?;
     let is_complete = find::is_complete(&set, application);
     let name = application.name();

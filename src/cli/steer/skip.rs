@@ -11,6 +11,7 @@ use super::{Common, find};
 use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::Error;
+use crate::cli::runs::runs;
 use crate::decide::steering::{self, Run, current};
 
 /// Leave Applications out of the current run
@@ -50,7 +51,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             names.sort();
             names.dedup();
             let names: &Vec<String> = names;
-            let runs = find::runs(&cluster, set).await?;
+            let runs = runs(&cluster, set).await?;
             requests.push(Request::to_run(set, current(&runs, set), move |run| {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 steering::skip(&Run::read(run), &names)

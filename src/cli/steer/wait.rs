@@ -12,8 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::find;
-use super::record::{Record, estimate_text, gate_text, revisions, shortened};
+use super::record::{Record, revisions, shortened};
 use crate::api::steering::{RUN, RunPhase};
 use crate::api::unknown::nearest;
 use crate::api::{ObjectKey, Raw};
@@ -24,8 +23,10 @@ use crate::cli::follow::newest::{self, Answer};
 use crate::cli::output::{self, Format, Output, printable, some_of};
 use crate::cli::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use crate::cli::rollout_view::fleet::{Fleet, Source};
+use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
+use crate::cli::runs::{label_of, runs};
 use crate::cli::watch_args::{timeout, until};
 use crate::decide::app_state::operation::given;
 use crate::decide::application_set::{is_owned, set_of};
@@ -169,7 +170,7 @@ impl<'a> Waiting<'a> {
         let set = cluster.expect_application_set(&args.name).await?;
         let goal = match (&args.run, &args.revision) {
             (Some(name), _) => {
-                let runs = find::runs(cluster, &set).await?;
+                let runs = runs(cluster, &set).await?;
                 let names = || runs.iter().map(|run| run.name());
                 let number: Option<u64> = name.parse().ok();
                 let is_meant =
@@ -223,11 +224,12 @@ impl<'a> Waiting<'a> {
         let scope = Scope {
             namespace: Some(self.set.namespace.clone()),
             set: Some(self.set.name.clone()),
+            runs: false,
             ends_on_refusal: true,
         };
         let mut changes = events::watch(client, &scope, &stop);
         let mut config = watcher::Config::default();
-        if let Some(label) = find::label_of(&self.set.name) {
+        if let Some(label) = label_of(&self.set.name) {
             config = config.labels(&label);
         }
         let kind = resource(RUN);
@@ -310,11 +312,14 @@ impl<'a> Waiting<'a> {
                     self.listed.push(watched);
                 }
             }
+            // Watched by itself.
+            WatchEvent::Run(_) | WatchEvent::RunGone(_) => {}
             WatchEvent::Lost(_, why) => note(&format!("disconnected, retrying: {why}")),
             WatchEvent::Refused(watched, why) => {
                 let kind = match watched {
                     Watched::Sets => "ApplicationSets",
                     Watched::Applications => "Applications",
+                    Watched::Runs => "RolloutRuns",
                 };
                 let place = format!("{kind} of namespace {}", self.set.namespace);
                 return Err(Error::input("cannot watch", place, why));

@@ -281,7 +281,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
         ("e".to_owned(), Arc::new(json!({"metadata": {"name": "e"}}))),
     ]
     .into();
-    let explanation = explain(&all_at_once, &applications);
+    let explanation = explain(&all_at_once, &applications, None);
     let waits: Vec<_> = (explanation.waits.iter())
         .map(|wait| (wait.application.as_str(), wait.reason.as_str()))
         .collect();
@@ -301,7 +301,7 @@ fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
     applications.retain(|name, _| name == "c");
     let live = Arc::make_mut(applications.get_mut("c").unwrap());
     live["spec"]["syncPolicy"]["automated"] = json!({});
-    let explanation = explain(&all_at_once, &applications);
+    let explanation = explain(&all_at_once, &applications, None);
     assert_eq!(texts(&explanation)[0], "a commit that fixes the cause is rolled out by itself");
 }
 

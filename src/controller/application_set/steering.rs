@@ -136,6 +136,7 @@ impl Steered {
         }
         let current = self.runs.last();
         Some(Steering {
+            namespace: &set.id.namespace,
             set: &set.id.name,
             rules: &self.rules,
             paused: set.paused.as_deref(),

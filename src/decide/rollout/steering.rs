@@ -10,7 +10,9 @@ use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};
 /// What policies and people say about the rollout of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Steering<'a> {
-    /// The name of the set, for messages.
+    /// The namespace of the set, for the commands in messages.
+    pub namespace: &'a str,
+    /// The name of the set.
     pub set: &'a str,
     /// What the policies amount to.
     pub rules: &'a Rules,
@@ -26,6 +28,13 @@ pub struct Steering<'a> {
     pub history: &'a [RolloutRunStatus],
     /// When the status of a run was written last, as far as this controller knows.
     pub written_at: Option<Timestamp>,
+}
+
+impl Steering<'_> {
+    /// The command of a person about the set, for messages.
+    pub fn command(&self, verb: &str) -> String {
+        format!("wavegate {verb} -n {} {}", self.namespace, self.set)
+    }
 }
 
 /// A run as it is stored.

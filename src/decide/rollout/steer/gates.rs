@@ -184,12 +184,7 @@ impl Shut {
 
 /// The gates that are shut, by their index in the rules. A gate that the run does not know, such as
 /// one that was added after its end, is not shut.
-pub fn shut(
-    steering: &Steering<'_>,
-    gates: &[RunGate],
-    rows: &[Row<'_>],
-    now: Timestamp,
-) -> BTreeMap<usize, Shut> {
+pub fn shut(steering: &Steering<'_>, gates: &[RunGate], rows: &[Row<'_>]) -> BTreeMap<usize, Shut> {
     let rules = steering.rules.gates.iter().enumerate();
     let shut = |(index, rule): (usize, &GateRule)| {
         let gate =
@@ -199,19 +194,13 @@ pub fn shut(
                 Some(_) => TargetSet::read(&gate.admits),
                 None => TargetSet::default(),
             };
-            (index, Shut { hold: hold(steering, rule, gate, rows, now), admits })
+            (index, Shut { hold: hold(steering, rule, gate, rows), admits })
         })
     };
     rules.filter_map(shut).collect()
 }
 
-fn hold(
-    steering: &Steering<'_>,
-    rule: &GateRule,
-    gate: &RunGate,
-    rows: &[Row<'_>],
-    now: Timestamp,
-) -> Hold {
+fn hold(steering: &Steering<'_>, rule: &GateRule, gate: &RunGate, rows: &[Row<'_>]) -> Hold {
     let of = format!("gate {} (policy {})", rule.name, rule.policy);
     let given = gate.approved_by.len() as u64;
     let missing = rule.approvals.saturating_sub(given);
@@ -225,8 +214,10 @@ fn hold(
             by => format!("; the approval of {} was for other targets", by.join(", ")),
         };
         let message = format!(
-            "{of} waits for {missing} of {} approvals{who}{void}: wavegate approve {} --gate {}",
-            rule.approvals, steering.set, rule.name
+            "{of} waits for {missing} of {} approvals{who}{void}: {} --gate {}",
+            rule.approvals,
+            steering.command("approve"),
+            rule.name
         );
         return Hold { kind: WaitKind::Approval, message, until: None };
     }
@@ -237,11 +228,8 @@ fn hold(
     let until = gate.soaks_until.as_ref().map(|until| until.0);
     let soak = rule.soak.as_ref().map_or(SignedDuration::ZERO, |soak| *soak);
     let message = match until {
-        Some(until) => {
-            let left = until.duration_since(now).max(SignedDuration::ZERO);
-            let left = SignedDuration::from_secs(left.as_secs());
-            format!("{of} opens in {}", gotime::duration::print(left))
-        }
+        // Who reads it says how much is left: it is stored once.
+        Some(_) => format!("{of} soaks for {}", gotime::duration::print(soak)),
         None => {
             let first = earlier(rule, rows).find(|row| !is_well(row));
             let but = first.map(|row| format!("; {} is not", row.member.name)).unwrap_or_default();

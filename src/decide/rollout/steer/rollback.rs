@@ -93,8 +93,9 @@ impl Progress {
 
 /// Decides which Applications of a run that goes back may be synced to their last good
 /// revisions now: those of the last step that is not back. All others are held. `healed_at` is the
-/// time if one that has drifted since is synced to them again.
-pub fn decide(rows: &mut [Row<'_>], set: &str, healed_at: Option<Timestamp>) -> Progress {
+/// time if one that has drifted since is synced to them again; `retry` is the command that tries
+/// again.
+pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -> Progress {
     let mut progress = Progress::default();
     let mut last_step = None;
     let standing_of = |row: &Row<'_>| {
@@ -140,7 +141,7 @@ pub fn decide(rows: &mut [Row<'_>], set: &str, healed_at: Option<Timestamp>) -> 
                 hold(message)
             }
             Some(Standing::Failed) if is_in_turn => hold(format!(
-                "its way back to {} has failed; the rollback holds here: wavegate retry {set}",
+                "its way back to {} has failed; the rollback holds here: {retry}",
                 good.join(", ")
             )),
             Some(Standing::Due | Standing::Running | Standing::Failed) => {

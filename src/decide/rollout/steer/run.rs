@@ -425,7 +425,8 @@ impl State {
                 true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
                 false => Vec::new(),
             };
-            self.rollback = rollback::decide(rows, steering.set, heals.then_some(now));
+            let retry = steering.command("retry");
+            self.rollback = rollback::decide(rows, &retry, heals.then_some(now));
             // Nothing goes back while the set is paused.
             for (row, hold) in rows.iter_mut().zip(holds) {
                 row.steering.back = None;
@@ -436,11 +437,13 @@ impl State {
         if self.is_paused.is_some() {
             return;
         }
-        let shut = gates::shut(steering, &self.status.gates, rows, now);
+        let shut = gates::shut(steering, &self.status.gates, rows);
         let budget = match (&self.verdict.exceeded, self.status.phase.has_ended()) {
             (Some((OnFailure::Hold, why)), false) => Some(format!(
-                "{why}: wavegate retry {0}, wavegate skip, wavegate abort {0}",
-                steering.set
+                "{why}: {}, wavegate skip, {}, {}",
+                steering.command("retry"),
+                steering.command("abort"),
+                steering.command("rollback")
             )),
             _ => None,
         };
@@ -465,9 +468,8 @@ impl State {
                     _ => "",
                 };
                 let message = format!(
-                    "it is held at {good} after a rollback{differs}, until its target changes: \
-                     wavegate retry {}",
-                    steering.set
+                    "it is held at {good} after a rollback{differs}, until its target changes: {}",
+                    steering.command("retry")
                 );
                 match row.steering.back {
                     Some(_) => None,
@@ -475,8 +477,8 @@ impl State {
                 }
             } else if is_quarantined {
                 let message = format!(
-                    "its target was aborted, and is not promoted to again: wavegate retry {}",
-                    steering.set
+                    "its target was aborted, and is not promoted to again: {}",
+                    steering.command("retry")
                 );
                 held_by(WaitKind::Quarantined, message)
             } else if !row.steering.retries
@@ -726,10 +728,11 @@ pub(super) fn target_of(row: &Row<'_>) -> Option<Target> {
 fn paused(steering: &Steering<'_>) -> Option<String> {
     if let Some(reason) = steering.paused {
         let reason = if reason.is_empty() { "no reason given" } else { reason };
-        return Some(format!("paused: {}: wavegate resume {}", cut(reason), steering.set));
+        return Some(format!("paused: {}: {}", cut(reason), steering.command("resume")));
     }
     let (policy, why) = steering.rules.paused.first()?;
-    Some(format!("paused by policy {policy}: {}", cut(why)))
+    let edit = format!("kubectl -n {} edit rolloutpolicy {policy}", steering.namespace);
+    Some(format!("paused by policy {policy}: {}: {edit}", cut(why)))
 }
 
 fn run_wait(wait: &Wait) -> RunWait {

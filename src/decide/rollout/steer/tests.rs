@@ -194,6 +194,7 @@ impl Fleet {
             opened: None,
             capacity: 1 << 20,
             steering: Some(Steering {
+                namespace: "argocd",
                 set: "shop",
                 rules: &rules,
                 paused: self.paused.as_deref(),

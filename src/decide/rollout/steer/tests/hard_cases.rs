@@ -75,7 +75,10 @@ fn a_retry_of_a_failed_rollback_takes_it_back_and_nothing_forward_as_st_062() {
     fleet.run(20);
     let waiting = &fleet.plan.as_ref().unwrap().waiting;
     assert_eq!(fleet.status().phase, RunPhase::RollingBack);
-    assert!(waiting.iter().any(|wait| wait.message.contains("wavegate retry shop")), "{waiting:?}");
+    assert!(
+        waiting.iter().any(|wait| wait.message.contains("wavegate retry -n argocd shop")),
+        "{waiting:?}"
+    );
     fleet.apps.get_mut("s1-1").unwrap().fails_at = None;
     retry(&mut fleet, &[]);
     assert_eq!(starts(&mut fleet, 40), ["s1-1"]);

@@ -1,0 +1,294 @@
+//! The run of a rollout in words: what it waits for, with the command that ends that, and how it
+//! ended. Pure.
+//!
+//! Of a run that goes on without policies and failures nothing is said: its Applications say it.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::text::count;
+use crate::api::ObjectKey;
+use crate::api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
+use crate::api::time::to_rfc3339;
+use crate::cli::commands::{in_namespace, word};
+use crate::decide::steering::{Run, applications};
+
+/// The latest run of a set, for the output.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct RunSummary {
+    pub name: String,
+    pub phase: &'static str,
+    /// Complete and total Applications, such as `3/14`.
+    pub progress: String,
+    pub failed: i64,
+    /// What it waits for, or how it ended.
+    pub message: String,
+    /// Since when it is in this phase; absent when unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// When the soak of a gate ends by itself; absent when none soaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// The time that is left, in words; absent without a history.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+}
+
+impl RunSummary {
+    /// Of a run that a controller has described; `None` before.
+    pub fn of(run: &Run) -> Option<Self> {
+        let status = &run.status;
+        let estimate = status.estimate.as_ref().filter(|_| !run.phase().has_ended());
+        run.is_known.then(|| Self {
+            name: run.name.clone(),
+            phase: run.phase().as_str(),
+            progress: status.progress.clone(),
+            failed: status.failed,
+            message: status.message.clone(),
+            since: since(run).map(to_rfc3339),
+            until: soaks_until(run).map(to_rfc3339),
+            left: estimate.map(estimate_text),
+        })
+    }
+
+    /// One line about it.
+    pub fn text(&self, now: Timestamp) -> String {
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        let until = self.until.as_deref().and_then(|until| until.parse().ok());
+        let opens = until.map(|until| opens(until, now)).unwrap_or_default();
+        let more = [self.message.as_str(), &opens, self.left.as_deref().unwrap_or_default()];
+        let more: Vec<&str> = more.into_iter().filter(|part| !part.is_empty()).collect();
+        let more = if more.is_empty() { String::new() } else { format!(": {}", more.join("; ")) };
+        format!("run {} {} {}{failed}{more}", self.name, self.phase, self.progress)
+    }
+
+    /// Whether it says more than the Applications do.
+    pub fn is_of_interest(&self) -> bool {
+        let is_plain = [RunPhase::Progressing, RunPhase::Complete, RunPhase::Superseded]
+            .map(RunPhase::as_str)
+            .contains(&self.phase);
+        !is_plain || self.failed > 0
+    }
+
+    /// The phase, for a column.
+    pub fn phase_text(&self) -> String {
+        match self.failed {
+            0 => self.phase.to_owned(),
+            failed => format!("{} ({failed} failed)", self.phase),
+        }
+    }
+}
+
+/// Since when a run is in its phase.
+fn since(run: &Run) -> Option<Timestamp> {
+    let mut entries = run.status.timeline.iter().rev();
+    let last = entries.find(|entry| entry.what == run.phase().as_str());
+    last.and_then(|entry| entry.at.as_ref()).map(|at| at.0)
+}
+
+/// When the last gate that soaks opens by itself.
+fn soaks_until(run: &Run) -> Option<Timestamp> {
+    let soaks = |gate: &&RunGate| !gate.is_open();
+    let gates = run.status.gates.iter().filter(soaks);
+    let until = gates.filter_map(|gate| gate.soaks_until.as_ref()).map(|until| until.0).max();
+    until.filter(|_| run.phase() == RunPhase::Soaking)
+}
+
+fn opens(until: Timestamp, now: Timestamp) -> String {
+    match between(now, until) {
+        0 => "it opens now".to_owned(),
+        left => format!("it opens in {}", human(left)),
+    }
+}
+
+/// Whole seconds; 0 when the second time is not later.
+fn between(from: Timestamp, to: Timestamp) -> i64 {
+    to.as_second().saturating_sub(from.as_second()).max(0)
+}
+
+/// What a run waits for that its Applications do not say, in one sentence: a pause, a gate,
+/// failures, a way back; `None` for another one.
+pub(in crate::cli) fn waits(run: &Run, of: &ObjectKey, now: Timestamp) -> Option<String> {
+    let left = match run.phase() {
+        // Its message names the command.
+        RunPhase::Paused | RunPhase::AwaitingApproval | RunPhase::RollingBack => String::new(),
+        RunPhase::Held => what_to_do(run, of),
+        RunPhase::Soaking => match soaks_until(run) {
+            Some(until) => format!("; {}", opens(until, now)),
+            None => String::new(),
+        },
+        RunPhase::Progressing
+        | RunPhase::Complete
+        | RunPhase::CompleteWithFailures
+        | RunPhase::Superseded
+        | RunPhase::Aborted
+        | RunPhase::RolledBack => return None,
+    };
+    let age = match since(run).map(|since| between(since, now)) {
+        Some(age) => format!(" for {}", human(age)),
+        None => String::new(),
+    };
+    let message = &run.status.message;
+    Some(format!("Run {} is {}{age}: {message}{left}", run.name, run.phase()))
+}
+
+/// What holds a run that has failures, without its age: that is no news; `None` for another one.
+pub(in crate::cli) fn held(run: &Run, of: &ObjectKey) -> Option<String> {
+    let is_held = run.phase() == RunPhase::Held;
+    let next = || what_to_do(run, of);
+    is_held.then(|| format!("Run {} is Held: {}{}", run.name, run.status.message, next()))
+}
+
+/// How a run ended that left something to do: it was aborted or taken back, or some Applications
+/// failed; `None` for another one.
+pub(in crate::cli) fn ended(run: &Run, of: &ObjectKey) -> Option<String> {
+    let Run { name, status, .. } = run;
+    let by = match status.ended_by.as_str() {
+        "" => String::new(),
+        by => format!(" by {by}"),
+    };
+    let names: Vec<&str> =
+        status.failures.iter().flat_map(|one| &one.applications).map(String::as_str).collect();
+    let why = status.failures.first().map(|failure| &failure.message);
+    let failed = match why.filter(|why| !why.is_empty()) {
+        Some(why) => {
+            let names = crate::cli::output::some_of(names.iter().copied(), 3);
+            format!("; {names} failed: {why}")
+        }
+        None => String::new(),
+    };
+    let how = match run.phase() {
+        RunPhase::Aborted => format!("was aborted{by}"),
+        RunPhase::RolledBack => format!("was rolled back{by}"),
+        RunPhase::CompleteWithFailures => "is complete".to_owned(),
+        _ => return None,
+    };
+    let next = what_to_do(run, of);
+    Some(format!("Run {name} {how}: {}{failed}{next}", status.message))
+}
+
+/// What a person may do, as the end of a sentence.
+fn what_to_do(run: &Run, of: &ObjectKey) -> String {
+    let all = commands(run, of).into_iter();
+    all.map(|(what, command)| format!("; {what}: {command}")).collect()
+}
+
+/// What a person does about a run now, as commands; the first one is the most likely.
+pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String)> {
+    let at = in_namespace(&of.namespace);
+    let of = |verb: &str| format!("wavegate {verb} {at}{}", word(&of.name));
+    let named = |what: &str, command: String| (what.to_owned(), command);
+    match run.phase() {
+        RunPhase::AwaitingApproval => {
+            let waiting = run.status.gates.iter().filter(|gate| lacks(gate) > 0);
+            let waiting: Vec<&RunGate> =
+                waiting.filter(|gate| gate.waiting_since.is_some()).collect();
+            let gate = |gate: &&RunGate| {
+                let held = applications(gate.applications);
+                let what = format!("to let go {held} behind gate {}", gate.name);
+                (what, format!("{} --gate {}", of("approve"), word(&gate.name)))
+            };
+            match waiting.as_slice() {
+                [] => vec![named("to approve", of("approve"))],
+                gates => gates.iter().map(gate).collect(),
+            }
+        }
+        RunPhase::Paused => vec![named("to go on", of("resume"))],
+        RunPhase::Held => vec![
+            named("to start what failed again", of("retry")),
+            named("to go on without one of them", {
+                let names = run.status.failures.iter().flat_map(|one| &one.applications);
+                let name = names.map(|name| word(name)).next().unwrap_or_else(|| "APP".to_owned());
+                format!("wavegate skip {at}{name}")
+            }),
+            named("to take back what was started", of("rollback")),
+            named("to end it, and leave all as it is", of("abort")),
+        ],
+        RunPhase::Aborted | RunPhase::RolledBack => {
+            vec![named("to roll the same out again", of("retry"))]
+        }
+        RunPhase::Progressing
+        | RunPhase::Soaking
+        | RunPhase::RollingBack
+        | RunPhase::Complete
+        | RunPhase::CompleteWithFailures
+        | RunPhase::Superseded => Vec::new(),
+    }
+}
+
+/// A transition of a run in words, for a log; `None` for what the Applications and the steps say.
+pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
+    let TimelineEntry { what, subject, by, message, .. } = entry;
+    let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+    let more = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let silent = [RunPhase::Progressing, RunPhase::Complete].map(RunPhase::as_str);
+    match what.as_str() {
+        "StepOpened" | "StepCompleted" | "Failed" => None,
+        "GateApproved" => Some(format!("gate {subject} is approved{by}")),
+        "GateOpened" => Some(format!("gate {subject} opens")),
+        "ApprovalVoid" => Some(format!("gate {subject}: what was approved{by} has changed{more}")),
+        "Skipped" => Some(format!("{subject} is skipped{by}")),
+        "Retried" => Some(format!("run {}: retried{by}", run.name)),
+        phase if silent.contains(&phase) => None,
+        phase => Some(format!("run {} is {phase}{by}{more}", run.name)),
+    }
+}
+
+/// How many approvals of a gate are missing.
+fn lacks(gate: &RunGate) -> i64 {
+    let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
+    gate.approvals.saturating_sub(given).max(0)
+}
+
+/// What a gate waits for, with the command that ends it; empty for one that is open.
+pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
+    if gate.is_open() {
+        return String::new();
+    }
+    let soak = gate
+        .soaks_until
+        .as_ref()
+        .map(|until| format!("soaks until {}", to_rfc3339(until.0)))
+        .unwrap_or_default();
+    let approval = match usize::try_from(lacks(gate)).unwrap_or(usize::MAX) {
+        0 => String::new(),
+        missing => format!(
+            "needs {}: wavegate approve {}{} --gate {}",
+            count(missing, "approval"),
+            in_namespace(namespace),
+            word(set),
+            word(&gate.name)
+        ),
+    };
+    let parts: Vec<String> = [soak, approval].into_iter().filter(|part| !part.is_empty()).collect();
+    format!(
+        "gate {} ({}) {}",
+        gate.name,
+        applications(gate.applications),
+        if parts.is_empty() { "is shut".to_owned() } else { parts.join("; ") }
+    )
+}
+
+/// The time that is left, in words.
+pub(in crate::cli) fn estimate_text(estimate: &Estimate) -> String {
+    let (least, most) = (human(estimate.least_seconds), human(estimate.most_seconds));
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    let without = match estimate.without.as_slice() {
+        [] => String::new(),
+        parts => format!("; without {}", parts.join(", ")),
+    };
+    let runs =
+        if estimate.runs == 1 { "1 run".to_owned() } else { format!("{} runs", estimate.runs) };
+    format!("about {range} left, from {runs}{without}")
+}
+
+/// A number of seconds as `kubectl get` prints ages.
+pub(in crate::cli) fn human(seconds: i64) -> String {
+    gotime::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+}
