@@ -33,6 +33,8 @@ pub enum Written {
     Absent,
     /// The API server refuses the write, with this reason: the same write will be refused again.
     Refused(String),
+    /// Another object, which this ApplicationSet does not control, has the name.
+    Taken,
 }
 
 /// A run that begins.
@@ -72,7 +74,7 @@ impl NewRun {
     }
 }
 
-/// Creates a run. When it exists already, it is returned as stored, such as after a crash:
+/// Creates a run. When the set has it already, it is returned as stored, such as after a crash:
 /// what people have written into it stays.
 ///
 /// # Errors
@@ -87,10 +89,7 @@ pub async fn create(client: &Client, cache: &Cache, run: &NewRun) -> Result<Writ
     };
     match settled(answer, cache)? {
         Written::Done(stored) if owner(&stored).is_none_or(|owner| owner.uid != run.set_uid) => {
-            let set = &run.spec.application_set;
-            Ok(Written::Refused(format!(
-                "RolloutRun {key} exists, and is not controlled by this ApplicationSet {set}; delete it"
-            )))
+            Ok(Written::Taken)
         }
         written => Ok(written),
     }

@@ -127,7 +127,7 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
         let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
             Ok(Written::Done(_) | Written::Unchanged) => continue,
             Ok(Written::Refused(reason)) => reason,
-            Ok(Written::Outdated | Written::Absent) => "it has changed".to_owned(),
+            Ok(Written::Outdated | Written::Absent | Written::Taken) => "it has changed".to_owned(),
             Err(error) => reason(&error),
         };
         tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");

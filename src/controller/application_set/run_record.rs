@@ -9,7 +9,7 @@ use crate::api::ObjectKey;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
 use crate::controller::error::Error;
 use crate::decide::application_set::stored::Set;
-use crate::decide::rollout::steer::RunDecision;
+use crate::decide::rollout::steer::{RunDecision, number_of};
 use crate::watch::failure::reason;
 
 /// What the reconcile does after the run was recorded.
@@ -17,7 +17,7 @@ use crate::watch::failure::reason;
 pub(super) enum Recorded {
     /// It goes on.
     Done,
-    /// The run has changed in the meantime: it decides again.
+    /// The run has changed in the meantime, or its name is taken: it decides again.
     Outdated,
 }
 
@@ -44,6 +44,12 @@ pub(super) async fn record(
             return Ok(Recorded::Done);
         }
         Ok(Written::Outdated) => return Ok(Recorded::Outdated),
+        Ok(Written::Taken) => {
+            let name = ObjectKey::new(&set.id.namespace, &decision.name);
+            tracing::warn!(run = %name, "another object has this name: the run gets the next number");
+            steered.taken = number_of(&decision.name).unwrap_or_default();
+            return Ok(Recorded::Outdated);
+        }
         Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
         Ok(Written::Refused(reason)) => reason,
         Err(error) => reason(&error),

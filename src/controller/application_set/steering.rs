@@ -27,6 +27,8 @@ pub struct Steered {
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
     has_runs: bool,
+    /// The number of the last name that another object was found to have.
+    pub(super) taken: u64,
     /// What other sets take.
     pub(super) pools: Vec<Pool>,
     /// When the status of a run was written last.
@@ -146,6 +148,7 @@ impl Steered {
                 status: &run.status,
             }),
             records_runs: self.has_runs,
+            taken: self.taken,
             pools: &self.pools,
             history: &self.history,
             written_at: self.written_at,

@@ -28,6 +28,7 @@ mod panics;
 mod protected;
 mod reverse_deletion;
 mod rollouts;
+mod runs;
 mod size_limits;
 mod steps;
 mod trust;
@@ -43,6 +44,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Context, Controller, Reconciler, Request};
+use crate::api::steering;
 use crate::clock::Clock;
 use crate::controller::context::Core;
 use crate::decide::application_set::Settings;
@@ -286,8 +288,12 @@ impl ClusterState {
     }
 
     async fn create(&self, kind: &str, name: &str, spec: Value) {
+        let version = match kind {
+            steering::POLICY | steering::RUN => steering::API_VERSION,
+            _ => crate::api::API_VERSION,
+        };
         let object = json!({
-            "apiVersion": crate::api::API_VERSION, "kind": kind,
+            "apiVersion": version, "kind": kind,
             "metadata": {"name": name}, "spec": spec,
         });
         self.api(kind).create(&PostParams::default(), &object.into()).await.unwrap();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use sha2::{Digest, Sha256};
 
 use super::failures::{self, Verdict};
 use super::pace::Batch;
@@ -66,12 +67,22 @@ pub fn number_of(name: &str) -> Option<u64> {
     name.rsplit_once('-')?.1.parse().ok()
 }
 
-/// The name of a run of a set.
+/// The most characters of a name, so that it fits in a label.
+const NAME: usize = 63;
+
+/// The name of a run of a set. Of a long name of a set, a hash makes what is left unique: two sets
+/// may differ at their ends only.
 fn name_of(set: &str, number: u64) -> String {
-    let number = number.to_string();
-    let length = 62 - number.len().min(20);
-    let set: String = set.chars().take(length).collect();
-    format!("{}-{number}", set.trim_end_matches(['-', '.']))
+    let name = format!("{set}-{number}");
+    if name.len() <= NAME && !set.ends_with(['-', '.']) {
+        return name;
+    }
+    let hash = Sha256::digest(set.as_bytes());
+    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let end = format!("-{hash}-{number}");
+    // The names of sets are ASCII.
+    let length = set.floor_char_boundary(NAME - end.len());
+    format!("{}{end}", set[..length].trim_end_matches(['-', '.']))
 }
 
 /// The run during one reconcile.
@@ -169,7 +180,8 @@ impl State {
         superseded: bool,
         now: Timestamp,
     ) {
-        let number = self.name.as_deref().and_then(number_of).unwrap_or_default() + 1;
+        let last = self.name.as_deref().and_then(number_of).unwrap_or_default();
+        let number = last.max(steering.taken) + 1;
         let name = name_of(steering.set, number);
         let mut quarantine = TargetSet::default();
         for row in rows {
@@ -803,6 +815,15 @@ mod tests {
         assert_eq!(number_of("shop"), None);
         let long = name_of(&"a".repeat(300), 123_456);
         assert_eq!((long.len(), number_of(&long)), (63, Some(123_456)));
-        assert_eq!(name_of("shop-", 1), "shop-1");
+        assert_eq!(long, name_of(&"a".repeat(300), 123_456));
+        let fits = "a".repeat(61);
+        assert_eq!(name_of(&fits, 9), format!("{fits}-9"));
+        // They had the same name, and the second one was never recorded.
+        let ends = ["east", "west"].map(|end| name_of(&format!("{}-{end}", "a".repeat(61)), 1));
+        assert_ne!(ends[0], ends[1]);
+        assert_eq!(ends.map(|name| name.len()), [63, 63]);
+        assert_ne!(name_of("shop-", 1), "shop-1", "that of another set");
+        assert_eq!(name_of("a", u64::MAX).len(), 22);
+        assert_eq!(name_of(&"a".repeat(300), u64::MAX).len(), 63);
     }
 }

@@ -62,6 +62,7 @@ struct Fleet {
     denied: Option<Denied>,
     /// Whether the targets cannot be compared.
     unreadable: bool,
+    taken: u64,
     now: Timestamp,
     plan: Option<RolloutPlan>,
 }
@@ -127,6 +128,7 @@ impl Fleet {
             pools: Vec::new(),
             denied: None,
             unreadable: false,
+            taken: 0,
             now,
             plan: None,
         };
@@ -200,6 +202,7 @@ impl Fleet {
                 paused: self.paused.as_deref(),
                 run,
                 records_runs: true,
+                taken: self.taken,
                 pools: &self.pools,
                 history: &history,
                 written_at: None,
@@ -734,6 +737,18 @@ fn a_rollback_takes_back_what_was_started_in_reverse_order_as_st_061() {
     fleet.push("r3");
     fleet.run(60);
     assert_eq!((fleet.deployed("r3"), fleet.status().phase), (7, RunPhase::Complete));
+}
+
+#[test]
+fn a_name_that_is_taken_leads_to_the_next_number_as_st_002() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.taken = 4;
+    fleet.push("r2");
+    fleet.run(20);
+    assert_eq!(fleet.runs[0].0, "shop-5");
+    fleet.push("r3");
+    fleet.run(20);
+    assert_eq!(fleet.runs[1].0, "shop-6", "the numbers go on");
 }
 
 #[test]
