@@ -87,7 +87,9 @@ pub async fn reconcile(
     }
     if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
         match run_record::record(&set, &mut memory.steered, run, context, now).await? {
-            run_record::Recorded::Done => {}
+            run_record::Recorded::Done => publish(object, context, &events::run(run)),
+            // They would be announced again and again.
+            run_record::Recorded::Unwritten => {}
             run_record::Recorded::Outdated => {
                 return Ok(Reconciled { next: Next::Again, has_changed: false });
             }

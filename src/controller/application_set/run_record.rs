@@ -17,6 +17,8 @@ use crate::watch::failure::reason;
 pub(super) enum Recorded {
     /// It goes on.
     Done,
+    /// It goes on, although nothing was recorded.
+    Unwritten,
     /// The run has changed in the meantime, or its name is taken: it decides again.
     Outdated,
 }
@@ -59,7 +61,7 @@ pub(super) async fn record(
         return Err(Error::Run { name, reason: failure });
     }
     tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
-    Ok(Recorded::Done)
+    Ok(Recorded::Unwritten)
 }
 
 async fn write(

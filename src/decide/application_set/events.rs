@@ -10,8 +10,10 @@ use super::stored::Status;
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
+use crate::api::steering::{RunPhase, TimelineEntry};
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::status::step_text;
+use crate::decide::rollout::steer::RunDecision;
 use crate::decide::rollout::wait::Wait;
 
 /// One Event about a set.
@@ -75,6 +77,37 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
         events.push(Event::normal(reason, "Rollout", rollout_message(plan)));
     }
     events
+}
+
+/// What policies and people say about a run. Nothing of one that simply goes on, which the Events
+/// of its steps say.
+pub fn run(decision: &RunDecision) -> Vec<Event> {
+    let event = |entry: &TimelineEntry| {
+        let TimelineEntry { what, subject, by, message, .. } = entry;
+        let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+        let more = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let of_run = |text: String| format!("run {}: {text}", decision.name);
+        let (warning, reason, text) = match what.as_str() {
+            "GateApproved" => (false, "GateApproved", format!("gate {subject} is approved{by}")),
+            "GateOpened" => (false, "GateOpened", format!("gate {subject} opens")),
+            "ApprovalVoid" => (true, "ApprovalVoid", format!("gate {subject}, approved{by}{more}")),
+            phase => match RunPhase::from_word(phase) {
+                RunPhase::Progressing | RunPhase::Complete => return None,
+                phase => {
+                    let is_wanted = matches!(
+                        phase,
+                        RunPhase::Paused
+                            | RunPhase::AwaitingApproval
+                            | RunPhase::Soaking
+                            | RunPhase::Superseded
+                    );
+                    (!is_wanted, phase.as_str(), format!("{phase}{by}{more}"))
+                }
+            },
+        };
+        Some(Event { warning, reason, action: "Rollout", text: of_run(text) })
+    };
+    decision.news.iter().filter_map(event).collect()
 }
 
 /// A wait that exceeds the timeout (AS-611).

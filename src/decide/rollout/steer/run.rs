@@ -14,7 +14,8 @@ use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
 use super::{estimate, gates};
 use crate::api::steering::{
-    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, RunWait,
+    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep,
+    RunWait, TimelineEntry,
 };
 use crate::api::time::stored;
 use crate::api::{HealthStatus, OperationPhase, Time};
@@ -51,6 +52,8 @@ pub struct RunDecision {
     pub superseded: Option<(String, RolloutRunStatus)>,
     /// The Applications whose running operation is terminated.
     pub terminates: Vec<String>,
+    /// The transitions that are new.
+    pub news: Vec<TimelineEntry>,
 }
 
 /// A run to create.
@@ -570,6 +573,8 @@ impl State {
             || is(RunPhase::Aborted)
             || is(RunPhase::RollingBack)
             || status.gates.iter().any(|gate| gate.is_open() && !was_open(gate, &self.before));
+        let is_new = |entry: &&TimelineEntry| !self.before.timeline.contains(entry);
+        let news = status.timeline.iter().filter(is_new).cloned().collect();
         let is_recorded = is_urgent || status != self.before || self.superseded.is_some();
         is_recorded.then_some(RunDecision {
             name,
@@ -579,6 +584,7 @@ impl State {
             must_be_stored,
             superseded: self.superseded,
             terminates: self.terminates,
+            news,
         })
     }
 
