@@ -17,13 +17,16 @@ use crate::decide::steering::{self, Run, current};
 /// Leave Applications out of the current run
 ///
 /// They are not promoted in it, and their step does not wait for them. The next run takes them
-/// again.
+/// again; --undo takes them into the current one again.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = super::EXIT_CODES)]
 pub(in crate::cli) struct Args {
     /// Names of Applications
     #[arg(value_name = "APP", required = true)]
     names: Vec<String>,
+    /// Take back that they are left out
+    #[arg(long)]
+    undo: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -33,12 +36,17 @@ type Skipped = BTreeMap<ObjectKey, (Arc<Value>, Vec<String>)>;
 
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let verb = match args.undo {
+        true => Verb { name: "skip --undo", done: "skipped no more" },
+        false => Verb { name: "skip", done: "skipped" },
+    };
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
         let mut skipped = Skipped::new();
         for name in &args.names {
-            let (application, set) = find::member(&cluster, name, "cannot skip").await?;
-            if find::is_complete(&set, &application) {
+            let (application, set) =
+                find::member(&cluster, name, &format!("cannot {}", verb.name)).await?;
+            if !args.undo && find::is_complete(&set, &application) {
                 let place = format!("Application {}", ObjectKey::of(&application));
                 let why = "it is complete: its rollout does not wait for it";
                 return Err(Error::check("cannot skip", place, why));
@@ -54,10 +62,10 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let runs = runs(&cluster, set).await?;
             requests.push(Request::to_run(set, current(&runs, set), move |run| {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                steering::skip(&Run::read(run), &names)
+                let word = if args.undo { steering::undo_skip } else { steering::skip };
+                word(&Run::read(run), &names)
             }));
         }
-        let verb = Verb { name: "skip", done: "skipped" };
         let is_one = requests.len() == 1;
         speak(&cluster, &args.common, verb, &requests, is_one).await
     })?;

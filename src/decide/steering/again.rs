@@ -84,3 +84,35 @@ pub fn skip(run: &Run, names: &[&str]) -> Verdict {
         },
     }
 }
+
+/// Takes back that Applications are left out of a run.
+pub fn undo_skip(run: &Run, names: &[&str]) -> Verdict {
+    if let Some(why) = run.is_not_current() {
+        return Verdict::Refused(why);
+    }
+    let name = &run.name;
+    let is_skipped = |name: &&&str| run.spec.skip.iter().any(|one| one == **name);
+    let known: Vec<&str> = names.iter().filter(is_skipped).copied().collect();
+    if known.is_empty() {
+        return Verdict::Already(format!("run {name} does not skip {}", names.join(", ")));
+    }
+    if run.phase().has_ended() {
+        return Verdict::Refused(format!(
+            "run {name} has ended ({}): the next run takes {} again",
+            run.phase(),
+            known.join(", ")
+        ));
+    }
+    Verdict::Change {
+        says: format!(
+            "take {} into run {name} again: promoted, and waited for, also when its step was \
+             complete without it",
+            known.join(", ")
+        ),
+        applications: i64::try_from(known.len()).unwrap_or(i64::MAX),
+        change: Change::Removal {
+            list: "skip",
+            entries: known.into_iter().map(Value::from).collect(),
+        },
+    }
+}

@@ -4,7 +4,7 @@
 //! function reads an object as stored, and returns what the word changes, that it is so already,
 //! or why it makes no sense. What follows from the word is decided by the rollout.
 //!
-//! Nothing that others wrote is dropped: lists are extended as they are stored.
+//! Nothing that others wrote is dropped: lists are extended and reduced as they are stored.
 
 mod again;
 mod approve;
@@ -19,7 +19,7 @@ mod tests;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-pub use self::again::{retry, skip};
+pub use self::again::{retry, skip, undo_skip};
 pub use self::approve::{approve, approve_deletions};
 pub use self::awaited::{Deployed, Ending, Goal, Progress, Seen, is_revision, progress};
 pub use self::end::{abort, rollback};
@@ -80,6 +80,13 @@ pub enum Change {
         /// The new entries.
         entries: Vec<Value>,
     },
+    /// Entries that are removed from a list of the spec.
+    Removal {
+        /// The list.
+        list: &'static str,
+        /// The entries.
+        entries: Vec<Value>,
+    },
     /// A field of the spec.
     Field {
         /// The field.
@@ -103,6 +110,12 @@ impl Change {
                 let stored = object["spec"].items(&format!("/{list}"));
                 let all: Vec<&Value> = stored.iter().chain(entries).collect();
                 json!({*list: all})
+            }
+            Self::Removal { list, entries } => {
+                let stored = object["spec"].items(&format!("/{list}"));
+                let left: Vec<&Value> =
+                    stored.iter().filter(|entry| !entries.contains(entry)).collect();
+                json!({*list: left})
             }
             Self::Field { field, value } => json!({*field: value}),
         };
@@ -129,6 +142,9 @@ impl Change {
             (Self::Entries { list, entries }, Self::Entries { list: of, entries: confirmed }) => {
                 let is_confirmed = |entry: &Value| confirmed.iter().any(|one| is_same(entry, one));
                 list == of && entries.iter().all(is_confirmed)
+            }
+            (Self::Removal { list, entries }, Self::Removal { list: of, entries: confirmed }) => {
+                list == of && entries.iter().all(|entry| confirmed.contains(entry))
             }
             _ => self == other,
         }

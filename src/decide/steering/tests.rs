@@ -434,6 +434,15 @@ fn starting_again_and_leaving_out() {
             skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
             "will skip api in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),
+        (
+            undo_skip(&in_phase("Held", skipped.clone(), json!({})), &["api", "web"]),
+            "will take web into run shop-7 again: promoted, and waited for, also when its step was complete without it",
+        ),
+        (undo_skip(&held(), &["web"]), "already: run shop-7 does not skip web"),
+        (
+            undo_skip(&in_phase("Complete", skipped.clone(), json!({})), &["web"]),
+            "refused: run shop-7 has ended (Complete): the next run takes web again",
+        ),
         (skip(&in_phase("Held", skipped, json!({})), &["web"]), "already: run shop-7 skips web"),
         (
             skip(&in_phase("Complete", json!({}), json!({})), &["web"]),
@@ -443,6 +452,12 @@ fn starting_again_and_leaving_out() {
     for (verdict, want) in cases {
         assert_eq!(told(&verdict), want);
     }
+    // What others have added in the meantime stays.
+    let undone =
+        written(undo_skip(&in_phase("Held", json!({"skip": ["web", "api"]}), json!({})), &["web"]));
+    let stored = json!({"metadata": {"uid": "u", "resourceVersion": "8"}, "spec": {"skip": ["api", "web", "db"]}});
+    assert_eq!(undone.patch(&stored)["spec"], json!({"skip": ["api", "db"]}));
+    assert!(undone.is_within(&undone) && !undone.is_within(&written(skip(&held(), &["web"]))));
     assert_eq!(
         written(retry(&held(), &["web"], PERSON)),
         Change::Entries {

@@ -338,6 +338,16 @@ async fn runs_are_ended_retried_and_reduced() {
     assert_eq!(spec().await["skip"], json!(["shop-eu"]));
     let again = world.ann(&["skip", "shop-eu"]).await;
     again.prints("ApplicationSet argocd/shop: already: run shop-1 skips shop-eu\n");
+    let dry = world.ann(&["skip", "shop-eu", "--undo", "--dry-run", "-o", "json"]).await.json();
+    assert_eq!((&dry["outcome"], &dry["verb"]), (&json!("planned"), &json!("skip --undo")));
+    assert_eq!(spec().await["skip"], json!(["shop-eu"]));
+    world
+        .ann(&["skip", "shop-eu", "--undo", "-y"])
+        .await
+        .prints("ApplicationSet argocd/shop: skipped no more (run shop-1)\n");
+    assert_eq!(spec().await["skip"], json!([]));
+    let again = world.ann(&["skip", "shop-eu", "--undo"]).await;
+    again.prints("ApplicationSet argocd/shop: already: run shop-1 does not skip shop-eu\n");
     world
         .ann(&["retry", "shop-eu", "-y"])
         .await
