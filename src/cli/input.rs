@@ -5,13 +5,14 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::error::{Error, note};
 use super::facts::Facts;
 use super::output::some_of;
-use crate::api;
+use crate::api::{self, steering};
 use crate::desired::inputs::Inputs;
 use crate::yaml;
 
@@ -93,14 +94,24 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// The ApplicationSets among the documents, all or those with one name; at least one. The
-/// Secrets among the documents are the facts of generators, with these settings; others are
-/// reported and ignored.
+/// What a command uses of some documents.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The ApplicationSets, all or those with one name; at least one.
+    pub sets: Vec<Object>,
+    /// What the generators read: the Secrets.
+    pub facts: Facts,
+    /// The RolloutPolicies.
+    pub policies: Vec<Arc<Value>>,
+}
+
+/// The ApplicationSets among the documents, and what belongs to them; the generators have these
+/// settings. Other documents are reported and ignored.
 pub(super) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
     settings: Inputs,
-) -> Result<(Vec<Object>, Facts), Error> {
+) -> Result<Found, Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
         // A document that is not an object is ignored, too.
@@ -130,6 +141,9 @@ pub(super) fn application_sets(
         return Err(Error::input(what, place, why));
     }
     let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings);
+    let (policies, others): (Vec<Object>, Vec<Object>) =
+        others.into_iter().partition(|object| is_policy(&object.value));
+    let policies = policies.into_iter().map(|object| Arc::new(object.value)).collect();
     let is_used = |object: &Object| object.value["kind"] == "Secret";
     let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {
@@ -138,7 +152,7 @@ pub(super) fn application_sets(
         let titles = some_of(titles.iter().map(String::as_str), 5);
         note(&format!("{place}: only ApplicationSets and Secrets are used, ignored: {titles}"));
     }
-    let Some(name) = name else { return Ok((sets, facts)) };
+    let Some(name) = name else { return Ok(Found { sets, facts, policies }) };
     let names: Vec<String> =
         sets.iter().map(|set| crate::desired::name_of(&set.value).to_owned()).collect();
     let sets: Vec<Object> =
@@ -151,12 +165,17 @@ pub(super) fn application_sets(
             format!("no ApplicationSet is named {name}; found {there}"),
         ));
     }
-    Ok((sets, facts))
+    Ok(Found { sets, facts, policies })
 }
 
 /// Whether an object is an ApplicationSet.
 pub(super) fn is_application_set(value: &Value) -> bool {
     value["kind"] == "ApplicationSet" && value["apiVersion"] == api::API_VERSION
+}
+
+/// Whether an object is a RolloutPolicy.
+pub(super) fn is_policy(value: &Value) -> bool {
+    value["kind"] == steering::POLICY && value["apiVersion"] == steering::API_VERSION
 }
 
 fn expand(document: Object, out: &mut Vec<Object>) -> Result<(), Error> {

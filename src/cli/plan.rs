@@ -5,6 +5,7 @@ mod steering;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,11 +14,12 @@ use self::steering::Steering;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::Object;
+use super::input::{Found, Object};
 use super::live_diff::{self, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
+use crate::api::Raw;
 use crate::api::steering::POLICY;
 use crate::api::unknown;
 use crate::decide::application_set::generated::labels;
@@ -80,7 +82,7 @@ struct Report {
     problems: Vec<Problem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     live: Option<Vec<Live>>,
-    /// What policies say; with --live.
+    /// What policies say; with --live, or with policies in the files.
     #[serde(skip_serializing_if = "Option::is_none")]
     steering: Option<Steering>,
 }
@@ -166,13 +168,26 @@ pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<S
 
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let inputs = args.controller.inputs();
-    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref(), inputs)?;
+    let name = args.name.as_deref();
+    let Found { sets, mut facts, policies } = input::application_sets(&args.files, name, inputs)?;
     let mut reports = Vec::new();
     for set in &sets {
         reports.push(match generate::generate_known(set, &mut facts).await {
             Ok(generation) => {
                 let invalid = generate::invalid(&generation);
-                report(set, &generation, &invalid, None)
+                // A file need not name the namespace.
+                let is_same = |policy: &&Arc<Value>| {
+                    let (one, other) = (policy.namespace(), set.value.namespace());
+                    one.is_empty() || other.is_empty() || one == other
+                };
+                let policies: Vec<Arc<Value>> = policies.iter().filter(is_same).cloned().collect();
+                let steering = (!policies.is_empty()).then(|| {
+                    let none = BTreeMap::new();
+                    let steering = Steering::of(&policies, &set.value, &generation, &none, &[]);
+                    // Of no cluster, so that nothing can be compared with it.
+                    Steering { hash: String::new(), ..steering }
+                });
+                Report { steering, ..report(set, &generation, &invalid, None) }
             }
             Err(error) => not_generated(set, error)?,
         });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs, GeneratorArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::Object;
+use super::input::{Found, Object};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
 use crate::api::sources::InEffect;
@@ -71,7 +71,8 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
         (sets, controller.facts(), Some(controller))
     } else {
         let inputs = args.generators.inputs();
-        let (sets, facts) = input::application_sets(&args.files, args.name.as_deref(), inputs)?;
+        let Found { sets, facts, .. } =
+            input::application_sets(&args.files, args.name.as_deref(), inputs)?;
         (sets, facts, None)
     };
     for set in sets {

@@ -33,7 +33,9 @@ pub(super) struct Steering {
     /// What is wrong with the policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// Of the targets, the steps, the gates and the deletions: another plan has another one.
+    /// Of the targets, the steps, the gates and the deletions: another plan has another one. Empty
+    /// without a cluster.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub hash: String,
 }
 
@@ -153,7 +155,9 @@ impl Steering {
         for problem in &self.problems {
             text.push_str(&format!("problem of policy {problem}\n"));
         }
-        text.push_str(&format!("plan hash {}\n", self.hash));
+        if !self.hash.is_empty() {
+            text.push_str(&format!("plan hash {}\n", self.hash));
+        }
         text
     }
 }
