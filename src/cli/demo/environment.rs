@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::act::manifests;
-use crate::api::Raw;
+use crate::act::{manifests, refresh};
+use crate::api::{ObjectKey, Raw};
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
@@ -140,6 +140,18 @@ impl Environment {
             })?;
         }
         self.created.cancel();
+        Ok(())
+    }
+
+    /// Asks for comparisons of these Applications with the newest commits.
+    ///
+    /// # Errors
+    ///
+    /// The message of the server.
+    pub async fn refresh(&self, applications: &[ObjectKey]) -> Result<(), String> {
+        for key in applications {
+            refresh::application(&self.client, key, false).await?;
+        }
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::api::sources::InEffect;
 use crate::cli::cluster::block_on;
 use crate::cli::error::Error;
 use crate::cli::facts::Facts;
-use crate::cli::input::{self, Object, is_application_set};
+use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::desired;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
@@ -33,13 +33,14 @@ const SERVER_METADATA: [&str; 7] = [
 ///
 /// # Errors
 ///
-/// Files that cannot be read or contain no ApplicationSet, sets in several namespaces,
+/// Files that cannot be read or contain neither an ApplicationSet nor a RolloutPolicy, sets in several namespaces,
 /// and sources that are not local.
 pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inputs)> {
     let mut objects = input::objects(files)?;
     let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
-    if !objects.iter().any(|object| is_application_set(&object.value)) {
-        let why = "it contains no ApplicationSet, which the demo requires";
+    let is_of_use = |object: &Object| is_application_set(&object.value) || is_policy(&object.value);
+    if !objects.iter().any(is_of_use) {
+        let why = "it contains no ApplicationSet, and no RolloutPolicy for that of the demo";
         return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
     }
     let namespaces: BTreeSet<String> = objects
@@ -48,6 +49,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         .map(|object| namespace_of(&object.value).unwrap_or(CONTROL_PLANE_NAMESPACE).to_owned())
         .collect();
     let namespace = match Vec::from_iter(namespaces).as_slice() {
+        [] => CONTROL_PLANE_NAMESPACE.to_owned(),
         [one] => one.clone(),
         several => {
             let why = format!(
@@ -94,10 +96,8 @@ fn clean(object: &mut Value) {
 
 /// Sets the control plane's namespace on objects of our kinds without a namespace.
 fn set_default_namespace(object: &mut Value, namespace: &str) {
-    if object["apiVersion"] == api::API_VERSION
-        && namespace_of(object).is_none()
-        && object["metadata"].is_object()
-    {
+    let is_ours = object["apiVersion"] == api::API_VERSION || is_policy(object);
+    if is_ours && namespace_of(object).is_none() && object["metadata"].is_object() {
         object["metadata"]["namespace"] = namespace.into();
     }
 }

@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::files;
+use super::update::{self, Update};
+use crate::api::annotations::{self, annotation};
 use crate::cli::error::Error;
-use crate::cli::input::is_application_set;
+use crate::cli::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
@@ -44,6 +46,10 @@ pub(super) struct Fixtures {
     pub applications: BTreeSet<String>,
     /// What the generators read.
     pub inputs: Inputs,
+    /// Whether there are policies or a pause, so that people may have to act.
+    pub is_steered: bool,
+    /// The commit that follows when all is rolled out.
+    pub update: Update,
 }
 
 impl Fixtures {
@@ -60,12 +66,21 @@ impl Fixtures {
             .prefix("wavegate-demo-")
             .tempdir()
             .context("cannot create a temporary directory")?;
-        let (namespace, objects, inputs) = match own {
-            Some(own) => own,
-            None => {
-                let namespace = CONTROL_PLANE_NAMESPACE.to_owned();
-                (namespace, own_objects(folder.path())?, Inputs::default())
+        let (namespace, mut objects, inputs) = own
+            .unwrap_or_else(|| (CONTROL_PLANE_NAMESPACE.to_owned(), Vec::new(), Inputs::default()));
+        let is_steered = objects
+            .iter()
+            .any(|object| is_policy(object) || annotation(object, annotations::PAUSED).is_some());
+        let goes_back = update::is_wanted(&objects);
+        let update = if objects.iter().any(is_application_set) {
+            match goes_back {
+                true => Update::copy(&mut objects, folder.path())?,
+                false => Update::default(),
             }
+        } else {
+            let repository = folder.path().join("repository");
+            objects.push(own_set(&repository)?);
+            if goes_back { Update::of(repository)? } else { Update::default() }
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_application_set(object)) {
@@ -75,7 +90,8 @@ impl Fixtures {
             })?;
             applications.extend(generated.into_keys());
         }
-        let mut world = Self { folder, namespace, objects, applications, inputs };
+        let mut world =
+            Self { folder, namespace, objects, applications, inputs, is_steered, update };
         world.complete();
         Ok(world)
     }
@@ -134,9 +150,8 @@ impl Fixtures {
     }
 }
 
-/// The demo's own objects; creates their repository.
-fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
-    let repository = folder.join("repository");
+/// The demo's own ApplicationSet; creates its repository.
+fn own_set(repository: &Path) -> anyhow::Result<Value> {
     let address = repository.display().to_string();
     let set = yaml::value(SET).context("the demo's own ApplicationSet")?;
     let set = replace(set, REPOSITORY, &address);
@@ -150,8 +165,8 @@ fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
                 .with_context(|| format!("cannot write to {address}"))?;
         }
     }
-    commit(&repository)?;
-    Ok(vec![set])
+    commit(repository)?;
+    Ok(set)
 }
 
 /// Replaces a text in all strings of a value.
@@ -174,7 +189,7 @@ fn commit(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Runs `git` without the user's configuration.
-fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+pub(super) fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let run = Command::new("git")
         .arg("-C")
         .arg(folder)

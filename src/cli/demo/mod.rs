@@ -12,6 +12,7 @@ mod environment;
 mod files;
 mod fixtures;
 pub(in crate::cli) mod summary;
+mod update;
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,17 +27,21 @@ use tokio::time::{Instant, MissedTickBehavior};
 use self::environment::Environment;
 use self::fixtures::Fixtures;
 use self::summary::Facts;
+use self::update::Update;
+use super::commands::word;
 use super::error::Error;
 use super::rollout_view::events::WatchEvent;
 use super::rollout_view::fleet::{Fleet, Source};
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::screen::Frame;
+use super::rollout_view::set::Set;
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Ui, is_closed};
-use super::rollout_view::{sentence, terminal, text};
-use crate::api::HealthStatus;
+use super::rollout_view::{run, sentence, terminal, text};
+use crate::api::{HealthStatus, ObjectKey};
 use crate::decide::rollout::report::{Application, Outcome};
+use crate::decide::steering::number_of;
 
 /// Interval of drawing the screen.
 const FRAME: Duration = Duration::from_millis(100);
@@ -48,6 +53,12 @@ const IDLE: Duration = Duration::from_secs(20);
 /// A rollout that cannot continue is given up after this time without a change: an error may
 /// be over with the next event, such as that of a project that is observed after its set.
 const FINAL: Duration = Duration::from_secs(1);
+/// The same with policies: a failure may end the run, or take back what it started.
+const DECIDED: Duration = Duration::from_secs(5);
+/// The time limit while the word of a person is waited for, such as an approval.
+const PEOPLE: Duration = Duration::from_secs(30 * 60);
+/// Where the API is served for the commands of people, who a policy may ask.
+const FOR_PEOPLE: &str = "127.0.0.1:0";
 /// While something waits, a line is printed at least at this interval.
 const LINES: Duration = Duration::from_secs(4);
 
@@ -61,7 +72,8 @@ const LINES: Duration = Duration::from_secs(4);
 )]
 pub struct Args {
     /// Roll out the ApplicationSets in these files instead of the demo's, together with
-    /// the other objects; sources must be local directories or Git repositories
+    /// the other objects; sources must be local directories or Git repositories. With
+    /// RolloutPolicies, the demo prints the commands for another terminal that it waits for
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: Vec<PathBuf>,
     /// Serve the API on this loopback address for kubectl, until Ctrl-C; port 0 selects a
@@ -98,7 +110,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let draws = !args.plain && ui::can_draw();
     let mut signals = Signals::new(draws)?;
-    let listener = match &args.listen {
+    let mut listener = match &args.listen {
         Some(address) => Some(listen(address, args.listen_anywhere).await?),
         None => None,
     };
@@ -110,6 +122,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         code = signals.end() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
+    if listener.is_none() && world.is_steered {
+        listener = Some(listen(FOR_PEOPLE, false).await?);
+    }
     let stage = Environment::start(&world, failing, args.listen.is_some()).await?;
 
     let mut show = match draws {
@@ -119,17 +134,30 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             Ui::plain(columns, Stamp::Elapsed, LINES)
         }
     };
-    let mut notes = Vec::new();
+    let (mut notes, mut prefix) = (Vec::new(), String::new());
     if let Some(listener) = listener {
         let kubeconfig = world.folder.path().join("kubeconfig");
         let host = args.listen.as_deref().and_then(|listen| listen.rsplit_once(':'));
         let guard = access::guard(listener.local_addr()?, host.map(|(host, _)| host))?;
         let address = stage.serve(listener, guard, &kubeconfig, &world.namespace)?;
         let hint = format!("export KUBECONFIG={}", kubeconfig.display());
+        if args.listen.is_none() {
+            // One line, to be copied.
+            prefix = format!("KUBECONFIG={} ", word(&kubeconfig.display().to_string()));
+        }
         let style = "kubectl get applicationsets,applications; kubectl get pods -A".to_owned();
-        notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
-        notes.push(hint.clone());
-        if is_closed(show.announce(&[hint, style, String::new()]))? {
+        let lines = match &args.listen {
+            Some(_) => {
+                notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
+                notes.push(hint.clone());
+                vec![hint, style, String::new()]
+            }
+            None => {
+                notes.push(format!("For another terminal: {hint}"));
+                vec![format!("For another terminal: {hint}"), String::new()]
+            }
+        };
+        if is_closed(show.announce(&lines))? {
             return Ok(ExitCode::from(READER_GONE));
         }
     }
@@ -137,9 +165,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         fleet: Fleet::new(Source::Generated(world.inputs.clone())),
         start: Instant::now(),
         served: args.listen.is_some(),
+        prefix,
         notes,
-        advised: None,
+        advised: Vec::new(),
         settled: None,
+        is_steered: world.is_steered,
+        update: Some(world.update.clone()).filter(|update| !update.is_empty()),
+        awaits_commit: false,
     };
     let (stop, play) = play.run(&world, stage, &mut show, &mut signals).await?;
     let elapsed = play.settled.unwrap_or_else(|| play.start.elapsed());
@@ -161,11 +193,19 @@ struct DemoRun {
     fleet: Fleet,
     start: Instant,
     served: bool,
+    /// What a command of another terminal needs in front.
+    prefix: String,
     notes: Vec<String>,
-    /// The note that was last shown, with the command that continues a rollout.
-    advised: Option<String>,
+    /// The notes that were last shown, with the commands that continue a rollout.
+    advised: Vec<String>,
     /// Time since when there was nothing left to do.
     settled: Option<Duration>,
+    /// Whether there are policies or a pause.
+    is_steered: bool,
+    /// The commit that follows when all is rolled out.
+    update: Option<Update>,
+    /// No controller has seen that commit yet.
+    awaits_commit: bool,
 }
 
 /// Why the demo ended, and its measurements.
@@ -229,11 +269,19 @@ impl DemoRun {
                         break StopReason::ReaderGone;
                     }
                     is_changed = false;
-                    let is_final = || self.is_complete() || moved.elapsed() >= FINAL;
+                    if over && self.is_complete() && let Some(update) = self.update.take() {
+                        let line = self.commit(update, &stage).await?;
+                        (moved, is_changed) = (Instant::now(), true);
+                        if is_closed(show.log_transitions(&[line], Timestamp::now()))? {
+                            break StopReason::ReaderGone;
+                        }
+                        continue;
+                    }
+                    let is_final = || self.is_complete() || moved.elapsed() >= self.final_after();
                     if over && !self.served && is_final() {
                         break StopReason::Settled;
                     }
-                    if self.served && is_closed(self.advise(over, show))? {
+                    if (self.served || self.is_steered) && is_closed(self.advise(over, show))? {
                         break StopReason::ReaderGone;
                     }
                     if !self.served && moved.elapsed() > self.quiet_limit() {
@@ -263,21 +311,56 @@ impl DemoRun {
     /// Shows how to go on as long as the server is there to be asked.
     fn advise(&mut self, over: bool, show: &Ui) -> io::Result<()> {
         let outcomes = self.fleet.outcomes();
-        let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
-            summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
+        let prefix = &self.prefix;
+        let manual = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
+            let command = summary::how_to_continue(self.fleet.sets.get(name)?, outcome)?;
+            Some(vec![format!("To continue: {prefix}{command}")])
         });
-        self.notes.retain(|note| Some(note) != self.advised.as_ref());
-        let Some(command) = command else { return Ok(()) };
-        let line = format!("To continue: {command}");
-        self.notes.push(line.clone());
+        let of_run = || {
+            let set = self.fleet.known().find(|set| set.waits_for_a_word())?;
+            let commands = run::commands(set.run()?, &set.key()).into_iter();
+            let place = if prefix.is_empty() { "" } else { ", in another terminal" };
+            let line =
+                |(what, command): (String, String)| format!("{what}{place}: {prefix}{command}");
+            Some(commands.map(line).map(|line| text::capitalized(&line)).collect())
+        };
+        let lines: Vec<String> = manual.or_else(of_run).unwrap_or_default();
+        self.notes.retain(|note| !self.advised.contains(note));
+        self.notes.extend(lines.iter().cloned());
         // Once in a log.
-        if self.advised.as_ref() == Some(&line) {
+        if self.advised == lines {
             return Ok(());
         }
-        self.advised = Some(line.clone());
+        self.advised.clone_from(&lines);
         match show {
-            Ui::Plain { .. } => show.announce(&[line]),
+            Ui::Plain { .. } => show.announce(&lines),
             Ui::Screen { .. } => Ok(()),
+        }
+    }
+
+    /// Commits what is rolled out next, and asks for newer comparisons.
+    async fn commit(&mut self, update: Update, stage: &Environment) -> anyhow::Result<Transition> {
+        tokio::task::spawn_blocking(move || update.apply()).await??;
+        let known = self.fleet.known();
+        let names = known.flat_map(|set| {
+            let namespace = set.report.set.namespace.clone();
+            set.report.members.keys().map(move |name| ObjectKey::new(&namespace, name))
+        });
+        let applications: Vec<ObjectKey> = names.collect();
+        let asked = stage.refresh(&applications).await;
+        asked.map_err(|why| anyhow::anyhow!("cannot ask for comparisons: {why}"))?;
+        (self.awaits_commit, self.settled) = (true, None);
+        let text = "All is rolled out: now a second commit, with other images".to_owned();
+        self.notes.push(text.clone());
+        Ok(Transition { at: self.start.elapsed(), text, ..Transition::default() })
+    }
+
+    /// For how long a rollout that cannot continue must stay so.
+    fn final_after(&self) -> Duration {
+        let is_live = |set: &Set| set.run().is_some_and(|run| !run.phase().has_ended());
+        match self.is_steered && self.fleet.known().any(is_live) {
+            true => DECIDED,
+            false => FINAL,
         }
     }
 
@@ -293,7 +376,14 @@ impl DemoRun {
             WatchEvent::ApplicationGone(application) => {
                 self.fleet.application_gone(&application, at)
             }
-            WatchEvent::Run(run) => self.fleet.run(&run, at),
+            WatchEvent::Run(run) => {
+                let transitions = self.fleet.run(&run, at);
+                let is_second = |set: &Set| {
+                    set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1))
+                };
+                self.awaits_commit &= !self.fleet.known().any(is_second);
+                transitions
+            }
             WatchEvent::RunGone(run) => {
                 self.fleet.run_gone(&run);
                 Vec::new()
@@ -310,11 +400,21 @@ impl DemoRun {
     /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
         let outcomes = self.fleet.outcomes();
-        !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome != Outcome::Running)
+        !outcomes.is_empty()
+            && !self.awaits_commit
+            && !(self.is_steered && self.waits_for_a_word())
+            && outcomes.iter().all(|(_, outcome)| *outcome != Outcome::Running)
+    }
+
+    fn waits_for_a_word(&self) -> bool {
+        self.fleet.known().any(Set::waits_for_a_word)
     }
 
     /// The time limit without a change.
     fn quiet_limit(&self) -> Duration {
+        if self.waits_for_a_word() {
+            return PEOPLE;
+        }
         let moves = |live: &Application| {
             live.is_operating() || live.observed.health == HealthStatus::Progressing
         };

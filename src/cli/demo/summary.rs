@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::api::steering::RunPhase;
 use crate::cli::commands::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
+use crate::cli::rollout_view::run;
 use crate::cli::rollout_view::sentence::{describe, seconds};
 use crate::cli::rollout_view::set::{Set, max_update};
 use crate::cli::rollout_view::text::{self, Line, Style, count};
@@ -25,9 +27,12 @@ pub(in crate::cli) struct Facts {
 pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     let outcomes = fleet.outcomes();
     let complete = outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
+    let is_back = |set: &Set| set.run().is_some_and(|run| run.phase() == RunPhase::RolledBack);
     let applications: usize = fleet.known().map(|set| set.report.members.len()).sum();
     let (style, word) = if complete {
         (Style::Green, "Rollout complete")
+    } else if fleet.known().any(is_back) {
+        (Style::Yellow, "Rolled back")
     } else {
         (Style::Red, "Rollout not complete")
     };
@@ -67,6 +72,8 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         let text = describe(set, outcome);
         if !text.is_empty() {
             lines.extend(wrap(Line::of(Style::Red, text)));
+        } else if let Some(text) = set.run().and_then(|run| run::ended(run, key)) {
+            lines.extend(wrap(Line::of(Style::Yellow, text)));
         }
         if let Some(command) = how_to_continue(set, outcome) {
             // The server ends with the demo.

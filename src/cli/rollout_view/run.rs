@@ -153,16 +153,10 @@ pub(in crate::cli) fn ended(run: &Run, of: &ObjectKey) -> Option<String> {
         "" => String::new(),
         by => format!(" by {by}"),
     };
-    let names: Vec<&str> =
-        status.failures.iter().flat_map(|one| &one.applications).map(String::as_str).collect();
-    let why = status.failures.first().map(|failure| &failure.message);
-    let failed = match why.filter(|why| !why.is_empty()) {
-        Some(why) => {
-            let names = crate::cli::output::some_of(names.iter().copied(), 3);
-            format!("; {names} failed: {why}")
-        }
-        None => String::new(),
-    };
+    // What is back has not failed any more: the timeline says what did.
+    let failed = status.timeline.iter().rev().find(|entry| entry.what == "Failed");
+    let failed = failed.map(|entry| format!("; {} failed: {}", entry.subject, entry.message));
+    let failed = failed.unwrap_or_default();
     let how = match run.phase() {
         RunPhase::Aborted => format!("was aborted{by}"),
         RunPhase::RolledBack => format!("was rolled back{by}"),

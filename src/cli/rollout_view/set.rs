@@ -78,6 +78,13 @@ impl Set {
         known.max_by_key(|run| number_of(&run.name))
     }
 
+    /// Whether its run goes on only by the word of a person.
+    pub fn waits_for_a_word(&self) -> bool {
+        let waits =
+            |phase| matches!(phase, RunPhase::Paused | RunPhase::AwaitingApproval | RunPhase::Held);
+        self.report.is_rolling() && self.run().is_some_and(|run| waits(run.phase()))
+    }
+
     /// The time that is left, in words; `None` without a history, or when nothing goes on.
     pub fn left(&self) -> Option<String> {
         let run = self.run().filter(|run| !run.phase().has_ended())?;

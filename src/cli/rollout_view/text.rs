@@ -221,6 +221,12 @@ pub(in crate::cli) fn ellipsis(text: &str, columns: usize, always: bool) -> Stri
     cut
 }
 
+/// With a capital letter at the beginning.
+pub(in crate::cli) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
 /// A number with a noun: `1 Application`, `2 Applications`.
 pub(in crate::cli) fn count(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

@@ -6,7 +6,7 @@ use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::Application;
 
 /// A change to log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cli) struct Transition {
     /// Time since the start.
     pub at: Duration,

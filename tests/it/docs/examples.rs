@@ -54,7 +54,50 @@ fn each_example_is_listed_and_says_what_to_watch_for() {
         assert!(list.contains(&link), "examples/README.md lacks {link}");
     }
     let linked = list.matches(".yaml)").count();
-    assert_eq!(linked, sets.len(), "examples/README.md lists each example once");
+    let policies = files("yaml").into_iter().filter(|path| path.starts_with("examples/steering/"));
+    let alone: Vec<String> =
+        policies.filter(|path| sets.iter().all(|(of_set, _)| of_set != path)).collect();
+    for path in &alone {
+        let link = format!("]({})", path.strip_prefix("examples/").unwrap());
+        assert!(list.contains(&link), "examples/README.md lacks {link}");
+    }
+    assert_eq!(linked, sets.len() + alone.len(), "examples/README.md lists each example once");
+}
+
+/// The demo validates them against the definitions: it creates them in its API server.
+#[test]
+fn policies_are_part_of_a_plan() {
+    let plan = |name: &str| {
+        let (code, output) = wavegate(&["plan", "-f", &format!("examples/steering/{name}.yaml")]);
+        assert_eq!(code, 0, "{name}: {output}");
+        assert!(!output.contains("problem of policy") && !output.contains("ignored"), "{output}");
+        assert!(!output.contains("plan hash"), "of no cluster: {output}");
+        output
+    };
+    let cases = [
+        (
+            "gate",
+            "gate production (policy production) holds 2 until 1 approval: web-prod-eu, web-prod-us",
+        ),
+        ("soak", "gate soaked (policy soak) holds 2 until a soak of 10s: web-prod-eu, web-prod-us"),
+        ("failures", "1 may fail, then Hold (policy budget)"),
+        ("rollback", "0 may fail, then Rollback (policy budget)"),
+        (
+            "pace",
+            "a step begins with 1, times 2 after each batch\n1 in flight for each value of region (policy pace)\n4 in flight in all sets of policy pace",
+        ),
+        ("deletions", "1 may be deleted without an approval (policy few)"),
+    ];
+    for (name, want) in cases {
+        let output = plan(name);
+        assert!(output.contains(want), "{output}");
+    }
+    plan("pause");
+    let set = "examples/steering/gate.yaml";
+    let (_, json) = wavegate(&["plan", "-o", "json", "-f", set]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["steering"]["gates"][0]["name"], "production", "{json}");
+    assert_eq!(json["steering"].get("hash"), None, "{json}");
 }
 
 /// Those of a demo are run by the tests below, and those of remote repositories with a

@@ -115,8 +115,9 @@ fn what_a_run_left_is_said_at_the_end() {
         assert_eq!(last_line(&watch), want);
         assert!(watch.outcome().is_stuck(), "{:?}", watch.outcome());
     }
-    let failures = json!({"failed": 1, "failures": [{"signature": "s", "count": 1,
-        "applications": ["prod-us"], "message": "no image"}]});
+    let failures = json!({"failed": 1, "timeline": [
+        {"at": "2026-01-01T00:00:00Z", "what": "Failed", "subject": "prod-us", "message": "no image"},
+    ]});
     let complete = set_status(2, ["Healthy", "Healthy", "Healthy"], &[]);
     let watch = Watch::default()
         .observe(&works("dev-eu"))

@@ -1,0 +1,234 @@
+//! The second commit of a demo: a rollback needs something to go back to.
+//!
+//! With a policy that takes changes back, the demo rolls the manifests out as they are, and then
+//! a commit that gives their containers other images. Only that one fails with `--fail`. The
+//! commits are in repositories of the demo: copies of the directories that the user named.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use kube_sim::workloads::OUTCOME_ANNOTATION;
+use serde_json::{Value, json};
+
+use super::fixtures::git;
+use crate::api::Raw;
+use crate::api::steering::{OnFailure, POLICY, RolloutPolicySpec};
+use crate::cli::input::is_application_set;
+use crate::yaml;
+
+/// What is appended to the tag of each image.
+const NEXT: &str = "-next";
+
+/// The repositories that get a second commit.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Update {
+    repositories: Vec<PathBuf>,
+}
+
+/// Whether a policy among the objects takes changes back.
+pub(super) fn is_wanted(objects: &[Value]) -> bool {
+    let mut policies = objects.iter().filter(|object| object["kind"] == POLICY);
+    policies.any(|policy| {
+        let spec = serde_json::from_value::<RolloutPolicySpec>(policy["spec"].clone());
+        let failures = spec.ok().and_then(|spec| spec.failures);
+        failures.is_some_and(|failures| failures.on_failure == OnFailure::Rollback)
+    })
+}
+
+impl Update {
+    /// Copies the directories of the templates into repositories below `folder`, and commits them.
+    /// Repositories of the user are left alone.
+    ///
+    /// # Errors
+    ///
+    /// A directory that cannot be copied, and `git`.
+    pub fn copy(objects: &mut [Value], folder: &Path) -> anyhow::Result<Self> {
+        let mut copies: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for set in objects.iter_mut().filter(|object| is_application_set(object)) {
+            replace(&mut set["spec"]["template"], &mut |address| {
+                let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
+                let is_repository = path.join(".git").exists() || path.join("HEAD").exists();
+                if !path.is_dir() || is_repository {
+                    return Ok(None);
+                }
+                let number = copies.len();
+                let copy = copies.entry(address.to_owned());
+                let copy = copy.or_insert_with(|| folder.join(format!("copy-{number}")));
+                copy_all(path, copy).with_context(|| format!("cannot copy {address}"))?;
+                Ok(Some(format!("file://{}", copy.display())))
+            })?;
+        }
+        let update = Self { repositories: copies.into_values().collect() };
+        update.prepare()?;
+        Ok(update)
+    }
+
+    /// For a repository of the demo.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy`](Self::copy).
+    pub fn of(repository: PathBuf) -> anyhow::Result<Self> {
+        let update = Self { repositories: vec![repository] };
+        update.prepare()?;
+        Ok(update)
+    }
+
+    /// Whether nothing gets a second commit.
+    pub fn is_empty(&self) -> bool {
+        self.repositories.is_empty()
+    }
+
+    /// The first commit: its workloads succeed.
+    fn prepare(&self) -> anyhow::Result<()> {
+        for repository in &self.repositories {
+            if !repository.join(".git").exists() {
+                git(repository, &["-c", "init.defaultBranch=main", "init", "--quiet"])?;
+            }
+            self::change(repository, &mut |workload| {
+                workload["spec"]["template"]["metadata"]["annotations"][OUTCOME_ANNOTATION] =
+                    "succeed".into();
+            })?;
+            commit(repository, "the first images")?;
+        }
+        Ok(())
+    }
+
+    /// The second commit.
+    ///
+    /// # Errors
+    ///
+    /// Files that cannot be changed, and `git`.
+    pub fn apply(&self) -> anyhow::Result<()> {
+        for repository in &self.repositories {
+            self::change(repository, &mut |workload| {
+                let template = &mut workload["spec"]["template"];
+                if let Some(all) = template["metadata"]["annotations"].as_object_mut() {
+                    all.remove(OUTCOME_ANNOTATION);
+                }
+                for container in template["spec"]["containers"].as_array_mut().into_iter().flatten()
+                {
+                    let image = container.field("image");
+                    container["image"] = format!("{image}{NEXT}").into();
+                }
+            })?;
+            commit(repository, "the next images")?;
+        }
+        Ok(())
+    }
+}
+
+fn commit(repository: &Path, message: &str) -> anyhow::Result<()> {
+    git(repository, &["add", "--all"])?;
+    // Without workloads, only the revision differs.
+    git(repository, &["commit", "--quiet", "--allow-empty", "--message", message])
+}
+
+/// Replaces the addresses of sources.
+fn replace(
+    value: &mut Value,
+    by: &mut dyn FnMut(&str) -> anyhow::Result<Option<String>>,
+) -> anyhow::Result<()> {
+    match value {
+        Value::Array(list) => list.iter_mut().try_for_each(|value| replace(value, by)),
+        Value::Object(map) => map.iter_mut().try_for_each(|(key, value)| match value {
+            Value::String(text) if key == "repoURL" => {
+                if let Some(other) = by(text)? {
+                    *text = other;
+                }
+                Ok(())
+            }
+            value => replace(value, by),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_all(&entry.path(), &target)?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Changes each Deployment, StatefulSet and DaemonSet below a directory. Files that are no
+/// manifests, such as templates of charts, stay as they are.
+fn change(folder: &Path, by: &mut dyn FnMut(&mut Value)) -> anyhow::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        if path.is_dir() {
+            if !is_hidden {
+                change(&path, by)?;
+            }
+            continue;
+        }
+        let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        let Some(text) = is_yaml.then(|| std::fs::read_to_string(&path)).transpose()? else {
+            continue;
+        };
+        let Ok(documents) = yaml::documents(&text) else { continue };
+        let mut values: Vec<Value> = documents.into_iter().map(|one| one.value).collect();
+        let is_workload = |value: &&mut Value| {
+            let kind = value.field("kind");
+            ["Deployment", "StatefulSet", "DaemonSet"].contains(&kind)
+                && value["spec"]["template"].is_object()
+        };
+        let mut is_changed = false;
+        for workload in values.iter_mut().filter(is_workload) {
+            let annotations = &mut workload["spec"]["template"]["metadata"]["annotations"];
+            if !annotations.is_object() {
+                *annotations = json!({});
+            }
+            by(workload);
+            is_changed = true;
+        }
+        if is_changed {
+            std::fs::write(&path, yaml::to_string_all(&values)?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_gets_two_commits_and_the_directory_of_the_user_stays() {
+        let (own, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let manifest = "kind: Deployment\nspec: {template: {spec: {containers: [{image: 'web:1'}]}}}\n---\nkind: Service\n";
+        std::fs::create_dir(own.path().join("web")).unwrap();
+        std::fs::write(own.path().join("web/web.yaml"), manifest).unwrap();
+        std::fs::write(own.path().join("chart.yaml"), "a: {{ .Values.a }}\n").unwrap();
+        let source = json!({"repoURL": own.path().display().to_string(), "path": "web"});
+        let mut objects = [json!({"apiVersion": crate::api::API_VERSION, "kind": "ApplicationSet",
+            "spec": {"generators": [{"git": source}], "template": {"spec": {"source": source}}}})];
+        let update = Update::copy(&mut objects, folder.path()).unwrap();
+        let spec = &objects[0]["spec"];
+        assert_eq!(spec["generators"][0]["git"], source, "what generators read stays");
+        let copy = spec["template"]["spec"]["source"].field("repoURL").to_owned();
+        let copy = Path::new(copy.strip_prefix("file://").unwrap()).join("web/web.yaml");
+        let workload = || yaml::documents(&std::fs::read_to_string(&copy).unwrap()).unwrap();
+        let template = |at: &str| workload()[0].value["spec"]["template"].text(at).to_owned();
+        let outcome = "/metadata/annotations/simulate.wavegate.dev~1outcome";
+        assert_eq!((template(outcome).as_str(), workload().len()), ("succeed", 2));
+        update.apply().unwrap();
+        let image = template("/spec/containers/0/image");
+        assert_eq!((template(outcome).as_str(), image.as_str()), ("", "web:1-next"));
+        let after = std::fs::read_to_string(own.path().join("web/web.yaml")).unwrap();
+        assert_eq!(after, manifest);
+        // A repository belongs to the user.
+        std::fs::create_dir(own.path().join(".git")).unwrap();
+        objects[0]["spec"]["template"]["spec"]["source"] = source;
+        assert!(Update::copy(&mut objects, folder.path()).unwrap().is_empty());
+    }
+}
