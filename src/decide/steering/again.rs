@@ -39,7 +39,14 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
             ));
         }
         let lifts = if is_quarantined { ", and lift the quarantine of its targets" } else { "" };
-        format!("retry run {name}: start {} that failed again{lifts}", applications(status.failed))
+        match status.failed {
+            0 if is_quarantined => {
+                format!("retry run {name}: promote to its targets again, which are in quarantine")
+            }
+            failed => {
+                format!("retry run {name}: start {} that failed again{lifts}", applications(failed))
+            }
+        }
     } else {
         format!("retry {} in run {name}, once each", names.join(", "))
     };

@@ -10,7 +10,7 @@ use crate::api::annotations::{PAUSED, annotation};
 pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
     let value = match reason {
         Some(reason) => format!("{reason} ({by})"),
-        None => format!("paused by {by}"),
+        None => format!("no reason given ({by})"),
     };
     let (applications, left) = left(set);
     match annotation(set, PAUSED) {

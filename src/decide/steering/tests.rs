@@ -402,6 +402,14 @@ fn starting_again_and_leaving_out() {
             "will retry run shop-7: start 2 Applications that failed again, and lift the quarantine of its targets",
         ),
         (
+            retry(
+                &in_phase("RolledBack", json!({}), json!({"quarantine": "abcd", "failed": 0})),
+                &[],
+                PERSON,
+            ),
+            "will retry run shop-7: promote to its targets again, which are in quarantine",
+        ),
+        (
             retry(&in_phase("Held", asked.clone(), json!({})), &[], PERSON),
             "already: bob has asked for it; no controller has acted yet",
         ),

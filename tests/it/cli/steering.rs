@@ -442,7 +442,7 @@ async fn several_sets_are_selected() {
         paused.json().as_array().unwrap().iter().map(|one| one["applicationSet"].clone()).collect();
     assert_eq!((paused.code, names), (0, vec![json!("one"), json!("two")]), "{}", paused.err);
     let all = world.ann(&["pause", "-A", "-y"]).await;
-    all.prints("ApplicationSet argocd/one: already: it is paused: paused by ann\nApplicationSet argocd/three: paused\nApplicationSet argocd/two: already: it is paused: paused by ann\n");
+    all.prints("ApplicationSet argocd/one: already: it is paused: no reason given (ann)\nApplicationSet argocd/three: paused\nApplicationSet argocd/two: already: it is paused: no reason given (ann)\n");
     // Where it makes no sense is left out.
     let approved = world.ann(&["approve", "-A", "-y"]).await;
     approved.prints("ApplicationSet argocd/one: approved (run one-1)\n");

@@ -313,6 +313,22 @@ fn a_status_names_what_the_applications_do_not_show() {
 
 /// A window, an excluded cluster or an invalid template of one Application hid that another one
 /// holds the slot for good, or that it has failed itself: `--watch` did not end.
+/// It was explained as OutOfSync after a sync, with the advice to sync it again.
+#[test]
+fn what_went_back_is_held_back_and_not_out_of_sync_as_st_061() {
+    let status = json!({"applicationStatus": entries("Progressing", "Waiting"),
+        "rollout": waits(WaitKind::HeldBack, "it is held at r1")});
+    let mut back = out_of_sync();
+    back["operationState"] = json!({"phase": "Succeeded", "operation": {"sync": {}},
+        "startedAt": AT, "finishedAt": AT, "syncResult": {"revision": "r1"}});
+    let report = of(&set(json!(null), status), back, out_of_sync());
+    let first = report.foremost().unwrap();
+    assert_eq!(
+        (first.application.as_str(), first.kind, first.message.as_str()),
+        ("a", WaitKind::HeldBack, "it is held at r1")
+    );
+}
+
 #[test]
 fn what_is_reported_of_an_application_does_not_hide_who_holds_the_rollout() {
     use WaitKind as K;

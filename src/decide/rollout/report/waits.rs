@@ -89,6 +89,8 @@ impl Report {
         let is_newer = match (phase, reported.kind) {
             // A dry run says nothing about the sync that the rollout waits for.
             (_, Some(WaitKind::FailedOperation)) if live.is_partial() => false,
+            // Only the controller knows that it went back, and is OutOfSync on purpose.
+            (_, Some(kind)) if kind.is_at_rest() => false,
             (Phase::Progressing, kind) => kind != Some(WaitKind::Invalid),
             (Phase::Pending, _) => live.operation().is_running(),
             (Phase::Waiting, Some(WaitKind::OtherOperation | WaitKind::HeldByPerson)) => true,
