@@ -161,6 +161,9 @@ pub struct Flags {
     /// How many RolloutRuns of each set are kept [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "ApplicationSets", hide_short_help = true)]
     pub rollout_history_limit: Option<u32>,
+    /// Send notifications also to private addresses, and to them without TLS [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "ApplicationSets", hide_short_help = true)]
+    pub allow_private_sinks: Option<bool>,
     /// Address for health probes [default: :8081]
     #[arg(long, value_name = "ADDR", help_heading = "Observability")]
     pub probe_addr: Option<String>,
@@ -372,6 +375,11 @@ fn application_sets(
             ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.webhook_parallelism,
+        ),
+        allow_private_sinks: read.flag(
+            flags.allow_private_sinks,
+            ("ALLOW_PRIVATE_SINKS", "allow.private.sinks"),
+            default.allow_private_sinks,
         ),
         rollout_history_limit: read.pick(
             flags.rollout_history_limit,

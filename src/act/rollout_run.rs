@@ -110,6 +110,22 @@ pub async fn write_status(
     patch_status(client, cache, steering::RUN, run, status).await
 }
 
+/// Writes into the status of a run how many of its transitions are notified of.
+///
+/// # Errors
+///
+/// As [`create`].
+pub(super) async fn write_mark(
+    client: &Client,
+    cache: &Cache,
+    run: &Object,
+    notified: i64,
+) -> Result<Written, kube::Error> {
+    let stored = RolloutRunStatus::deserialize(&run.parse_status()["status"]).unwrap_or_default();
+    let status = RolloutRunStatus { notified: Some(notified), ..stored };
+    write_status(client, cache, run, &status).await
+}
+
 /// Deletes a run.
 ///
 /// # Errors

@@ -30,6 +30,8 @@ pub struct ApplicationSetSettings {
     pub metrics_labels: Vec<String>,
     /// Webhook events that are processed in parallel (AS-421).
     pub webhook_parallelism: usize,
+    /// Notifications may be sent to private addresses, and to them without encryption (ST-084).
+    pub allow_private_sinks: bool,
     /// RolloutRuns that are kept for each ApplicationSet (ST-005).
     pub rollout_history_limit: u32,
 }
@@ -63,6 +65,7 @@ impl Default for ApplicationSetSettings {
             requeue_after: REQUEUE_AFTER,
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
+            allow_private_sinks: false,
             rollout_history_limit: 10,
         }
     }

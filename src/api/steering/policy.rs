@@ -130,9 +130,13 @@ lenient! {
     }
 
     /// Where transitions of runs are posted to (ST-084).
-    #[schemars(extend("required" = ["url"]))]
+    #[schemars(extend("x-kubernetes-validations" = [{
+        "rule": "has(self.url) || has(self.secretRef)",
+        "message": "a sink needs url, or secretRef to a Secret with the key url",
+    }]))]
     pub struct Sink {
-        /// An http or https URL.
+        /// An https URL; the key `url` of the Secret when absent. With --allow-private-sinks
+        /// also private addresses, and http to them.
         #[schemars(length(max = 2048), regex(pattern = r"^https?://[^/\s]+"))]
         pub url: String,
         /// Secret of the namespace with credentials for the request.
@@ -142,8 +146,10 @@ lenient! {
         pub format: Format,
     }
 
-    /// A Secret of the namespace. The key `header` is the value of the Authorization header, the
-    /// key `hmac` a key that messages are signed with.
+    /// A Secret of the namespace. The key `url` is the URL; with that of the policy it must be
+    /// the same. The key `header` is a header of the requests, as `Authorization: Bearer TOKEN`,
+    /// the key `hmac` a key that messages are signed with, and `ca.crt` has certificates that
+    /// the server is trusted by as well.
     #[schemars(extend("required" = ["name"]))]
     pub struct SecretRef {
         /// Name of the Secret.

@@ -106,6 +106,11 @@ lenient! {
         pub skipped: Vec<String>,
         /// The last 50 transitions.
         pub timeline: Vec<TimelineEntry>,
+        /// Number of all transitions of the run, also those that the timeline has no more.
+        pub transitions: i64,
+        /// Number of the first transitions that were delivered to all sinks of its policies, or
+        /// given up; absent without sinks (ST-084).
+        pub notified: Option<i64>,
         /// The time that is left, from the last runs (ST-083).
         pub estimate: Option<Estimate>,
         /// Digests of the targets that are not promoted to (ST-060), sorted, as base64 of four

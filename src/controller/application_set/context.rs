@@ -11,6 +11,7 @@ use super::namespaces::Namespaces;
 use super::policies::Reports;
 use super::repositories::ReadRepositories;
 use crate::act::events::Events;
+use crate::act::notify::Notifier;
 use crate::api::ObjectKey;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::context::Core;
@@ -95,6 +96,8 @@ pub struct Context {
     pub(super) in_flight: Ledger,
     /// What is reported of policies.
     pub(super) policies: Reports,
+    /// Sends notifications.
+    pub(super) notifier: Notifier,
     /// The queue of reconciles.
     pub(super) queue: Arc<Queue<Request>>,
     /// The namespaces of sets whose policy forbids deletion.

@@ -17,6 +17,7 @@ mod in_flight;
 mod log;
 mod memory;
 mod namespaces;
+mod notify;
 mod observe;
 mod policies;
 mod reconcile;
@@ -83,6 +84,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
         .map(|cache| cache.subscribe());
     let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
     let queue = Arc::new(Queue::new(BACKOFF));
+    let notifier = notify::notifier(&core, &settings);
     let context = Arc::new(Context {
         core,
         events,
@@ -92,6 +94,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
         asked_to_read: Mutex::default(),
         in_flight: in_flight::Ledger::default(),
         policies: policies::Reports::default(),
+        notifier: notifier.clone(),
         queue: Arc::clone(&queue),
         namespaces: namespaces::Namespaces::default(),
         sources,
@@ -100,6 +103,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
     });
     context.core.metrics.show(&context.settings);
     context.core.metrics.queue("applicationset", queue.clone());
+    context.core.metrics.notifications(notifier.clone());
     let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
     let triggers = futures::future::join_all(triggers);
     let trust = enqueue_all(&context, &queue);
@@ -110,11 +114,18 @@ async fn run_with<C: Reconciler<Request = Request>>(
             runtime::run(controller, Arc::clone(&queue), slots, shutdown.clone()).await;
         }
     };
-    tokio::select! {
-        () = work => {}
-        _ = triggers => {}
-        () = trust => {}
-    }
+    let ended = CancellationToken::new();
+    let reconciles = async {
+        tokio::select! {
+            () = work => {}
+            _ = triggers => {}
+            () = trust => {}
+            () = notify::report(&context) => {}
+        }
+        ended.cancel();
+    };
+    // What the last reconciles have stored is sent, too.
+    tokio::join!(reconciles, notifier.run(&ended));
 }
 
 /// Triggers the ApplicationSets that a change affects.

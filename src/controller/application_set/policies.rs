@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use crate::act::notify::Problems;
 use crate::act::rollout_policy::{self, Written};
 use crate::api::application_set::ApplicationSetCondition;
 use crate::api::steering::PolicyStatus;
@@ -33,6 +34,8 @@ pub struct Reports {
 struct Report {
     /// The problems, and what several policies amount to, by selected set.
     sets: BTreeMap<String, (Vec<String>, String)>,
+    /// What is wrong with its sinks, by index.
+    sinks: BTreeMap<usize, String>,
     has_changed: bool,
 }
 
@@ -55,6 +58,21 @@ impl Reports {
             let known = report.sets.insert(set.to_owned(), (problems, effect.clone()));
             report.has_changed |= known.as_ref() != report.sets.get(set);
         }
+    }
+
+    /// Records what is wrong with sinks.
+    pub fn of_sinks(&self, problems: &Problems) {
+        let mut reports = self.policies.lock();
+        for (policy, report) in reports.iter_mut() {
+            let found = problems.get(policy).cloned().unwrap_or_default();
+            report.has_changed |= found != report.sinks;
+            report.sinks = found;
+        }
+    }
+
+    /// Whether there is something to write.
+    pub fn has_changed(&self) -> bool {
+        self.policies.lock().values().any(|report| report.has_changed)
     }
 
     /// Whether a policy selects a set; one that has not reported since the start may be
@@ -145,6 +163,8 @@ fn status(
     for (set, (found, _)) in &report.sets {
         problems.extend(found.iter().map(|problem| format!("{set}: {problem}")));
     }
+    let of_sinks = report.sinks.iter();
+    problems.extend(of_sinks.map(|(index, problem)| format!("notify[{index}]: {problem}")));
     let effects: Vec<&str> = report
         .sets
         .values()

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::context::{Context, Request};
 use super::memory::{Memory, redact};
 use super::observe::{MayRead, Unread};
-use super::{dry_run, log, policies, run_record};
+use super::{dry_run, log, notify, policies, run_record};
 use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -95,6 +95,7 @@ pub async fn reconcile(
             }
         }
     }
+    notify::offer(&set, &memory.steered, context);
     policies::write(&context.core, &context.policies, now).await;
     let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());

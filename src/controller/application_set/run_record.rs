@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::context::Context;
+use super::notify::marked;
 use super::steering::{Run, Steered};
 use crate::act::rollout_run::{self, NewRun, Written};
 use crate::api::ObjectKey;
@@ -74,11 +75,13 @@ async fn write(
     if let Some((name, status)) = &decision.superseded
         && let Some(old) = steered.runs.iter().find(|run| run.object.name() == name)
     {
-        match rollout_run::write_status(client, cache, &old.object, status).await? {
+        let status = marked(status, Some(old), steered, context);
+        match rollout_run::write_status(client, cache, &old.object, &status).await? {
             Written::Done(_) | Written::Unchanged => {}
             other => return Ok(other),
         }
     }
+    let stored = steered.runs.iter().find(|run| run.object.name() == decision.name);
     let object = match &decision.new {
         Some(new) => {
             let run = NewRun {
@@ -94,12 +97,13 @@ async fn write(
                 other => return Ok(other),
             }
         }
-        None => match steered.runs.iter().find(|run| run.object.name() == decision.name) {
+        None => match stored {
             Some(run) => run.object.clone(),
             None => return Ok(Written::Outdated),
         },
     };
-    rollout_run::write_status(client, cache, &object, &decision.status).await
+    let status = marked(&decision.status, stored, steered, context);
+    rollout_run::write_status(client, cache, &object, &status).await
 }
 
 /// Deletes the runs beyond the limit, but not the latest and the last complete one (ST-005).

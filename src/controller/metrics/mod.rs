@@ -3,6 +3,7 @@
 //! What objects show is read from the cache when the metrics are requested. Durations and
 //! counts are kept here; those of an ApplicationSet are dropped with it.
 
+mod notifications;
 mod runs;
 mod sets;
 
@@ -19,6 +20,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use super::runtime::QueueStats;
+use crate::act::notify::Notifier;
 use crate::api::ObjectKey;
 use crate::clock::Clock;
 use crate::decide::rollout::RolloutPlan;
@@ -51,6 +53,7 @@ struct Kept {
     clock: Clock,
     settings: OnceLock<ApplicationSetSettings>,
     queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
+    notifier: OnceLock<Notifier>,
     rollouts: Mutex<HashMap<ObjectKey, Counts>>,
     reconciles: Histograms<2>,
     steps: Histograms<3>,
@@ -90,6 +93,7 @@ impl Metrics {
             clock,
             settings: OnceLock::new(),
             queues: Mutex::default(),
+            notifier: OnceLock::new(),
             rollouts: Mutex::default(),
             reconciles: Family::new_with_constructor(seconds),
             steps: Family::new_with_constructor(long_seconds),
@@ -130,6 +134,11 @@ impl Metrics {
     /// Shows the state of a queue.
     pub fn queue(&self, name: &'static str, queue: Arc<dyn QueueStats>) {
         self.kept.queues.lock().push((name, queue));
+    }
+
+    /// Shows what becomes of notifications. Later calls have no effect.
+    pub fn notifications(&self, notifier: Notifier) {
+        let _ = self.kept.notifier.set(notifier);
     }
 
     /// Counts the requests of a client.

@@ -27,6 +27,7 @@ mod kills;
 mod leaving;
 mod manual_sync;
 mod mistakes;
+mod notify;
 mod rules;
 mod seed_example;
 mod sixty;
@@ -146,6 +147,10 @@ cases! {
     steering::sets_share_a_limit_through_kills,
     steering::many_deletions_wait_for_an_approval,
     steering::people_pause_abort_and_retry,
+    notify::each_transition_arrives_once_and_is_signed,
+    notify::sinks_that_fail_hold_nobody_up,
+    notify::what_was_not_delivered_is_sent_after_a_kill,
+    notify::private_addresses_are_refused,
     steering_objects::bad_policies_and_runs_are_refused_with_a_message,
     steering_objects::policies_and_runs_are_stored_with_their_defaults,
 }

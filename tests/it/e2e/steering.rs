@@ -13,9 +13,9 @@ use crate::support::world::{JSON, send};
 use crate::support::{Kind, Log, Setup, World};
 
 /// The Applications of a set, by environment.
-type Members = Vec<(String, String)>;
+pub type Members = Vec<(String, String)>;
 
-fn environments(sizes: &[(&str, usize)]) -> Members {
+pub fn environments(sizes: &[(&str, usize)]) -> Members {
     sizes.iter().flat_map(|(env, count)| members(env, *count)).collect()
 }
 
@@ -23,7 +23,7 @@ fn path(world: &World, plural: &str) -> String {
     format!("/apis/wavegate.dev/v1alpha1/namespaces/{}/{plural}", world.namespace)
 }
 
-async fn policy(world: &World, name: &str, spec: Value) {
+pub async fn policy(world: &World, name: &str, spec: Value) {
     let object = json!({
         "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
         "metadata": { "name": name }, "spec": spec,
@@ -38,7 +38,7 @@ async fn get(world: &World, plural: &str) -> Vec<Value> {
 }
 
 /// The latest run of a set.
-async fn run(world: &World, set: &str) -> Option<Value> {
+pub async fn run(world: &World, set: &str) -> Option<Value> {
     let number = |run: &Value| {
         let name = run["metadata"]["name"].as_str()?;
         name.rsplit('-').next()?.parse::<u64>().ok()
@@ -48,7 +48,7 @@ async fn run(world: &World, set: &str) -> Option<Value> {
 }
 
 /// Waits until the latest run of a set is so.
-async fn until_run(world: &World, set: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+pub async fn until_run(world: &World, set: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     let until = tokio::time::Instant::now() + World::wait_limit();
     loop {
         let last = run(world, set).await.unwrap_or_default();
@@ -61,11 +61,11 @@ async fn until_run(world: &World, set: &str, what: &str, is: impl Fn(&Value) -> 
     }
 }
 
-fn phase(run: &Value) -> &str {
+pub fn phase(run: &Value) -> &str {
     run["status"]["phase"].as_str().unwrap_or_default()
 }
 
-fn commit(world: &World, members: &Members, version: &str) -> String {
+pub fn commit(world: &World, members: &Members, version: &str) -> String {
     let files: Vec<_> = members.iter().flat_map(|(name, _)| plain(name, version)).collect();
     world.repository.commit(version, &files)
 }
@@ -74,7 +74,7 @@ fn names_of(members: &Members) -> Vec<(&str, &str)> {
     members.iter().map(|(name, env)| (name.as_str(), env.as_str())).collect()
 }
 
-async fn create(world: &World, name: &str, members: &Members, steps: &[(&str, Value)]) {
+pub async fn create(world: &World, name: &str, members: &Members, steps: &[(&str, Value)]) {
     let set = set(world, name, &names_of(members), &rolling(steps));
     world.create(Kind::ApplicationSet, set).await;
 }
@@ -90,7 +90,7 @@ fn done(log: &Log, members: &Members, env: &str, revision: &str) -> usize {
 }
 
 /// Runs the program in the namespace of the set, and expects success.
-async fn wavegate(world: &World, arguments: &[&str]) -> String {
+pub async fn wavegate(world: &World, arguments: &[&str]) -> String {
     let namespace = world.namespace.as_str();
     let arguments: Vec<&str> = arguments.iter().copied().chain(["-n", namespace]).collect();
     let (code, out, err) = world.wavegate(&arguments).await;

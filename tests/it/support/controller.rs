@@ -23,6 +23,7 @@ pub struct Setup {
     pub progressing_timeout: u32,
     /// Namespaces in addition to the control plane's.
     pub namespaces: Vec<String>,
+    pub allow_private_sinks: bool,
 }
 
 impl Default for Setup {
@@ -32,6 +33,7 @@ impl Default for Setup {
             sync_engine: SyncEngine::Embedded,
             progressing_timeout: 300,
             namespaces: Vec::new(),
+            allow_private_sinks: false,
         }
     }
 }
@@ -54,6 +56,7 @@ impl Setup {
             },
             allow_local_sources: Some(true),
             applicationset_namespaces: Some(self.namespaces.clone()),
+            allow_private_sinks: Some(self.allow_private_sinks),
             ..Flags::default()
         }
     }
@@ -72,6 +75,7 @@ impl Setup {
             "--sync-wave-delay=0".to_owned(),
             "--allow-local-sources=true".to_owned(),
             format!("--applicationset-namespaces={}", self.namespaces.join(",")),
+            format!("--allow-private-sinks={}", self.allow_private_sinks),
             "--probe-addr=".to_owned(),
             "--metrics-addr=".to_owned(),
             "--webhook-addr=".to_owned(),

@@ -10,6 +10,7 @@ pub mod held;
 pub mod invariants;
 pub mod kubectl;
 pub mod manifests;
+pub mod receiver;
 pub mod recorder;
 pub mod repository;
 pub mod stand_in;

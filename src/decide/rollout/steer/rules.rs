@@ -12,7 +12,8 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use crate::api::IntOrString;
-use crate::api::steering::{Baseline, OnFailure, RolloutPolicySpec, SetSelector};
+use crate::api::steering::{Baseline, OnFailure, RolloutPolicySpec, SetSelector, Sink};
+use crate::decide::notify::sink;
 use crate::decide::rollout::steps::Labels;
 use crate::desired::selector::Selector;
 
@@ -57,6 +58,8 @@ pub struct Rules {
     pub pools: Vec<(String, u64)>,
     /// The most deletions of one generation, by policy.
     pub deletions: Vec<(String, Max)>,
+    /// Where transitions are posted to; without those that cannot be used.
+    pub sinks: Vec<SinkRule>,
     /// The names of the policies that select the set.
     pub policies: Vec<String>,
     /// What is wrong with the policies, by policy.
@@ -101,6 +104,17 @@ pub struct SpreadRule {
     pub label: String,
     /// The limit.
     pub max: u64,
+}
+
+/// Where transitions are posted to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SinkRule {
+    /// The policy.
+    pub policy: String,
+    /// Its index in the list of the policy.
+    pub index: usize,
+    /// What the policy says.
+    pub sink: Sink,
 }
 
 /// A number, or a share.
@@ -247,9 +261,13 @@ impl Rules {
                 self.pools.push((name(), u64::try_from(max).unwrap_or_default()));
             }
         }
-        if !spec.notify.is_empty() {
-            let text = "notify: this version sends no notifications".to_owned();
-            self.problems.push((name(), text));
+        for (index, sink) in spec.notify.iter().enumerate() {
+            match sink::problem(sink) {
+                Some(problem) => {
+                    self.problems.push((name(), format!("notify[{index}]: {problem}")))
+                }
+                None => self.sinks.push(SinkRule { policy: name(), index, sink: sink.clone() }),
+            }
         }
         if let Some(max) = spec.deletions.as_ref().and_then(|deletions| deletions.max.as_ref()) {
             let max = self.max(policy, "deletions.max", max);
@@ -484,8 +502,19 @@ mod tests {
         assert_eq!(found.deletions, [("one".to_owned(), Max::Percent(10))]);
         assert_eq!((found.value_of("a", 0), found.value_of("b", 0)), ("dev", "prod"));
         assert_eq!(found.problems.len(), 1);
-        let notify = rules(&[policy("p", json!({"notify": [{"url": "https://x"}]}))]);
-        assert!(notify.problems[0].1.starts_with("notify: "), "nothing is ignored in silence");
+    }
+
+    #[test]
+    fn a_sink_that_cannot_be_used_is_a_problem_as_st_084() {
+        let sinks = json!({"notify": [
+            {"url": "https://x"}, {"url": "https://me:s3cr3t@x/y"}, {}, {"secretRef": {"name": "s"}},
+        ]});
+        let found = rules(&[policy("p", sinks)]);
+        assert_eq!(found.sinks.iter().map(|sink| sink.index).collect::<Vec<_>>(), [0, 3]);
+        let problems: Vec<&str> = found.problems.iter().map(|(_, text)| text.as_str()).collect();
+        assert!(problems[0].starts_with("notify[1]: url: it contains a user"), "{problems:?}");
+        assert!(problems[1].starts_with("notify[2]: needs url, or secretRef"), "{problems:?}");
+        assert!(!problems.concat().contains("s3cr3t"));
     }
 
     #[test]

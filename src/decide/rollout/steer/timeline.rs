@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::api::Time;
 use crate::api::steering::{RolloutRunStatus, TimelineEntry};
 use crate::api::time::stored;
+use crate::decide::notify;
 
 /// How many are kept.
 const KEPT: usize = 50;
@@ -21,6 +22,7 @@ pub(super) struct Transition {
 /// Adds a transition.
 pub(super) fn add(status: &mut RolloutRunStatus, transition: Transition, now: Timestamp) {
     let Transition { what, subject, by, message } = transition;
+    status.transitions = notify::count(status) + 1;
     status.timeline.push(TimelineEntry {
         at: Some(Time(stored(now))),
         what: what.to_owned(),

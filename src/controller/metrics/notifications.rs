@@ -1,0 +1,60 @@
+//! What became of notifications (ST-085), by policy and by the index of the sink in it: no series
+//! has a URL, and those of a policy vanish with it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+
+use super::sets::{gauges, value};
+use super::{Kept, Labels, of};
+use crate::act::notify::{Counts, Failure};
+use crate::api::ObjectKey;
+
+impl Kept {
+    pub(super) fn encode_notifications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(notifier) = self.notifier.get() else { return Ok(()) };
+        let all = notifier.counts();
+        let waiting = all.iter().map(|(policy, index, counts)| {
+            (of_sink(policy, *index), value(u64::try_from(counts.waiting).unwrap_or_default()))
+        });
+        let help = "Notifications that wait to be delivered to a sink of a policy";
+        gauges(encoder, ("wavegate_notifications_waiting", help), waiting)?;
+        let sent = all.iter().map(|(policy, index, counts)| (of_sink(policy, *index), counts.sent));
+        counters(encoder, ("wavegate_notifications_sent", "Delivered notifications"), sent)?;
+        let by_reason = |of: fn(&Counts) -> &BTreeMap<Failure, u64>| {
+            all.iter().flat_map(move |(policy, index, counts)| {
+                of(counts).iter().map(move |(why, count)| {
+                    let [namespace, name, sink] = of_sink(policy, *index);
+                    let labels: Labels<4> =
+                        [namespace, name, sink, ("reason", why.label().to_owned())];
+                    (labels, *count)
+                })
+            })
+        };
+        let help = "Notifications that were given up";
+        let failed = by_reason(|counts| &counts.failed);
+        counters(encoder, ("wavegate_notifications_failed", help), failed)?;
+        let help = "Failed attempts to deliver a notification, which are repeated";
+        let attempts = by_reason(|counts| &counts.attempts);
+        counters(encoder, ("wavegate_notification_attempts_failed", help), attempts)
+    }
+}
+
+fn of_sink(policy: &ObjectKey, index: usize) -> Labels<3> {
+    let [namespace, name] = of(policy);
+    [namespace, name, ("sink", index.to_string())]
+}
+
+fn counters<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    series: impl Iterator<Item = (L, u64)>,
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, count) in series {
+        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! The commands that a run waits for, as `explain` names them.
+
+use super::{ENTRIES, Run};
+use crate::api::steering::RunPhase;
+
+/// What a person may run now; empty while nobody is waited for.
+pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
+    let of_set = |verb: &str| {
+        format!("wavegate {verb} -n {} {}", quoted(&run.key.namespace), quoted(run.set))
+    };
+    match run.status.phase {
+        RunPhase::AwaitingApproval => {
+            let gates = run.status.gates.iter().filter(|gate| {
+                let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
+                gate.opened_at.is_none() && given < gate.approvals
+            });
+            let approve = of_set("approve");
+            let approve = |name: &str| format!("{approve} --gate {}", quoted(name));
+            gates.take(ENTRIES).map(|gate| approve(&gate.name)).collect()
+        }
+        RunPhase::Paused => vec![of_set("resume")],
+        RunPhase::Held => vec![of_set("explain"), of_set("retry"), of_set("abort")],
+        RunPhase::Progressing
+        | RunPhase::Soaking
+        | RunPhase::Complete
+        | RunPhase::CompleteWithFailures
+        | RunPhase::Superseded
+        | RunPhase::Aborted
+        | RunPhase::RollingBack
+        | RunPhase::RolledBack => Vec::new(),
+    }
+}
+
+/// One argument of a shell: the names of gates are any text, and commands are copied.
+fn quoted(argument: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/".contains(c);
+    match !argument.is_empty() && !argument.starts_with('-') && argument.chars().all(plain) {
+        true => argument.to_owned(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")),
+    }
+}
