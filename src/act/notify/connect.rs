@@ -30,7 +30,6 @@ use super::reply;
 use crate::api::steering::{Format, Sink};
 use crate::decide::notify::address;
 use crate::decide::notify::sink::{self, Credentials, SIGNATURE, Target};
-use crate::redact;
 use crate::watch::connection::AGENT;
 use crate::watch::failure::{chain, has_code, reason};
 
@@ -123,10 +122,6 @@ impl Connector {
             }
         };
         let target = sink::target(sink, &credentials, self.allow_private).map_err(unusable)?;
-        redact::know_secret(&format!("{}{}", target.shown(), target.path));
-        if let Some((_, header)) = &credentials.header {
-            redact::know_secret(&String::from_utf8_lossy(header.as_bytes()));
-        }
         let tls = match target.is_encrypted {
             false => None,
             true => {

@@ -106,6 +106,11 @@ impl Notifier {
         Self { shared: Arc::new(shared) }
     }
 
+    /// Whether there was no sink yet.
+    pub fn is_idle(&self) -> bool {
+        self.shared.state.lock().is_empty()
+    }
+
     /// The sinks of the policies that select a set. New ones are looked at: what is wrong with
     /// them is known before a message fails.
     pub fn know(&self, namespace: &str, policies: &[String], sinks: &[SinkRule]) {

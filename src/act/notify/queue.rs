@@ -181,6 +181,10 @@ pub(super) struct State {
 }
 
 impl State {
+    pub fn is_empty(&self) -> bool {
+        self.sinks.is_empty() && self.runs.is_empty()
+    }
+
     pub fn has_sinks<'a>(&self, policy: &ObjectKey, sinks: impl Iterator<Item = &'a Sink>) -> bool {
         let known = self.sinks.get(policy).map(Vec::as_slice).unwrap_or_default();
         known.iter().eq(sinks)

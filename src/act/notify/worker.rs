@@ -33,7 +33,9 @@ pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: Cancellatio
         let is_fresh = |(at, of, known): &(Instant, usize, Ready)| {
             at.elapsed() < SECRET_FOR && *of == index && known.is_for(sink)
         };
-        let known = match ready.take().filter(is_fresh) {
+        let known = ready.take().filter(is_fresh);
+        let is_known = known.is_some();
+        let known = match known {
             Some(known) => Ok(known),
             None => {
                 let made = shared.connector.ready(&shared.client, &key.policy.namespace, sink);
@@ -61,6 +63,10 @@ pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: Cancellatio
             }
             Err(failed) => failed,
         };
+        if failed.why == Failure::Refused && is_known {
+            // Its Secret may have changed since it was read.
+            continue;
+        }
         let problem = failed.is_problem().then(|| failed.text.clone());
         shared.report(&key.policy, index, problem);
         if failed.why == Failure::Refused {

@@ -31,6 +31,9 @@ pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifi
 /// start those that an earlier process has not delivered.
 pub(super) fn offer(set: &Set, steered: &Steered, context: &Context) {
     let rules = steered.rules();
+    if rules.sinks.is_empty() && context.notifier.is_idle() {
+        return;
+    }
     context.notifier.know(&set.id.namespace, &rules.policies, &rules.sinks);
     for run in &steered.runs {
         let key = ObjectKey::new(&set.id.namespace, run.object.name());

@@ -168,6 +168,12 @@ impl Transition<'_> {
             phase => match RunPhase::from_word(phase) {
                 RunPhase::Progressing if phase == "Progressing" => "it goes on".to_owned(),
                 RunPhase::Progressing => phase.to_owned(),
+                // Their messages say it.
+                RunPhase::Paused | RunPhase::Superseded | RunPhase::Aborted
+                    if !message.is_empty() =>
+                {
+                    return cut(message, TEXT);
+                }
                 RunPhase::Paused => "it is paused".to_owned(),
                 RunPhase::AwaitingApproval => "it waits for an approval".to_owned(),
                 RunPhase::Soaking => "it waits for the soak of a gate".to_owned(),
@@ -176,7 +182,7 @@ impl Transition<'_> {
                 RunPhase::CompleteWithFailures => "it is complete, with failures".to_owned(),
                 RunPhase::Superseded => "another run has taken its place".to_owned(),
                 RunPhase::Aborted => "it was aborted".to_owned(),
-                RunPhase::RollingBack => "it is rolled back".to_owned(),
+                RunPhase::RollingBack => "it is being rolled back".to_owned(),
                 RunPhase::RolledBack => "it was rolled back".to_owned(),
             },
         };
@@ -193,7 +199,7 @@ impl Transition<'_> {
             0 => format!("{} of {} done", status.done, status.total),
             failed => format!("{} of {} done, {failed} failed", status.done, status.total),
         };
-        let to: Vec<String> = status.to.iter().take(3).map(|to| cut(&to.revision, NAME)).collect();
+        let to: Vec<String> = status.to.iter().take(3).map(|to| short(&to.revision)).collect();
         let to = if to.is_empty() { String::new() } else { format!(" to {}", to.join(", ")) };
         let mut text = format!(
             "*{}*{}: {} ({counts})",
@@ -246,6 +252,12 @@ fn gate(gate: &RunGate) -> Value {
         "approvedBy": by.collect::<Vec<_>>(),
         "open": gate.opened_at.is_some(),
     })
+}
+
+/// A commit as people write it, and another revision as it is.
+fn short(revision: &str) -> String {
+    let is_commit = revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit());
+    cut(revision, if is_commit { 7 } else { NAME })
 }
 
 fn cut(text: &str, most: usize) -> String {

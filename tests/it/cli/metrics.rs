@@ -118,6 +118,12 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
         &[],
     );
     let labels = json!({"team": "blue", "example.com/cost-center": "x-1"});
+    // ST-085: a sink that is refused without --allow-private-sinks.
+    let policy = json!({
+        "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
+        "metadata": {"name": "sinks"}, "spec": {"notify": [{"url": "http://127.0.0.1:9/s3cr3t"}]},
+    });
+    cluster.create("RolloutPolicy", policy).await;
     cluster.create("ApplicationSet", fleet(labels)).await;
     // AS-601: it is in the cache, and not in an allowed namespace.
     let sets: Api<DynamicObject> =
@@ -136,6 +142,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
         format!(r#"argocd_appset_rollout_apps{{{of},step="{step}",state="{state}"}}"#)
     };
     let open = format!("argocd_appset_rollout_step{{{of}}}");
+    let sink = r#"namespace="argocd",name="sinks",sink="0""#;
     let series = until(
         &addr,
         &running,
@@ -147,6 +154,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
             (&open, Some(1.0)),
             // ST-085.
             (&format!(r#"wavegate_run_phase{{{of},phase="Progressing"}}"#), Some(1.0)),
+            (&format!("wavegate_notifications_sent_total{{{sink}}}"), Some(0.0)),
             (&format!("argocd_appset_rollout_steps{{{of}}}"), Some(2.0)),
             (&apps(1, "Waiting"), Some(1.0)),
             (&apps(2, "Waiting"), Some(1.0)),
@@ -165,6 +173,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
     let waits = format!(r#"argocd_appset_rollout_waiting_seconds{{{of},reason="Comparison"}}"#);
     assert!(series[&waits] >= 0.0);
     assert!(!series.keys().any(|name| name.contains("elsewhere")), "AS-601: {series:#?}");
+    assert!(series.contains_key(&format!("wavegate_notifications_waiting{{{sink}}}")));
     assert!(series.contains_key(r#"workqueue_depth{name="applicationset"}"#), "{series:#?}");
     assert!(series.contains_key(r#"workqueue_retries_total{name="applicationset"}"#));
     assert!(series[r#"rest_client_requests_total{method="POST",code="201"}"#] >= 2.0);
@@ -193,6 +202,18 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
         ],
     )
     .await;
+    let attempts =
+        format!(r#"wavegate_notification_attempts_failed_total{{{sink},reason="Sink"}}"#);
+    let limit = Instant::now() + WAIT;
+    loop {
+        let series = scrape(&addr).await.unwrap_or_default();
+        assert!(!series.keys().any(|name| name.contains("s3cr3t")), "{series:#?}");
+        if series.get(&attempts).is_some_and(|attempts| *attempts >= 1.0) {
+            break;
+        }
+        assert!(Instant::now() < limit, "ST-085: {series:#?}\n{}", running.log());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
 
     // AS-601, W34: the series of a deleted set vanish, also those of histograms.
     let sets: Api<DynamicObject> =
