@@ -13,7 +13,7 @@ pub enum Class {
     Public,
     /// Of this machine, the cluster or the company.
     Private,
-    /// No receiver is there: link-local and metadata addresses, broadcasts, and ranges that are
+    /// No sink is there: link-local and metadata addresses, broadcasts, and ranges that are
     /// reserved.
     Never,
 }
@@ -28,7 +28,9 @@ const METADATA: [IpAddr; 3] = [
 /// Why nothing is sent to an address; `None` when it may be.
 pub fn refusal(address: IpAddr, is_encrypted: bool, allow_private: bool) -> Option<String> {
     match (class(address), is_encrypted) {
-        (Class::Never, _) => Some(format!("{address} is no address of a receiver")),
+        (Class::Never, _) => Some(format!(
+            "{address} is a link-local, metadata or reserved address, to which nothing is sent"
+        )),
         (Class::Private, _) if !allow_private => Some(format!(
             "{address} is a private address, which only --allow-private-sinks permits"
         )),

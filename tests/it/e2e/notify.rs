@@ -226,7 +226,7 @@ pub async fn private_addresses_are_refused(mut world: World) {
         "is not encrypted",
         "notify[1]: url: 127.0.0.1 is a private address, which only --allow-private-sinks permits",
         "notify[2]: url: https://localhost",
-        "notify[3]: url: 169.254.169.254 is no address of a receiver",
+        "notify[3]: url: 169.254.169.254 is a link-local, metadata or reserved address",
         "notify[4]: Secret missing: does not exist",
         "notify[5]: Secret odd: key header: host cannot be set",
     ];
