@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use http::Request;
 use http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use http_body_util::Full;
+use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
@@ -25,7 +27,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
-use super::queue::{Failure, Message};
+use super::failure::{Failed, Failure};
+use super::message::Message;
 use super::reply;
 use crate::api::steering::{Format, Sink};
 use crate::decide::notify::address;
@@ -63,27 +66,6 @@ impl Ready {
     /// Whether it was made of this sink.
     pub fn is_for(&self, sink: &Sink) -> bool {
         self.sink == *sink
-    }
-}
-
-/// A failed attempt.
-#[derive(Debug)]
-pub(super) struct Failed {
-    pub why: Failure,
-    /// Without what may be a credential.
-    pub text: String,
-    /// The pause that the sink asks for.
-    pub not_before: Duration,
-}
-
-impl Failed {
-    pub fn new(why: Failure, text: String) -> Self {
-        Self { why, text, not_before: Duration::ZERO }
-    }
-
-    /// Whether something is wrong with the policy or its Secret, and not with the receiver.
-    pub fn is_problem(&self) -> bool {
-        matches!(self.why, Failure::Sink | Failure::Address)
     }
 }
 
@@ -299,10 +281,7 @@ where
     reply::judge(answer.status(), answer.headers(), Timestamp::now())
 }
 
-fn request(
-    ready: &Ready,
-    message: &Message,
-) -> Result<Request<http_body_util::Full<hyper::body::Bytes>>, http::Error> {
+fn request(ready: &Ready, message: &Message) -> Result<Request<Full<Bytes>>, http::Error> {
     let Ready { sink, target, credentials, .. } = ready;
     let content_type = match sink.format {
         Format::CloudEvents => "application/cloudevents+json",
@@ -315,8 +294,8 @@ fn request(
     if let Some((name, value)) = &credentials.header {
         request = request.header(name, value);
     }
-    if let Some(signature) = credentials.signature(message.bytes(sink.format)) {
+    if let Some(signature) = credentials.signature(message.body(sink.format)) {
         request = request.header(SIGNATURE, signature);
     }
-    request.body(message.body(sink.format))
+    request.body(Full::new(message.body(sink.format).clone()))
 }

@@ -16,6 +16,8 @@
 //! Without sinks there are no messages, no workers and no requests.
 
 mod connect;
+mod failure;
+mod message;
 mod progress;
 mod queue;
 mod reply;
@@ -36,7 +38,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::connect::Connector;
-pub use self::queue::{Counts, Failure};
+pub use self::failure::Failure;
+pub use self::queue::Counts;
 use self::queue::{SinkKey, State};
 use crate::act::events::{EventRecord, Events};
 use crate::act::rollout_run::{self, Written};
@@ -137,7 +140,7 @@ impl Notifier {
     /// The mark of the run with this UID, for its status: how many of its first transitions are
     /// done with. `None` when none was added by this process.
     pub fn mark(&self, uid: &str) -> Option<i64> {
-        self.shared.state.lock().mark(uid)
+        self.shared.state.lock().runs.mark(uid)
     }
 
     /// What is wrong with sinks, and its changes.
@@ -290,15 +293,15 @@ impl Shared {
 
     /// Writes the marks of runs where nothing has happened for a while; all with `None`.
     async fn write_marks(&self, now: Option<Instant>) {
-        let due = self.state.lock().take_marks(now);
+        let due = self.state.lock().runs.take_marks(now);
         for (uid, key, mark) in due {
             let Some(run) = self.runs.get(&key).filter(|run| run.uid() == uid) else {
-                self.state.lock().forget_run(&uid);
+                self.state.lock().runs.forget(&uid);
                 continue;
             };
             match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
                 Ok(Written::Done(_) | Written::Unchanged) => {
-                    self.state.lock().stored(&uid, mark);
+                    self.state.lock().runs.stored(&uid, mark);
                 }
                 // It has changed, and is tried again.
                 Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}

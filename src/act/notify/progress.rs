@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::State;
 use crate::api::ObjectKey;
+use crate::decide::notify::{self, Run};
 
 /// The mark of a run is written on its own when nothing has happened for so long: before that,
 /// it is written with the next status of the run, which costs no request.
@@ -20,22 +20,18 @@ pub(super) struct Progress {
     /// The mark in the stored status.
     pub stored: Option<i64>,
     /// For how many sinks each transition waits.
-    pub open: BTreeMap<i64, usize>,
+    open: BTreeMap<i64, usize>,
     /// When something happened last.
-    pub changed: Instant,
+    changed: Instant,
 }
 
 impl Progress {
-    pub fn new(key: ObjectKey, offered: i64, stored: Option<i64>, now: Instant) -> Self {
-        Self { key, offered, stored, open: BTreeMap::new(), changed: now }
-    }
-
     fn mark(&self) -> i64 {
         self.open.first_key_value().map_or(self.offered, |(number, _)| number - 1)
     }
 
     /// When its mark is to be written.
-    pub fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         (self.stored.is_none_or(|stored| stored < self.mark())).then(|| self.changed + QUIET)
     }
 
@@ -51,17 +47,48 @@ impl Progress {
     }
 }
 
-impl State {
+/// The runs whose transitions were added, by UID.
+#[derive(Default)]
+pub(super) struct Runs(BTreeMap<String, Progress>);
+
+impl Runs {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get_mut(&mut self, uid: &str) -> Option<&mut Progress> {
+        self.0.get_mut(uid)
+    }
+
+    /// Transitions of a run are added: up to this number, for each of them so many sinks.
+    pub fn add(&mut self, run: &Run<'_>, after: i64, added: &[i64], sinks: usize, now: Instant) {
+        let progress = self.0.entry(run.uid.to_owned()).or_insert_with(|| Progress {
+            key: run.key.clone(),
+            offered: after,
+            stored: run.status.notified,
+            open: BTreeMap::new(),
+            changed: now,
+        });
+        progress.offered = notify::count(run.status);
+        progress.changed = now;
+        progress.open.extend(added.iter().map(|number| (*number, sinks)));
+    }
+
+    /// When a mark is to be written.
+    pub fn due(&self) -> Option<Instant> {
+        self.0.values().filter_map(Progress::due).min()
+    }
+
     /// The mark of a run.
     pub fn mark(&self, uid: &str) -> Option<i64> {
-        self.runs.get(uid).map(Progress::mark)
+        self.0.get(uid).map(Progress::mark)
     }
 
     /// The marks to write now: UID and name of the run, and the mark. The next attempt is after
     /// another pause. `None`: all that differ from the stored ones.
     pub fn take_marks(&mut self, now: Option<Instant>) -> Vec<(String, ObjectKey, i64)> {
         let mut due = Vec::new();
-        for (uid, progress) in &mut self.runs {
+        for (uid, progress) in &mut self.0 {
             let Some(at) = progress.due() else { continue };
             if let Some(now) = now {
                 if now < at {
@@ -76,13 +103,13 @@ impl State {
 
     /// The mark of a run is stored.
     pub fn stored(&mut self, uid: &str, mark: i64) {
-        if let Some(progress) = self.runs.get_mut(uid) {
+        if let Some(progress) = self.0.get_mut(uid) {
             progress.stored = Some(mark);
         }
     }
 
     /// A run is gone: it needs no mark, whatever becomes of its messages.
-    pub fn forget_run(&mut self, uid: &str) {
-        self.runs.remove(uid);
+    pub fn forget(&mut self, uid: &str) {
+        self.0.remove(uid);
     }
 }

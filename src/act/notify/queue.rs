@@ -5,17 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use serde_json::Value;
 use tokio::time::Instant;
 
-use super::progress::Progress;
+use super::failure::Failure;
+use super::message::Message;
+use super::progress::Runs;
 use crate::api::ObjectKey;
-use crate::api::steering::{Format, Sink};
-use crate::decide::notify::{self, Run, Transition};
+use crate::api::steering::Sink;
+use crate::decide::notify::{self, Run};
 use crate::decide::rollout::steer::rules::SinkRule;
-use crate::redact;
 
 /// The most messages that wait for a sink.
 pub(super) const MAX_WAITING: usize = 100;
@@ -52,94 +50,6 @@ fn digest(sink: &Sink) -> u64 {
     hasher.finish()
 }
 
-/// A transition of a run, in all formats.
-pub(super) struct Message {
-    pub run: Arc<str>,
-    pub number: i64,
-    pub id: String,
-    cloud_event: Bytes,
-    slack: Bytes,
-}
-
-impl Message {
-    fn new(run: &Arc<str>, transition: &Transition<'_>) -> Self {
-        let body = |format| {
-            let mut message = transition.message(format);
-            redact_all(&mut message);
-            Bytes::from(message.to_string())
-        };
-        Self {
-            run: Arc::clone(run),
-            number: transition.number,
-            id: transition.id(),
-            cloud_event: body(Format::CloudEvents),
-            slack: body(Format::Slack),
-        }
-    }
-
-    pub fn body(&self, format: Format) -> Full<Bytes> {
-        Full::new(self.bytes(format).clone())
-    }
-
-    pub fn bytes(&self, format: Format) -> &Bytes {
-        match format {
-            Format::CloudEvents => &self.cloud_event,
-            Format::Slack => &self.slack,
-        }
-    }
-}
-
-/// Removes credentials from all texts of a message.
-fn redact_all(value: &mut Value) {
-    match value {
-        Value::String(text) => {
-            if let std::borrow::Cow::Owned(shown) = redact::text(text) {
-                *text = shown;
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(redact_all),
-        Value::Object(fields) => fields.values_mut().for_each(redact_all),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-/// Why an attempt or a message failed: a label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
-    /// The sink or its Secret cannot be used.
-    Sink,
-    /// Its address is refused.
-    Address,
-    /// It cannot be reached.
-    Connection,
-    /// It does not answer in time.
-    Timeout,
-    /// It answers with an error that may pass.
-    Status,
-    /// It refuses the message.
-    Refused,
-    /// It was tried for an hour.
-    Expired,
-    /// Too many others wait.
-    Dropped,
-}
-
-impl Failure {
-    /// The label.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Sink => "Sink",
-            Self::Address => "Address",
-            Self::Connection => "Connection",
-            Self::Timeout => "Timeout",
-            Self::Status => "Status",
-            Self::Refused => "Refused",
-            Self::Expired => "Expired",
-            Self::Dropped => "Dropped",
-        }
-    }
-}
-
 /// What became of the messages of a sink since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -173,7 +83,7 @@ struct Kept {
 pub(super) struct State {
     queues: BTreeMap<SinkKey, Queue>,
     kept: BTreeMap<(ObjectKey, usize), Kept>,
-    pub(super) runs: BTreeMap<String, Progress>,
+    pub runs: Runs,
     sinks: BTreeMap<ObjectKey, Vec<Sink>>,
     checks: BTreeSet<ObjectKey>,
     /// When sinks with problems are looked at again.
@@ -224,8 +134,7 @@ impl State {
 
     /// When something is to be done without a change.
     pub fn due(&self) -> Option<Instant> {
-        let marks = self.runs.values().filter_map(Progress::due);
-        marks.chain(self.again.values().copied()).min()
+        self.runs.due().into_iter().chain(self.again.values().copied()).min()
     }
 
     /// Adds the transitions of a run that were not added before; returns whether there are any.
@@ -264,13 +173,8 @@ impl State {
                 "transitions are not notified of, since the timeline of the run has them no more"
             );
         }
-        let progress = self
-            .runs
-            .entry(run.uid.to_owned())
-            .or_insert_with(|| Progress::new(run.key.clone(), after, run.status.notified, now));
-        progress.offered = count;
-        progress.changed = now;
-        progress.open.extend(messages.iter().map(|message| (message.number, sinks.len())));
+        let added: Vec<i64> = messages.iter().map(|message| message.number).collect();
+        self.runs.add(&run, after, &added, sinks.len(), now);
         let mut dropped = Vec::new();
         for rule in sinks {
             let key = SinkKey::of(&run.key.namespace, rule);

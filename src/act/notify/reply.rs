@@ -6,8 +6,7 @@ use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::connect::Failed;
-use super::queue::Failure;
+use super::failure::{Failed, Failure};
 
 /// The longest pause that a sink may ask for.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -78,10 +78,9 @@ async fn a_thousand_transitions_for_a_dead_sink_stay_bounded() {
     }
     let counts = state.counts().remove(0).2;
     assert_eq!((counts.waiting, failed(&counts, Failure::Dropped)), (MAX_WAITING, 900));
-    assert_eq!(state.runs["u1"].open.len(), MAX_WAITING);
     let key = state.take_idle().remove(0);
     assert_eq!(state.next(&key, now).unwrap().number, 901, "the oldest ones are dropped");
-    assert_eq!(state.mark("u1"), Some(900));
+    assert_eq!(state.runs.mark("u1"), Some(900));
 }
 
 #[tokio::test]
@@ -96,7 +95,7 @@ async fn a_message_is_given_up_after_an_hour() {
     assert_eq!(state.next(&key, now + Duration::from_secs(3600)).unwrap().number, 2);
     assert!(state.next(&key, later + Duration::from_secs(3600)).is_none());
     assert_eq!(failed(&state.counts()[0].2, Failure::Expired), 2);
-    assert_eq!(state.mark("u1"), Some(2), "what was given up is done with");
+    assert_eq!(state.runs.mark("u1"), Some(2), "what was given up is done with");
 }
 
 #[tokio::test]
@@ -107,25 +106,25 @@ async fn the_mark_is_before_the_first_transition_that_a_sink_has_not_got() {
         let message = state.next(key, now).unwrap();
         state.sent(key, key.index, &message, now);
     };
-    assert_eq!((state.mark("u1"), state.due()), (Some(0), None));
+    assert_eq!((state.runs.mark("u1"), state.due()), (Some(0), None));
     (0..3).for_each(|_| deliver(&mut state, &one));
-    assert_eq!(state.mark("u1"), Some(0));
+    assert_eq!(state.runs.mark("u1"), Some(0));
     deliver(&mut state, &two);
     let message = state.next(&two, now).unwrap();
     state.refused(&two, 1, &message, now);
-    assert_eq!(state.mark("u1"), Some(2));
+    assert_eq!(state.runs.mark("u1"), Some(2));
     // It is written after a while without news, once, unless that fails.
     let (quiet, too_early) = (now + Duration::from_secs(10), now + Duration::from_secs(9));
     assert_eq!(state.due(), Some(quiet));
-    assert!(state.take_marks(Some(too_early)).is_empty());
+    assert!(state.runs.take_marks(Some(too_early)).is_empty());
     let key = ObjectKey::new("default", "shop-1");
-    assert_eq!(state.take_marks(Some(quiet)), [("u1".to_owned(), key, 2)]);
-    assert!(state.take_marks(Some(quiet)).is_empty());
-    state.stored("u1", 2);
+    assert_eq!(state.runs.take_marks(Some(quiet)), [("u1".to_owned(), key, 2)]);
+    assert!(state.runs.take_marks(Some(quiet)).is_empty());
+    state.runs.stored("u1", 2);
     assert_eq!(state.due(), None);
     // A sink that is removed needs nothing more.
     state.forget_sink(&two, quiet);
-    assert_eq!(state.mark("u1"), Some(3));
+    assert_eq!(state.runs.mark("u1"), Some(3));
 }
 
 #[tokio::test]
@@ -446,6 +445,36 @@ async fn a_refusal_with_an_old_secret_is_tried_with_the_new_one() {
     let counts = world.until("both are delivered", ended).await;
     assert!(counts.failed.is_empty(), "{counts:?}");
     world.stop.cancel();
+}
+
+#[tokio::test]
+async fn a_shutdown_sends_what_can_be_sent_at_once_and_does_not_wait_for_more() {
+    let (address, received) = receiver("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", None).await;
+    let (failing, _) = receiver("HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n", None).await;
+    let world = World::new(true);
+    let sinks = [sink(&format!("http://{failing}/")), sink(&format!("http://{address}/"))];
+    world.policy("1", &sinks);
+    let (notifier, stop) = (world.notifier.clone(), CancellationToken::new());
+    world.stop.cancel();
+    world.offer(&sinks, &status(3, Some(0)));
+    stop.cancel();
+    let began = Instant::now();
+    notifier.run(&stop).await;
+    assert!(began.elapsed() < GRACE, "{:?}", began.elapsed());
+    assert_eq!(received.lock().len(), 3);
+    assert_eq!(notifier.mark("u1"), Some(0));
+}
+
+/// A panic must neither stop the other messages nor be repeated for ever.
+#[tokio::test]
+async fn a_message_that_a_bug_is_about_is_given_up() {
+    let (mut state, now) = (State::default(), Instant::now());
+    let [one, _] = two_sinks(&mut state, &status(2, Some(0)), now);
+    assert!(state.take_idle().is_empty(), "both are worked on");
+    state.drop_first(&one, now);
+    assert_eq!(state.take_idle(), [one.clone()]);
+    assert_eq!(state.next(&one, now).unwrap().number, 2);
+    assert_eq!(failed(&state.counts()[0].2, Failure::Refused), 1);
 }
 
 /// A certificate for this machine, and its key.

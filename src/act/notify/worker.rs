@@ -8,8 +8,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::connect::{Failed, Ready};
-use super::queue::{Failure, Message, SinkKey};
+use super::connect::Ready;
+use super::failure::{Failed, Failure};
+use super::message::Message;
+use super::queue::SinkKey;
 
 /// The first and the longest pause after a failed attempt; up to as much of jitter is added.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));

@@ -420,8 +420,9 @@ pub async fn people_pause_abort_and_retry(mut world: World) {
     for (name, _) in &members {
         world.refresh(name).await;
     }
-    until_run(&world, "fleet", "it is paused", |run| {
-        phase(run) == "Paused" && run["status"]["to"][0]["revision"] == second.as_str()
+    until_run(&world, "fleet", "it is paused, and all are compared", |run| {
+        let to = &run["status"]["to"][0];
+        phase(run) == "Paused" && to["revision"] == second.as_str() && to["applications"] == 6
     })
     .await;
     let said = wavegate(&world, &["explain", "fleet"]).await;
