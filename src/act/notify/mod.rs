@@ -27,6 +27,7 @@ mod worker;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Client;
@@ -78,6 +79,8 @@ struct Shared {
     changed: Notify,
     problems: watch::Sender<Problems>,
     requests: Semaphore,
+    /// Whether the log says that marks are not stored.
+    said_pruned: AtomicBool,
 }
 
 impl std::fmt::Debug for Notifier {
@@ -105,6 +108,7 @@ impl Notifier {
             changed: Notify::new(),
             problems: watch::Sender::default(),
             requests: Semaphore::new(REQUESTS),
+            said_pruned: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -141,6 +145,18 @@ impl Notifier {
     /// done with. `None` when none was added by this process.
     pub fn mark(&self, uid: &str) -> Option<i64> {
         self.shared.state.lock().runs.mark(uid)
+    }
+
+    /// Says once that the installed definition drops the mark of a run: nothing can be sent at
+    /// least once, and so nothing is sent.
+    pub fn say_pruned(&self, run: &ObjectKey) {
+        if !self.shared.said_pruned.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                %run,
+                "no notifications are sent: the installed definition of RolloutRun has no \
+                 status.notified; install that of this version: wavegate crds"
+            );
+        }
     }
 
     /// What is wrong with sinks, and its changes.
@@ -293,12 +309,14 @@ impl Shared {
 
     /// Writes the marks of runs where nothing has happened for a while; all with `None`.
     async fn write_marks(&self, now: Option<Instant>) {
-        let due = self.state.lock().runs.take_marks(now);
+        let stored = |uid: &str, key: &ObjectKey| self.runs.get(key).filter(|run| run.uid() == uid);
+        let due = {
+            let mut state = self.state.lock();
+            state.runs.retain(|uid, key| stored(uid, key).is_some());
+            state.runs.take_marks(now)
+        };
         for (uid, key, mark) in due {
-            let Some(run) = self.runs.get(&key).filter(|run| run.uid() == uid) else {
-                self.state.lock().runs.forget(&uid);
-                continue;
-            };
+            let Some(run) = stored(&uid, &key) else { continue };
             match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
                 Ok(Written::Done(_) | Written::Unchanged) => {
                     self.state.lock().runs.stored(&uid, mark);

@@ -108,8 +108,8 @@ impl Runs {
         }
     }
 
-    /// A run is gone: it needs no mark, whatever becomes of its messages.
-    pub fn forget(&mut self, uid: &str) {
-        self.0.remove(uid);
+    /// Forgets runs that are gone: they need no mark, whatever becomes of their messages.
+    pub fn retain(&mut self, exists: impl Fn(&str, &ObjectKey) -> bool) {
+        self.0.retain(|uid, progress| exists(uid, &progress.key));
     }
 }

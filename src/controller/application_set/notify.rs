@@ -60,6 +60,22 @@ pub(super) fn marked(
     RolloutRunStatus { notified, ..status.clone() }
 }
 
+/// Whether sinks may not have got all transitions of a run: after a kill, they are sent from it.
+pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
+    let RolloutRunStatus { notified, .. } = run.status;
+    let has_sinks = !steered.rules().sinks.is_empty();
+    has_sinks && notified.is_some_and(|mark| mark < notify::count(&run.status))
+}
+
+/// Says so when the mark of a run that was just written is not in what the API server stored.
+pub(super) fn check_mark(set: &Set, name: &str, steered: &Steered, context: &Context) {
+    let written = steered.runs.iter().find(|run| run.object.name() == name);
+    let is_pruned = written.is_some_and(|run| run.status.notified.is_none());
+    if is_pruned && !steered.rules().sinks.is_empty() {
+        context.notifier.say_pruned(&ObjectKey::new(&set.id.namespace, name));
+    }
+}
+
 /// Reports what is wrong with sinks in the status of their policies.
 pub(super) async fn report(context: &Context) {
     let mut problems = context.notifier.problems();

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::context::Context;
-use super::notify::marked;
+use super::notify::{self, marked};
 use super::steering::{Run, Steered};
 use crate::act::rollout_run::{self, NewRun, Written};
 use crate::api::ObjectKey;
@@ -43,6 +43,7 @@ pub(super) async fn record(
             steered.written_at = Some(now);
             steered.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
             log(decision);
+            notify::check_mark(set, &decision.name, steered, context);
             delete_old(steered, context).await;
             return Ok(Recorded::Done);
         }
@@ -115,7 +116,8 @@ async fn delete_old(steered: &mut Steered, context: &Context) {
         |run: &Run| matches!(run.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
     let last_complete = steered.runs.iter().rposition(is_complete);
     for (index, run) in steered.runs.iter().enumerate().take(surplus) {
-        if Some(index) == last_complete || !run.status.phase.has_ended() {
+        let is_needed = !run.status.phase.has_ended() || notify::is_owed(run, steered);
+        if Some(index) == last_complete || is_needed {
             continue;
         }
         let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
