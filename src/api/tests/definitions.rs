@@ -259,7 +259,7 @@ fn required_fields_are_those_of_argo_cd_and_of_steering() {
         ("RolloutPolicy", ".spec", Value::Null),
         ("RolloutPolicy", ".spec.gates[]", json!(["name"])),
         ("RolloutPolicy", ".spec.deletions", json!(["max"])),
-        ("RolloutPolicy", ".spec.notify[]", json!(["url"])),
+        ("RolloutPolicy", ".spec.notify[]", Value::Null),
         ("RolloutRun", ".spec", json!(["applicationSet"])),
         ("RolloutRun", ".spec.approvals[]", json!(["by", "covers", "gate"])),
         ("RolloutRun", ".spec.retries[]", json!(["at", "by"])),

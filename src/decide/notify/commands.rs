@@ -12,7 +12,7 @@ pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
         RunPhase::AwaitingApproval => {
             let gates = run.status.gates.iter().filter(|gate| {
                 let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-                gate.opened_at.is_none() && given < gate.approvals
+                !gate.is_open() && given < gate.approvals
             });
             let approve = of_set("approve");
             let approve = |name: &str| format!("{approve} --gate {}", quoted(name));

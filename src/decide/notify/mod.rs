@@ -250,7 +250,7 @@ fn gate(gate: &RunGate) -> Value {
         "applications": gate.applications,
         "approvals": gate.approvals,
         "approvedBy": by.collect::<Vec<_>>(),
-        "open": gate.opened_at.is_some(),
+        "open": gate.is_open(),
     })
 }
 

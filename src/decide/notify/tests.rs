@@ -92,7 +92,8 @@ fn a_message_is_a_cloud_event_with_the_state_of_the_run() {
         "to": [{"revision": "bbb", "applications": 30}],
         "gates": [
             {"name": "prod", "policy": "p", "applications": 18, "approvals": 2, "approvedBy": ["ann"]},
-            {"name": "qa", "policy": "p", "approvals": 1, "openedAt": "2026-01-01T00:00:00Z"},
+            {"name": "qa", "policy": "p", "approvals": 1, "openedAt": "2026-01-01T00:00:00Z",
+             "covers": "c", "openedFor": "c"},
             {"name": "soak", "policy": "p"},
         ],
     });

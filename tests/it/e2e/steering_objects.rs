@@ -122,6 +122,8 @@ pub async fn a_gate_without_a_selection_or_a_condition_is_refused(world: World) 
         let message = refused(&world, "RolloutPolicy", &json!({"gates": [gate]})).await;
         assert!(message.contains(words), "{message}");
     }
+    let message = refused(&world, "RolloutPolicy", &json!({"notify": [{"format": "slack"}]})).await;
+    assert!(message.contains("a sink needs url, or secretRef"), "{message}");
     let all = json!({"gates": [{"name": "g", "applications": {}, "soak": "1h30m"}]});
     create(&world, "RolloutPolicy", "good", &all).await.unwrap();
     world.finish().await;
