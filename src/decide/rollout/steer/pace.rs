@@ -58,7 +58,10 @@ impl Pace {
             (0..steps).map(|step| batch(rules, run.steps.get(step), rows, step)).collect();
         let ramp = |(step, batch): (usize, &Option<Batch>)| {
             let batch = batch.as_ref()?;
-            let done = started(rows, step).saturating_sub(batch.before);
+            // One that is tried again was started before this batch.
+            let is_running = |row: &&Row<'_>| is_running(row, step) && !gate.has_unwritten(row);
+            let running = rows.iter().filter(is_running).count() as u64;
+            let done = started(rows, step).saturating_sub(batch.before).max(running);
             Some(Ramp { size: batch.size, left: batch.size.saturating_sub(done) })
         };
         let ramps = batches.iter().enumerate().map(ramp).collect();
@@ -164,6 +167,12 @@ fn failed(rows: &[Row<'_>], step: usize) -> u64 {
     rows.iter().filter(has_failed).count() as u64
 }
 
+/// Whether one of a step keeps its batch from ending. One that failed stays in flight as long as
+/// no budget excuses it.
+fn is_running(row: &Row<'_>, step: usize) -> bool {
+    row.member.step() == Some(step) && row.is_in_flight() && row.steering.failure.is_none()
+}
+
 /// The batch of a ramp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
@@ -190,11 +199,7 @@ fn batch(rules: &Rules, known: Option<&RunStep>, rows: &[Row<'_>], step: usize) 
     let batch = batch.unwrap_or(first);
     let (started, failed) = (started(rows, step), failed(rows, step));
     let is_full = started >= batch.before + batch.size;
-    // One that failed stays in flight as long as no budget excuses it.
-    let is_running = |row: &Row<'_>| {
-        row.member.step() == Some(step) && row.is_in_flight() && row.steering.failure.is_none()
-    };
-    let has_ended = is_full && !rows.iter().any(is_running);
+    let has_ended = is_full && !rows.iter().any(|row| is_running(row, step));
     if !has_ended {
         return Some(batch);
     }

@@ -18,6 +18,7 @@ use crate::decide::rollout::steps::{Membership, Strategy};
 use crate::decide::rollout::wait_kind::WaitKind;
 use crate::decide::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
 
+mod found;
 mod hard_cases;
 
 /// An Application of the fleet.
@@ -165,7 +166,11 @@ impl Fleet {
         let memberships: BTreeMap<&String, Membership> = self
             .apps
             .iter()
-            .map(|(name, app)| (name, Membership { steps: vec![app.step] }))
+            .map(|(name, app)| {
+                // Those of a removed step are of none.
+                let is_selected = app.step < self.strategy.steps().len();
+                (name, Membership { steps: Vec::from_iter(is_selected.then_some(app.step)) })
+            })
             .collect();
         let members: Vec<Member<'_>> = self
             .apps
