@@ -20,6 +20,7 @@
 //! | Waiting otherwise | `Promotion` |
 //! | Pending | `OperationStart` |
 //! | Progressing, and its operation runs or is requested | `Operation` |
+//! | Progressing, and a person or a policy holds its way back or its retry | as when it is Waiting |
 //! | Progressing, and its operation failed | `FailedOperation` |
 //! | Progressing otherwise | `Health` |
 //! | Healthy, but another Application has seen a newer revision | `Comparison` |
@@ -188,7 +189,7 @@ enum Rung<'a> {
     Creating,
     HeldByPerson(&'a Entry),
     Held(&'a Hold),
-    GoesBack,
+    GoesBack(Turn),
     SyncWindow(&'a Denied),
     OtherOperation(&'a Entry, &'a Observed),
     ManualSync(&'a Entry, &'a Observed),
@@ -226,7 +227,8 @@ impl<'a> Existing<'a> {
             Phase::Pending => Rung::OperationStart,
             Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
             Phase::Progressing
-                if let Some(hold) = self.hold().filter(|hold| hold.kind.is_at_rest()) =>
+                if let Some(hold) =
+                    self.hold().filter(|hold| hold.kind.is_at_rest() || self.is_retried()) =>
             {
                 Rung::Held(hold)
             }
@@ -244,7 +246,7 @@ impl<'a> Existing<'a> {
                 match (self.hold(), self.denied) {
                     (Some(hold), _) => Rung::Held(hold),
                     (None, Some(denied)) => Rung::SyncWindow(denied),
-                    (None, None) => Rung::GoesBack,
+                    (None, None) => Rung::GoesBack(turn),
                 }
             }
             Phase::Healthy => match self.behind {
@@ -255,6 +257,11 @@ impl<'a> Existing<'a> {
                 None => return None,
             },
         })
+    }
+
+    /// Whether it would start again but for what holds it.
+    fn is_retried(self) -> bool {
+        self.steering.is_some_and(|steering| steering.retries)
     }
 
     fn hold(self) -> Option<&'a Hold> {
@@ -299,7 +306,8 @@ impl<'a> Existing<'a> {
 impl<'a> Rung<'a> {
     /// The first rung that applies; `None` when the Application is complete.
     fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
-        if row.steering.is_excused() {
+        // What goes back is waited for, whatever its step waited for before.
+        if row.steering.is_excused() && !row.steering.is_due_back {
             return None;
         }
         if let Some(reason) = row.member.invalid {
@@ -320,7 +328,7 @@ impl<'a> Rung<'a> {
             Self::Creating => WaitKind::Creating,
             Self::HeldByPerson(_) => WaitKind::HeldByPerson,
             Self::Held(hold) => hold.kind,
-            Self::GoesBack => WaitKind::RollingBack,
+            Self::GoesBack(_) => WaitKind::RollingBack,
             Self::SyncWindow(_) => WaitKind::SyncWindow,
             Self::OtherOperation(_, seen) => WaitKind::of_running(seen, WaitKind::OtherOperation),
             Self::ManualSync(..) => WaitKind::ManualSync,
@@ -364,7 +372,7 @@ impl<'a> Rung<'a> {
             | Self::ComparedBefore(_)
             | Self::MaxUpdate { .. }
             | Self::StatusFull
-            | Self::GoesBack
+            | Self::GoesBack(_)
             | Self::Promotion(..)
             | Self::Operation(..)
             | Self::FailedOperation(..)
@@ -380,7 +388,17 @@ impl<'a> Rung<'a> {
             Self::Creating => "the application is being created".to_owned(),
             Self::HeldByPerson(entry) => entry.message.clone(),
             Self::Held(hold) => hold.message.clone(),
-            Self::GoesBack => "it goes back to its last good revisions".to_owned(),
+            Self::GoesBack(turn) => match turn.limit {
+                Limit::AtMost(limit) if !turn.is_free() => {
+                    let in_flight = turn.in_flight;
+                    format!(
+                        "it goes back once maxUpdate permits it: {in_flight} of {limit} are in flight"
+                    )
+                }
+                Limit::AtMost(_) | Limit::Unlimited => {
+                    "it goes back to its last good revisions".to_owned()
+                }
+            },
             Self::SyncWindow(denied) => format!("a sync window denies it: {}", denied.reason),
             Self::OtherOperation(entry, _) if entry.is_held() => entry.message.clone(),
             Self::OtherOperation(_, seen) => with_detail(&ANOTHER_OPERATION, seen),

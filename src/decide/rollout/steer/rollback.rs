@@ -102,7 +102,11 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
         let (started, seen) = (row.member.started?, row.member.observed?);
         let has_drifted = healed_at.is_some_and(|now| is_to_be_healed(started, seen, now));
         let retries = row.steering.retries || has_drifted;
-        row.steering.is_started.then(|| standing(started, seen, retries))
+        // One of no step gets no operation (AS-316).
+        row.steering.is_started.then(|| match row.member.step() {
+            Some(_) => standing(started, seen, retries),
+            None => Standing::Cannot,
+        })
     };
     for row in rows.iter() {
         let Some(standing) = standing_of(row) else { continue };

@@ -686,7 +686,7 @@ impl State {
                 named(failed, "failed"),
                 named(cannot, "cannot go back by themselves: revert the ApplicationSet")
             );
-            if self.rollback.is_complete() && self.is_paused.is_none() {
+            if self.rollback.is_complete() {
                 self.status.phase = RunPhase::RolledBack;
                 self.status.ended_at = Some(Time(stored(now)));
                 self.status.waiting_for.clear();

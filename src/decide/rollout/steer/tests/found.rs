@@ -2,13 +2,18 @@
 
 use super::*;
 use crate::api::Time;
-use crate::api::steering::{Abort, Retry};
+use crate::api::steering::{Abort, Retry, WordOfPerson};
 
 fn retry(fleet: &mut Fleet) {
     let at = Some(Time(fleet.now));
     fleet.said(|spec| {
         spec.retries.push(Retry { by: "bob".to_owned(), at, applications: Vec::new() });
     });
+}
+
+fn take_back(fleet: &mut Fleet) {
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| spec.rollback = Some(WordOfPerson { by: "ann".to_owned(), at }));
 }
 
 #[test]
@@ -83,6 +88,35 @@ fn what_is_terminated_is_terminated_once_as_st_060() {
 }
 
 #[test]
+fn a_rollback_of_healthy_applications_waits_for_them_as_st_061() {
+    let mut fleet = Fleet::new(&[2], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    assert_eq!(fleet.status().phase, RunPhase::Complete);
+    fleet.paused = Some("freeze".to_owned());
+    take_back(&mut fleet);
+    fleet.run(5);
+    let plan = fleet.plan.as_ref().unwrap();
+    assert_eq!((plan.open_step, plan.waiting_count), (plan.open_step, 2), "not in silence");
+    assert_eq!(fleet.status().phase, RunPhase::RollingBack);
+    assert_eq!(fleet.kinds(), [WaitKind::Paused, WaitKind::Paused]);
+    fleet.paused = None;
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (2, RunPhase::RolledBack));
+}
+
+#[test]
+fn a_rollback_of_nothing_ends_also_while_paused_as_st_061() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.paused = Some("freeze".to_owned());
+    fleet.push("r2");
+    fleet.run(3);
+    take_back(&mut fleet);
+    fleet.run(3);
+    assert_eq!(fleet.status().phase, RunPhase::RolledBack, "{:?}", fleet.status());
+}
+
+#[test]
 fn a_retried_application_is_in_the_batch_of_its_step_as_st_030() {
     let policy = json!({"failures": {"max": 0}, "pace": {"ramp": {"start": 1, "factor": 1}}});
     let mut fleet = Fleet::new(&[4], json!(null)).policy(policy);
@@ -98,4 +132,30 @@ fn a_retried_application_is_in_the_batch_of_its_step_as_st_030() {
         assert!(busy <= 1, "{busy} of a batch of 1");
     }
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (4, RunPhase::Complete));
+}
+
+#[test]
+fn what_goes_back_is_waited_for_also_when_it_is_skipped_as_st_061() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    fleet.strategy = Fleet::new(&[1], json!(0)).strategy;
+    take_back(&mut fleet);
+    fleet.said(|spec| spec.skip = vec!["s1-0".to_owned()]);
+    fleet.run(5);
+    let wait = &fleet.plan.as_ref().unwrap().waiting[0];
+    assert_eq!(wait.kind, WaitKind::RollingBack);
+    assert!(wait.message.contains("maxUpdate permits it: 0 of 0"), "{}", wait.message);
+}
+
+#[test]
+fn what_is_of_no_step_cannot_go_back_as_st_061() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    // No step selects those of the second step any more.
+    fleet.strategy = Fleet::new(&[1], json!(null)).strategy;
+    take_back(&mut fleet);
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (1, RunPhase::RolledBack));
 }
