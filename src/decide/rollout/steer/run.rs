@@ -143,6 +143,14 @@ impl State {
             state.name = None;
             return state;
         }
+        // It was created, and its status was not written.
+        if state.name.is_some() && state.status.started_at.is_none() {
+            state.status = beginning(rows, now);
+            if let Some(before) = steering.history.last() {
+                let aborted = TargetSet::read(&before.quarantine);
+                state.quarantine = inherited(&aborted, before.phase, &before.skipped, rows);
+            }
+        }
         let is_live = state.name.is_some() && !state.status.phase.has_ended();
         let is_superseded = is_live && rows.iter().any(|row| state.is_superseded_by(row));
         let begins = !is_live && rows.iter().any(|row| state.is_changed(row));
@@ -156,7 +164,10 @@ impl State {
     fn is_superseded_by(&self, row: &Row<'_>) -> bool {
         let (Some(name), Some(started)) = (&self.name, row.member.started) else { return false };
         let Some(entry) = &row.entry else { return false };
+        // A deleted one may have had the same name.
+        let is_own = self.status.started_at.as_ref().is_none_or(|since| started.at >= since.0);
         started.run == *name
+            && is_own
             && row.member.spec.is_some()
             && !started.is_of(name, row.member.spec, &entry.target_revisions)
     }
@@ -186,14 +197,7 @@ impl State {
         let last = self.name.as_deref().and_then(number_of).unwrap_or_default();
         let number = last.max(steering.taken) + 1;
         let name = name_of(steering.set, number);
-        let mut quarantine = TargetSet::default();
-        for row in rows {
-            let (Some(spec), Some(entry)) = (row.member.spec, &row.entry) else { continue };
-            let is_skipped = self.spec.skip.iter().any(|name| name == row.member.name);
-            if !is_skipped && self.quarantine.has(row.member.name, spec, &entry.target_revisions) {
-                quarantine.add(row.member.name, spec, &entry.target_revisions);
-            }
-        }
+        let quarantine = inherited(&self.quarantine, self.status.phase, &self.spec.skip, rows);
         if superseded && let Some(old) = self.name.take() {
             let mut status = std::mem::take(&mut self.status);
             status.phase = RunPhase::Superseded;
@@ -216,14 +220,7 @@ impl State {
         };
         self.quarantine = quarantine;
         self.before = RolloutRunStatus::default();
-        self.status = RolloutRunStatus {
-            started_at: Some(Time(stored(now))),
-            from: revisions(rows.iter().filter_map(|row| match &row.member.observed?.deployed {
-                Deployed::At(_, revisions) => Some(revisions.as_slice()),
-                Deployed::Never | Deployed::NotKept => None,
-            })),
-            ..RolloutRunStatus::default()
-        };
+        self.status = beginning(rows, now);
     }
 
     /// Judges each Application: whether the run has started it, whether it is skipped, failed or
@@ -734,6 +731,34 @@ impl State {
             (RunPhase::Progressing, message.unwrap_or_default())
         };
     }
+}
+
+/// The targets that stay in quarantine in the next run: not those that the last one has completed
+/// without, since they were skipped (ST-064).
+fn inherited(
+    aborted: &TargetSet,
+    phase: RunPhase,
+    skipped: &[String],
+    rows: &[Row<'_>],
+) -> TargetSet {
+    let is_complete = matches!(phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
+    let mut inherited = TargetSet::default();
+    for row in rows.iter().filter(|row| aborted.has_target(row)) {
+        let is_skipped = is_complete && skipped.iter().any(|name| name == row.member.name);
+        if let Some(Target { spec, revisions }) = target_of(row).filter(|_| !is_skipped) {
+            inherited.add(row.member.name, &spec, &revisions);
+        }
+    }
+    inherited
+}
+
+/// The status of a run that begins.
+fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
+    let from = revisions(rows.iter().filter_map(|row| match &row.member.observed?.deployed {
+        Deployed::At(_, revisions) => Some(revisions.as_slice()),
+        Deployed::Never | Deployed::NotKept => None,
+    }));
+    RolloutRunStatus { started_at: Some(Time(stored(now))), from, ..RolloutRunStatus::default() }
 }
 
 /// The target of an Application: its generated spec with the revisions that it resolves to.

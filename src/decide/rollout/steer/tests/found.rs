@@ -88,6 +88,32 @@ fn what_is_terminated_is_terminated_once_as_st_060() {
 }
 
 #[test]
+fn a_run_of_the_same_name_as_a_deleted_one_is_another_as_st_006() {
+    let mut fleet = Fleet::new(&[2], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    assert_eq!(fleet.runs.len(), 1);
+    fleet.runs.clear();
+    fleet.push("r3");
+    fleet.run(20);
+    let names: Vec<&str> = fleet.runs.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!((names, fleet.deployed("r3")), (vec!["shop-1"], 2), "{:?}", fleet.runs);
+}
+
+#[test]
+fn a_run_whose_first_status_was_lost_begins_again_as_st_006() {
+    let mut fleet = Fleet::new(&[1], json!(null)).policy(json!({"paused": true}));
+    fleet.push("r2");
+    fleet.run(3);
+    // It was created, and its status was not written.
+    fleet.runs[0].2 = RolloutRunStatus::default();
+    fleet.run(20);
+    assert!(fleet.status().started_at.is_some());
+    let paused = fleet.what().iter().filter(|what| **what == "Paused").count();
+    assert_eq!(paused, 1, "{:?}", fleet.status().timeline);
+}
+
+#[test]
 fn a_rollback_of_healthy_applications_waits_for_them_as_st_061() {
     let mut fleet = Fleet::new(&[2], json!(null));
     fleet.push("r2");
@@ -158,4 +184,38 @@ fn what_is_of_no_step_cannot_go_back_as_st_061() {
     take_back(&mut fleet);
     fleet.run(20);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (1, RunPhase::RolledBack));
+}
+
+#[test]
+fn what_was_aborted_is_not_taken_by_the_next_run_because_it_was_skipped_as_st_060() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null));
+    fleet.push("r2");
+    fleet.run(2);
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| {
+        spec.skip = vec!["s2-0".to_owned()];
+        spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false });
+    });
+    fleet.run(10);
+    assert_eq!(fleet.status().phase, RunPhase::Aborted);
+    fleet.apps.get_mut("s1-0").unwrap().head = "r3".to_owned();
+    fleet.run(20);
+    assert_eq!((fleet.runs.len(), fleet.deployed("r3"), fleet.deployed("r2")), (2, 1, 0));
+}
+
+#[test]
+fn what_was_aborted_stays_so_when_the_first_status_of_the_next_run_is_lost_as_st_060() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null));
+    fleet.push("r2");
+    fleet.run(2);
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false }));
+    fleet.run(10);
+    fleet.apps.get_mut("s1-0").unwrap().head = "r3".to_owned();
+    while fleet.runs.len() < 2 {
+        fleet.run(1);
+    }
+    fleet.runs[1].2 = RolloutRunStatus::default();
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r3"), fleet.deployed("r2")), (1, 0));
 }
