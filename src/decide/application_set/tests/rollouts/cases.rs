@@ -6,6 +6,7 @@ use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 
 use super::super::super::Settings;
+use super::people::{self, Steered, Word};
 use super::spec::{Element, Spec, Step};
 use super::world::{Fault, World};
 use crate::decide::rollout::phase::Rules;
@@ -68,6 +69,8 @@ pub enum Turn {
     Policy(&'static str),
     /// Progressive syncs are switched on or off, with a restart.
     Feature,
+    /// What a person does about the rollout.
+    Word(Word),
     /// A user removes the status of the set.
     Wipe,
 }
@@ -84,6 +87,8 @@ pub struct Case {
     pub bits: u16,
     /// Whether Argo CD's definitions are installed, which prune fields of ours.
     pub prunes: bool,
+    /// The policies of a steered set; `None` when nothing can be said about it.
+    pub policies: Option<Vec<Value>>,
 }
 
 fn limit() -> impl Strategy<Value = Value> {
@@ -202,12 +207,73 @@ pub fn cases() -> impl Strategy<Value = Case> {
                 (label, is_automated.then_some(enabled))
             };
             let elements = elements.into_iter().map(element).collect();
-            Case { elements, steps, turns, lost, bits, prunes }
+            Case { elements, steps, turns, lost, bits, prunes, policies: None }
         },
     )
 }
 
+/// Steps that select an Application of each label, so that most cases get far.
+fn simple_steps() -> impl Strategy<Value = Vec<Step>> {
+    let limits = [json!(null), json!(null), json!(1), json!(2), json!("50%")];
+    let limit = proptest::sample::select(limits.to_vec());
+    proptest::collection::vec(limit, 3).prop_map(|limits| {
+        let step = |(at, limit)| Step { values: vec![at + 1], is_unknown: false, limit };
+        limits.into_iter().enumerate().map(step).collect()
+    })
+}
+
+/// Cases with policies, people and runs; some without any policy or word, which differ in
+/// nothing from those without runs.
+pub fn steered_cases() -> impl Strategy<Value = Case> {
+    let turn = prop_oneof![
+        6 => quiet(),
+        1 => index().prop_map(Turn::Fail),
+        1 => index().prop_map(Turn::Degrade),
+        1 => index().prop_map(Turn::Old),
+        2 => disturbing(),
+        8 => people::words().prop_map(Turn::Word),
+    ];
+    let element = (1_usize..4).prop_map(|label| (label, None));
+    let elements = proptest::collection::vec(element, 2..7);
+    let steps = prop_oneof![3 => simple_steps(), 1 => steps()];
+    let set = (cases(), elements, steps, any::<bool>());
+    let steered = (proptest::collection::vec(turn, 0..24), people::policies(), 0_usize..5);
+    (set, steered, any::<bool>()).prop_map(|(set, (mut turns, policies, kind), is_later)| {
+        let (case, elements, steps, is_simple) = set;
+        let case = if is_simple { Case { elements, steps, ..case } } else { case };
+        let is_plain = kind == 0;
+        if is_plain {
+            turns.retain(|turn| !says(turn));
+        }
+        // Many begin with a complete rollout.
+        let begin = [Turn::Word(Word::Calm(30)), Turn::Commit];
+        let (policies, begin) = match (is_plain, is_later) {
+            (true, _) => (Vec::new(), begin.to_vec()),
+            (false, true) => {
+                let [calm, commit] = begin;
+                (Vec::new(), vec![calm, Turn::Word(Word::Policies(policies)), commit])
+            }
+            (false, false) => (policies, Vec::new()),
+        };
+        turns.splice(0..0, begin);
+        Case { turns, policies: Some(policies), ..case }
+    })
+}
+
+/// Whether a person says something about the rollout with it.
+fn says(turn: &Turn) -> bool {
+    match turn {
+        Turn::Word(word) => !matches!(word, Word::HoldRuns | Word::DeleteRun | Word::Calm(_)),
+        _ => false,
+    }
+}
+
 impl Case {
+    /// Whether nobody says anything about the rollout.
+    fn is_plain(&self) -> bool {
+        self.policies.as_ref().is_some_and(Vec::is_empty) && !self.turns.iter().any(says)
+    }
+
     fn bit(&self, at: u16) -> bool {
         self.bits & (1 << at) != 0
     }
@@ -246,12 +312,15 @@ impl Case {
         let mut world = World::new(spec, settings, now);
         world.repeats = self.bit(10) && self.bit(11);
         world.prunes = self.prunes;
+        world.is_plain = self.is_plain();
+        world.steered = self.policies.as_deref().map(Steered::new);
+        world.repeats |= world.steered.is_some();
         world.run_due(2);
         for turn in &self.turns {
             world.take(turn);
             world.run_due(if self.bit(15) { 2 } else { 1 });
         }
-        let is_deleted = self.bit(12) && self.bit(13) && self.bit(14);
+        let is_deleted = self.policies.is_none() && self.bit(12) && self.bit(13) && self.bit(14);
         world.end(self.lost, is_deleted);
     }
 }

@@ -14,7 +14,7 @@ use super::super::super::{Patch, Update};
 use super::cluster::{App, commit_of};
 use super::spec::SET;
 use super::world::World;
-use crate::api::annotations::{REFRESH, ROLLOUT};
+use crate::api::annotations::{REFRESH, ROLLOUT, RUN};
 use crate::decide::rollout::phase::{Entry, Phase};
 
 /// I13: the spec of an Application has changed exactly when a write would
@@ -136,7 +136,11 @@ fn ceiling(world: &World, stored: &BTreeMap<&str, &Entry>, new: &BTreeMap<&str, 
         if !of_step().any(|one| is_promoted(&one)) {
             continue;
         }
-        let flying = of_step().filter(|(name, entry)| entry.phase.is_in_flight() || runs(name));
+        let flying = of_step().filter(|(name, entry)| {
+            // What failed, was aborted or goes back counts while it is promoted.
+            let is_counted = world.steered.is_none() || entry.phase == Phase::Pending;
+            entry.phase.is_in_flight() && is_counted || runs(name)
+        });
         let flying: Vec<&&str> = flying.map(|(name, _)| name).collect();
         assert!(
             flying.len() as u64 <= allowed,
@@ -158,7 +162,10 @@ pub fn start(world: &World, name: &str, body: &Value) {
     let step = *steps.first().expect("AS-316: an Application of no step gets no operation");
     let target = body["operation"]["sync"]["revision"].as_str().map(commit_of);
     for (lower, element) in &known.elements {
-        if known.steps_of(lower).iter().all(|lower| *lower >= step) {
+        if known.steps_of(lower).iter().all(|lower| *lower >= step)
+            || world.is_excusable(lower)
+            || goes_back(body)
+        {
             continue;
         }
         let phase = stored.get(lower.as_str()).map(|entry| entry.phase);
@@ -190,6 +197,12 @@ pub fn start(world: &World, name: &str, body: &Value) {
     let running = world.cluster.apps.iter().filter(runs).count() as u64 + 1;
     let is_allowed = known.allowed(step).is_none_or(|allowed| running <= allowed);
     assert!(is_allowed || world.timed_out, "I1: step {} runs {running} operations", step + 1);
+}
+
+/// Whether a start takes an Application back (ST-061).
+fn goes_back(body: &Value) -> bool {
+    let carried = body["metadata"]["annotations"][RUN].as_str();
+    carried.is_some_and(|carried| carried.contains("\"goesBack\":true"))
 }
 
 /// The creation of an Application: I6, I7, I9.
@@ -239,7 +252,10 @@ pub fn patch(world: &World, patch: &Patch) {
     let body = patch.body();
     let updates = known.policy().updates() || is_released || is_guard(patch);
     assert!(updates || !patch.changes_spec, "I8: {}: {}", known.policy, patch.json);
-    assert!(body.get("operation").is_none() && body.get("status").is_none(), "{body}");
+    // An abort may terminate what runs.
+    let is_own =
+        body.get("status").is_none() || super::limits::terminates(world, &patch.name, &body);
+    assert!(is_own && body.get("operation").is_none(), "{body}");
 }
 
 /// A deletion: I8, and the order of AS-381.

@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::super::super::operation::promotion_of;
-use crate::api::annotations::{REFRESH, annotation};
+use super::guards::Begun;
+use crate::api::annotations::{REFRESH, RUN, annotation};
+use crate::api::conditions::application::HELD_BACK_OUT_OF_SYNC_WARNING;
 use crate::api::time::stored;
 
 /// An Application at the API server, with facts about its resources.
@@ -33,6 +35,8 @@ pub struct App {
     pub degraded: bool,
     /// The promotions whose operations were written.
     pub promotions: Vec<Timestamp>,
+    /// The starts by runs, as they were written.
+    pub begun: Vec<Begun>,
     /// The configuration of the set when its last promotion was written.
     pub promoted_in: u64,
     /// The target, path and revision, for which a person has synced something else.
@@ -66,6 +70,7 @@ impl App {
             drifted: false,
             degraded: false,
             promotions: Vec::new(),
+            begun: Vec::new(),
             promoted_in: 0,
             held_for: None,
         }
@@ -146,15 +151,32 @@ impl App {
     }
 
     fn finish(&mut self, succeeds: bool, commit: u32, now: Timestamp) {
+        let name = self.object["metadata"]["name"].clone();
         let state = &mut self.object["status"]["operationState"];
+        let named = state["operation"]["sync"]["revision"].as_str().map(str::to_owned);
+        // The signature of each kind is the same (ST-043).
+        state["message"] = match state["phase"].as_str() {
+            _ if succeeds => "successfully synced".to_owned(),
+            Some("Terminating") => "terminated by a person".to_owned(),
+            _ if self.broken => format!("unreachable: 10.0.0.{}:6443", commit + 1),
+            _ => format!("Deployment {name} is not ready after {}s", 60 + commit),
+        }
+        .into();
         state["phase"] = if succeeds { "Succeeded" } else { "Failed" }.into();
         state["finishedAt"] = seconds(now);
         if succeeds {
             let synced = state["syncResult"]["revision"].as_str().map_or(commit, commit_of);
             self.deployed = Some((self.syncing.clone(), synced));
+            let mut source = self.object["spec"]["source"].clone();
+            source["path"] = self.syncing.clone().into();
+            let entry =
+                json!({"revision": revision(synced), "deployedAt": seconds(now), "source": source});
+            match self.object["status"]["history"].as_array_mut() {
+                Some(history) => history.push(entry),
+                None => self.object["status"]["history"] = json!([entry]),
+            }
             (self.drifted, self.ready) = (false, false);
         }
-        let named = state["operation"]["sync"]["revision"].as_str();
         // One that fails has applied nothing.
         if !succeeds || named.is_none() {
             self.held_for = None;
@@ -163,6 +185,21 @@ impl App {
         self.stale = true;
         // Like Argo CD, which removes the request with the result.
         self.object.as_object_mut().unwrap().remove("operation");
+    }
+
+    /// Whether a rollback holds it at other revisions than the newest, and it differs from them.
+    fn has_left_its_hold(&self, commit: u32) -> bool {
+        let start = annotation(&self.object, RUN).and_then(|text| serde_json::from_str(text).ok());
+        let start: Value = start.unwrap_or_default();
+        let good = start["good"][0].as_str().map(commit_of);
+        let is_held = start["goesBack"] == true && start["revisions"] == json!([revision(commit)]);
+        let at = good.map(|good| (self.path().to_owned(), good));
+        is_held && !self.broken && (self.drifted || self.deployed != at)
+    }
+
+    /// Whether an Application says that it differs from what it went back to.
+    pub fn has_left(application: &Value) -> bool {
+        application["status"]["conditions"][0]["type"] == HELD_BACK_OUT_OF_SYNC_WARNING
     }
 
     fn compare(&mut self, commit: u32, now: Timestamp) {
@@ -178,6 +215,7 @@ impl App {
             Some(_) if !self.ready => "Progressing",
             Some(_) => "Healthy",
         };
+        let has_left = self.has_left_its_hold(commit);
         let spec = &self.object["spec"];
         let to = json!({"source": spec["source"], "destination": spec["destination"]});
         let automated = &spec["syncPolicy"]["automated"];
@@ -190,6 +228,9 @@ impl App {
             status["sync"]["revision"] = revision(commit).into();
         }
         status["health"]["status"] = health.into();
+        let conditions = has_left
+            .then(|| json!({"type": HELD_BACK_OUT_OF_SYNC_WARNING, "message": "it differs"}));
+        status["conditions"] = Vec::from_iter(conditions).into();
         status["reconciledAt"] = seconds(now);
         if sync == "OutOfSync" && automatic {
             self.object["operation"] =
@@ -302,6 +343,13 @@ impl Cluster {
             let is_other = target != json!(revision(commit - 1));
             app.held_for = (is_known && is_other).then(|| (app.path().to_owned(), target));
         });
+    }
+
+    /// A retry takes back what a person has synced (ST-063).
+    pub fn forgive(&mut self, name: &str) {
+        if let Some(app) = self.apps.get_mut(name) {
+            app.held_for = None;
+        }
     }
 
     /// Creates an Application.

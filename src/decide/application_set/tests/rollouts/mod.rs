@@ -2,6 +2,9 @@
 //! random sets, events, faults and crashes. The invariants of Appendix C of the
 //! specification are checked at each decision and each write.
 //!
+//! Steered cases add policies, runs and people; what must always hold of these (section 6 of
+//! the specification of steering) is checked as well, and what they come to when everybody stops.
+//!
 //! `WAVEGATE_CASES` sets the number of cases, `WAVEGATE_SEED` the first seed. A
 //! failure names the seed of its case; run this one alone with
 //! `WAVEGATE_SEED=… WAVEGATE_CASES=1`.
@@ -9,6 +12,11 @@
 mod cases;
 mod checks;
 mod cluster;
+mod guards;
+mod limits;
+mod people;
+mod plain;
+mod rest;
 mod spec;
 mod trace;
 mod turns;
@@ -17,11 +25,13 @@ mod world;
 use std::panic::AssertUnwindSafe;
 
 use proptest::prelude::TestCaseError;
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 /// The number of cases of one run of the tests.
 const CASES: u64 = 10_000;
+/// The same of steered ones, which take longer: together half a minute in a debug build.
+const STEERED: u64 = 1_000;
 
 fn number(variable: &str, default: u64) -> u64 {
     let set = std::env::var(variable).ok();
@@ -31,15 +41,15 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 /// Runs the part `part` of `parts` of all cases, each with its own seed.
-fn run(part: u64, parts: u64) {
-    let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", CASES));
+fn run(part: u64, parts: u64, count: u64, cases: &BoxedStrategy<cases::Case>) {
+    let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", count));
     for seed in (first..first + count).filter(|seed| (seed - first) % parts == part) {
         let config = Config { failure_persistence: None, ..Config::default() };
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut runner = TestRunner::new_with_rng(config, rng);
-        let tree = cases::cases().new_tree(&mut runner).unwrap();
+        let tree = cases.new_tree(&mut runner).unwrap();
         let original = tree.current();
         let ended = runner.run_one(tree, |case| {
             std::panic::catch_unwind(AssertUnwindSafe(|| case.run()))
@@ -66,20 +76,30 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
 
 #[test]
 fn rollouts_keep_the_invariants_i1_to_i15_first_quarter() {
-    run(0, 4);
+    run(0, 4, CASES, &cases::cases().boxed());
 }
 
 #[test]
 fn rollouts_keep_the_invariants_i1_to_i15_second_quarter() {
-    run(1, 4);
+    run(1, 4, CASES, &cases::cases().boxed());
 }
 
 #[test]
 fn rollouts_keep_the_invariants_i1_to_i15_third_quarter() {
-    run(2, 4);
+    run(2, 4, CASES, &cases::cases().boxed());
 }
 
 #[test]
 fn rollouts_keep_the_invariants_i1_to_i15_fourth_quarter() {
-    run(3, 4);
+    run(3, 4, CASES, &cases::cases().boxed());
+}
+
+#[test]
+fn steered_rollouts_keep_what_must_always_hold_first_half() {
+    run(0, 2, STEERED, &cases::steered_cases().boxed());
+}
+
+#[test]
+fn steered_rollouts_keep_what_must_always_hold_second_half() {
+    run(1, 2, STEERED, &cases::steered_cases().boxed());
 }

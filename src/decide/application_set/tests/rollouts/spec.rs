@@ -145,6 +145,11 @@ impl Spec {
     }
 }
 
+/// A label that does not depend on the step.
+pub fn zone(name: &str) -> &'static str {
+    if name.ends_with(['1', '3', '5', '7', '9']) { "1" } else { "0" }
+}
+
 impl Element {
     /// The path of its source.
     pub fn path(&self) -> String {
@@ -156,7 +161,7 @@ impl Element {
             "apiVersion": "argoproj.io/v1alpha1",
             "kind": "Application",
             "metadata": {
-                "name": name, "namespace": "argocd", "labels": {"step": self.label.to_string()},
+                "name": name, "namespace": "argocd", "labels": {"step": self.label.to_string(), "zone": zone(name)},
                 "finalizers": [RESOURCES_FINALIZER],
             },
             "spec": {

@@ -8,6 +8,7 @@ use super::cases::Turn;
 use super::checks;
 use super::spec::{Element, SET};
 use super::world::World;
+use crate::api::steering::RunPhase;
 use crate::decide::rollout::phase::{Entry, Phase};
 
 impl World {
@@ -33,7 +34,7 @@ impl World {
         self.cluster.now = end.max(self.cluster.now);
     }
 
-    fn name(&self, index: usize) -> String {
+    pub fn name(&self, index: usize) -> String {
         format!("app-{:02}", index % self.spec.elements.len().max(1))
     }
 
@@ -52,6 +53,7 @@ impl World {
                 self.advance_all();
             }
             Turn::Crash => self.restart(),
+            Turn::Word(word) => self.hear(word),
             Turn::HoldSet => self.set_is_held = true,
             Turn::Release => {
                 self.held.clear();
@@ -176,7 +178,7 @@ impl World {
 
     /// Lets the application controller continue with all Applications; returns
     /// whether it did anything.
-    fn advance_all(&mut self) -> bool {
+    pub fn advance_all(&mut self) -> bool {
         let names: Vec<String> = self.cluster.apps.keys().cloned().collect();
         let mut moved = false;
         for name in &names {
@@ -191,6 +193,10 @@ impl World {
         self.faults.clear();
         self.held.clear();
         self.set_is_held = false;
+        if self.steered.is_some() {
+            self.rest();
+        }
+        self.resume();
         let broken: Vec<String> = self.cluster.apps.keys().cloned().collect();
         for name in &broken {
             self.cluster.change(name, |app| {
@@ -216,6 +222,7 @@ impl World {
             self.touch_set();
         }
         self.queued = true;
+        let mut stuck = 0;
         for round in 0..600 {
             if self.is_gone {
                 return;
@@ -230,6 +237,19 @@ impl World {
                 self.reconcile();
             } else if moved {
                 continue;
+            } else if self.can_be_steered() && !(self.is_complete() && self.is_everything_there()) {
+                // Gates soak and failures pass their deadline; then people act.
+                stuck += 1;
+                let wake = self.wake.unwrap_or(self.cluster.now);
+                self.cluster.now = wake.max(self.cluster.now);
+                match stuck % 4 {
+                    1 => self.permit_all(),
+                    2 => self.raise_limits(),
+                    0 => drop(self.help()),
+                    _ => {}
+                }
+                self.queued = true;
+                assert!(stuck < 60, "no word of a person helps: {}", self.state());
             } else if self.help() {
                 self.queued = true;
             } else if !self.set.is_deleting && self.is_complete() {
@@ -250,7 +270,9 @@ impl World {
             Phase::Waiting => entry.step.is_some_and(|step| {
                 self.spec.steps.get(step).is_some() && self.spec.allowed(step) == Some(0)
             }),
-            Phase::Pending | Phase::Healthy => false,
+            // Nothing heals what has timed out before its sync.
+            Phase::Healthy => entry.timed_out(),
+            Phase::Pending => false,
         }
     }
 
@@ -271,6 +293,16 @@ impl World {
         helped
     }
 
+    /// What goes back does so within `maxUpdate`: of 0, it never does.
+    fn raise_limits(&mut self) {
+        let runs = self.steered.iter().flat_map(|steered| &steered.runs);
+        let goes_back = runs.last().is_some_and(|run| run.status.phase == RunPhase::RollingBack);
+        let mut steps = 0..self.spec.steps.len();
+        if goes_back && steps.any(|step| self.spec.allowed(step) == Some(0)) {
+            self.edit(|spec| spec.steps.iter_mut().for_each(|step| step.limit = json!(null)));
+        }
+    }
+
     fn is_rolling(&self) -> bool {
         self.spec.rolling && self.settings.progressive_syncs
     }
@@ -280,6 +312,24 @@ impl World {
         let exist = self.spec.elements.keys().all(|name| self.cluster.apps.contains_key(name));
         let is_new = self.is_rolling() && self.set.status.entries.is_none();
         exist && !progressing && !is_new && (self.is_fresh() || !self.is_rolling())
+    }
+
+    /// Whether people may say something about the rollout.
+    fn can_be_steered(&self) -> bool {
+        self.steered.is_some() && !self.is_plain
+    }
+
+    /// Whether all Applications of steps are at the newest target.
+    fn is_everything_there(&self) -> bool {
+        !self.is_rolling()
+            || self.timed_out
+            || self.spec.elements.iter().all(|(name, element)| {
+                let app = &self.cluster.apps[name];
+                let updates = self.spec.policy().updates();
+                let path = if updates { element.path() } else { app.path().to_owned() };
+                self.spec.steps_of(name).is_empty()
+                    || app.deployed == Some((path, self.cluster.commit))
+            })
     }
 
     /// The rollout is complete (I10), and nothing is written any more (I4).
@@ -316,13 +366,14 @@ impl World {
         assert!(is_idle, "I4: {}", self.state());
     }
 
-    fn state(&self) -> String {
+    pub fn state(&self) -> String {
         let mut text = format!(
             "now {} wake {:?}\n{}\n",
             self.cluster.now,
             self.wake,
             self.set.status.to_json()
         );
+        text.push_str(&self.runs_in_words());
         for (name, app) in &self.cluster.apps {
             text.push_str(&format!("{name}: deployed {:?} {}\n", app.deployed, app.object));
         }

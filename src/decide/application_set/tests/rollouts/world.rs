@@ -21,7 +21,12 @@ use super::super::super::update::Rules;
 use super::super::super::windows::Facts;
 use super::super::super::{Identity, Settings};
 use super::cluster::Cluster;
+use super::people::{Run, Steered};
+use super::rest::Waits;
 use super::spec::{SET, Spec};
+use crate::api::annotations::APPROVED_DELETIONS;
+use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};
+use crate::decide::rollout::steer::RunDecision;
 use crate::decide::wait::WaitFor;
 
 /// A fault of one write.
@@ -103,6 +108,12 @@ pub struct World {
     /// The last reconcile has decided the rollout, and has not left its status to the next
     /// one. It decides nothing while generating fails (AS-141).
     pub is_decided: bool,
+    /// What steers the set, if anything can be said about it.
+    pub steered: Option<Steered>,
+    /// There are no policies, and nobody says anything.
+    pub is_plain: bool,
+    /// What the last decision waits for.
+    pub waits: Option<Waits>,
     /// Attempted writes.
     attempts: u64,
     windows: BTreeMap<String, Vec<crate::decide::windows::Window>>,
@@ -136,6 +147,9 @@ impl World {
             is_gone: false,
             is_settled: false,
             is_decided: false,
+            steered: None,
+            is_plain: false,
+            waits: None,
             attempts: 0,
             windows: BTreeMap::new(),
         };
@@ -159,6 +173,9 @@ impl World {
             cache: cache.collect(),
             ..Memory::default()
         };
+        if let Some(steered) = &mut self.steered {
+            (steered.is_held, steered.written_at) = (false, None);
+        }
         self.cluster.changed.clear();
         self.queued = true;
         self.wake = None;
@@ -220,6 +237,9 @@ impl World {
             memory.written = generated.applications.iter().map(written).collect();
             memory.generated = Some(generated);
         }
+        if let (Some(steered), Some(generated)) = (&mut self.steered, &memory.generated) {
+            steered.observe(generated);
+        }
         memory.invalid =
             spec.invalid.iter().map(|name| (name.clone(), "it is rejected".to_owned())).collect();
         if set.is_deleting {
@@ -274,7 +294,7 @@ impl World {
         memory.releases.update(1, left, Timestamp::UNIX_EPOCH);
     }
 
-    fn snapshot(&self) -> Snapshot<'_> {
+    pub fn snapshot(&self) -> Snapshot<'_> {
         let memory = &self.memory;
         let windows = Facts { projects: &self.windows, clusters: &[] };
         let generated = memory.generated.as_ref().unwrap();
@@ -287,6 +307,7 @@ impl World {
             failing: memory.reported.failing(),
             written_at: memory.written_at,
             releases: &memory.releases,
+            steering: self.steered.as_ref().map(|all| all.input(memory.set.paused.as_deref())),
             ..first
         }
     }
@@ -305,6 +326,8 @@ impl World {
             super::checks::same(&decision, &reconcile::reconcile(&self.snapshot()));
         }
         super::checks::decision(self, &decision);
+        self.decided(&decision);
+        self.remember_waits(&decision);
         self.is_decided = decision.rollout.is_some() && decision.status.is_some();
         let transitions = decision.rollout.iter().flat_map(|plan| &plan.transitions);
         self.timed_out |= transitions.into_iter().any(|transition| transition.timed_out);
@@ -343,11 +366,31 @@ impl World {
                 Answer::Written | Answer::Outdated => Some(decision.next),
             };
         }
+        if let Some(annotations) = &decision.annotations {
+            assert_eq!(annotations[APPROVED_DELETIONS], Value::Null);
+            return match self.write_set(|set| set.approved_deletions = None) {
+                Answer::Crashed => None,
+                Answer::Failed(_) => retry,
+                Answer::Written | Answer::Outdated => Some(Next::Again),
+            };
+        }
+        if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
+            match self.record(run, decision) {
+                Answer::Crashed => return None,
+                Answer::Outdated => return Some(Next::Again),
+                Answer::Failed(_) if run.must_be_stored => return retry,
+                Answer::Written | Answer::Failed(_) => {}
+            }
+        }
         if let Some(status) = &decision.status {
             match self.write_status(status) {
                 Answer::Crashed => return None,
                 Answer::Outdated => return Some(Next::Again),
-                Answer::Written => {}
+                Answer::Written => {
+                    if let (Some(steered), Some(plan)) = (&mut self.steered, &decision.rollout) {
+                        steered.in_flight = plan.in_flight;
+                    }
+                }
                 Answer::Failed(code) => {
                     let cause = Cause { code, text: "rejected".to_owned() };
                     if code.is_some() {
@@ -389,6 +432,81 @@ impl World {
         if recorded.error.is_some() { retry } else { Some(recorded.next) }
     }
 
+    /// Records a run like the controller: the end of the one before it, the object, its status.
+    fn record(&mut self, run: &RunDecision, decision: &Decision) -> Answer {
+        if let Some((old, status)) = &run.superseded {
+            match self.write_run(old, status, decision) {
+                Answer::Written => {}
+                other => return other,
+            }
+        }
+        if run.new.is_some() {
+            let name = run.name.clone();
+            let answer = self.attempt(|world| {
+                world.cluster.version += 1;
+                let version = world.cluster.version;
+                let Some(steered) = &mut world.steered else { return Err(404) };
+                // One that exists is read instead.
+                if !steered.runs.iter().any(|run| run.name == name) {
+                    let spec =
+                        RolloutRunSpec { application_set: "set".into(), ..Default::default() };
+                    let status = RolloutRunStatus::default();
+                    steered.runs.push(Run { name, version, spec, status });
+                }
+                Ok(())
+            });
+            if !matches!(answer, Answer::Written) {
+                return answer;
+            }
+            let Some(steered) = &mut self.steered else { return answer };
+            steered.known.clone_from(&steered.runs);
+        }
+        let answer = self.write_run(&run.name, &run.status, decision);
+        if matches!(answer, Answer::Written) {
+            self.delete_old_runs();
+            let now = self.cluster.now;
+            self.steered.iter_mut().for_each(|steered| steered.written_at = Some(now));
+        }
+        answer
+    }
+
+    /// Writes the status of a run, with the observed version as a precondition.
+    fn write_run(&mut self, name: &str, status: &RolloutRunStatus, decision: &Decision) -> Answer {
+        let observed = self.steered.as_ref().and_then(|steered| {
+            let known = steered.known.iter().find(|run| run.name == name)?;
+            Some((known.version, known.status == *status))
+        });
+        let Some((observed, is_same)) = observed else { return Answer::Outdated };
+        if is_same {
+            return Answer::Written;
+        }
+        let answer = self.attempt(|world| {
+            world.cluster.version += 1;
+            let version = world.cluster.version;
+            let Some(steered) = &mut world.steered else { return Err(404) };
+            let run = steered.runs.iter_mut().find(|run| run.name == name).ok_or(404_u16)?;
+            if run.version != observed {
+                return Err(409);
+            }
+            let old = run.clone();
+            run.version = version;
+            // As read from the API server.
+            run.status = serde_json::from_value(serde_json::json!(status)).unwrap();
+            assert_eq!(run.status, *status, "a status of a run survives being stored");
+            let new = run.clone();
+            let old = Some(old).filter(|old| old.status.started_at.is_some());
+            world.quarantine(old.as_ref(), &new, decision);
+            world.cluster.writes += 1;
+            Ok(())
+        });
+        if matches!(answer, Answer::Written)
+            && let Some(steered) = &mut self.steered
+        {
+            steered.known.clone_from(&steered.runs);
+        }
+        answer
+    }
+
     /// Writes the Applications in the order of the controller.
     fn write_applications(&mut self, decision: &Decision) -> Option<Vec<WriteOutcome>> {
         let plan = &decision.writes;
@@ -406,6 +524,7 @@ impl World {
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
         for patch in &starts {
             super::checks::start(self, &patch.name, &patch.body());
+            self.check_start(&patch.name, &patch.body());
             let answer = self.write(&patch.name, |world| world.patch(&patch.name, &patch.body()));
             push(&mut outcomes, &patch.name, Act::Start, answer)?;
         }
@@ -439,7 +558,11 @@ impl World {
 
     fn patch(&mut self, name: &str, body: &Value) -> Result<(), u16> {
         let configuration = self.configuration;
-        self.cluster.patch(name, body, configuration)
+        self.cluster.patch(name, body, configuration)?;
+        if body["operation"].is_object() {
+            self.begin(name, body);
+        }
+        Ok(())
     }
 
     /// Writes an Application; its response is added to the cache.
