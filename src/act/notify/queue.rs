@@ -310,7 +310,7 @@ impl State {
 
     /// Nothing more is done about a message for one of its sinks.
     fn settle(&mut self, message: &Message, now: Instant) {
-        if let Some(progress) = self.runs.get_mut(&*message.run) {
+        if let Some(progress) = self.runs.get_mut(&message.run) {
             progress.settle(message.number, now);
         }
     }

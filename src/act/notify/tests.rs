@@ -472,7 +472,7 @@ async fn a_message_that_a_bug_is_about_is_given_up() {
     let [one, _] = two_sinks(&mut state, &status(2, Some(0)), now);
     assert!(state.take_idle().is_empty(), "both are worked on");
     state.drop_first(&one, now);
-    assert_eq!(state.take_idle(), [one.clone()]);
+    assert_eq!(state.take_idle(), std::slice::from_ref(&one));
     assert_eq!(state.next(&one, now).unwrap().number, 2);
     assert_eq!(failed(&state.counts()[0].2, Failure::Refused), 1);
 }
