@@ -251,6 +251,7 @@ impl Steered {
 
     pub fn input<'a>(&'a self, paused: Option<&'a str>) -> Steering<'a> {
         Steering {
+            namespace: "argocd",
             set: "set",
             rules: &self.rules,
             paused,
@@ -260,6 +261,7 @@ impl Steered {
                 status: &run.status,
             }),
             records_runs: true,
+            taken: 0,
             pools: &self.pools,
             history: &self.history,
             written_at: self.written_at,

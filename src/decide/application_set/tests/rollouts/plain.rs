@@ -23,12 +23,14 @@ impl World {
             None => {
                 let rules = Rules::default();
                 let empty = Steering {
+                    namespace: "argocd",
                     set: "set",
                     rules: &rules,
                     paused: None,
                     run: None,
                     // Without the definitions nothing is recorded.
                     records_runs: self.cluster.version % 2 == 0,
+                    taken: 0,
                     pools: &[],
                     history: &[],
                     written_at: None,
