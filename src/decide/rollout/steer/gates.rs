@@ -184,7 +184,12 @@ impl Shut {
 
 /// The gates that are shut, by their index in the rules. A gate that the run does not know, such as
 /// one that was added after its end, is not shut.
-pub fn shut(steering: &Steering<'_>, gates: &[RunGate], rows: &[Row<'_>]) -> BTreeMap<usize, Shut> {
+pub fn shut(
+    steering: &Steering<'_>,
+    gates: &[RunGate],
+    rows: &[Row<'_>],
+    now: Timestamp,
+) -> BTreeMap<usize, Shut> {
     let rules = steering.rules.gates.iter().enumerate();
     let shut = |(index, rule): (usize, &GateRule)| {
         let gate =
@@ -194,13 +199,19 @@ pub fn shut(steering: &Steering<'_>, gates: &[RunGate], rows: &[Row<'_>]) -> BTr
                 Some(_) => TargetSet::read(&gate.admits),
                 None => TargetSet::default(),
             };
-            (index, Shut { hold: hold(steering, rule, gate, rows), admits })
+            (index, Shut { hold: hold(steering, rule, gate, rows, now), admits })
         })
     };
     rules.filter_map(shut).collect()
 }
 
-fn hold(steering: &Steering<'_>, rule: &GateRule, gate: &RunGate, rows: &[Row<'_>]) -> Hold {
+fn hold(
+    steering: &Steering<'_>,
+    rule: &GateRule,
+    gate: &RunGate,
+    rows: &[Row<'_>],
+    now: Timestamp,
+) -> Hold {
     let of = format!("gate {} (policy {})", rule.name, rule.policy);
     let given = gate.approved_by.len() as u64;
     let missing = rule.approvals.saturating_sub(given);
@@ -239,5 +250,6 @@ fn hold(steering: &Steering<'_>, rule: &GateRule, gate: &RunGate, rows: &[Row<'_
             )
         }
     };
-    Hold { kind: WaitKind::Soak, message, until }
+    // Time opens no gate of a run that has ended.
+    Hold { kind: WaitKind::Soak, message, until: until.filter(|until| *until > now) }
 }

@@ -449,7 +449,7 @@ impl State {
         if self.is_paused.is_some() {
             return;
         }
-        let shut = gates::shut(steering, &self.status.gates, rows);
+        let shut = gates::shut(steering, &self.status.gates, rows, now);
         let budget = match (&self.verdict.exceeded, self.status.phase.has_ended()) {
             (Some((OnFailure::Hold, why)), false) => Some(format!(
                 "{why}: {}, wavegate skip, {}, {}",

@@ -219,3 +219,18 @@ fn what_was_aborted_stays_so_when_the_first_status_of_the_next_run_is_lost_as_st
     fleet.run(20);
     assert_eq!((fleet.deployed("r3"), fleet.deployed("r2")), (1, 0));
 }
+
+#[test]
+fn a_soak_of_an_ended_run_wakes_nobody_as_st_012() {
+    let gates = json!({"gates": [
+        {"name": "g", "applications": {"matchLabels": {"step": "2"}}, "soak": "30s"},
+    ]});
+    let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gates);
+    fleet.push("r2");
+    // No step selects what is behind the gate, so that the run ends before it opens.
+    fleet.strategy = Fleet::new(&[1], json!(null)).strategy;
+    fleet.run(60);
+    assert_eq!(fleet.status().phase, RunPhase::Complete);
+    let wake_at = fleet.plan.as_ref().unwrap().wake_at;
+    assert!(wake_at.is_none_or(|at| at > fleet.now), "{wake_at:?} is not after {}", fleet.now);
+}
