@@ -304,7 +304,7 @@ fn the_latest_run_is_shown_as_st_080() {
     let line = text.lines().nth(1).unwrap();
     let want = "run shop-10 AwaitingApproval 3/14, 1 failed: gate production waits; about ";
     assert!(line.starts_with(want), "{text}");
-    let json = serde_json::to_value(&summary).unwrap();
+    let json = serde_json::to_value(summary).unwrap();
     assert_eq!(
         (&json["run"]["name"], &json["run"]["phase"]),
         (&json!("shop-10"), &json!("AwaitingApproval"))

@@ -58,9 +58,10 @@ const READERS: [(&str, &str, &str); 39] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 37] = [
+const NO_MESSAGE: [(&str, &[&str]); 38] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
+    ("cli/demo/update.rs", &["file://"]),
     ("cli/explain/advice.rs", &["Secret "]),
     ("cli/output.rs", &["mark"]),
     ("cli/refresh.rs", &["Error", "prefix"]),

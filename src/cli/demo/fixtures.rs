@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::files;
 use super::update::{self, Update};
+use super::{files, git};
 use crate::api::annotations::{self, annotation};
 use crate::cli::error::Error;
 use crate::cli::input::{is_application_set, is_policy};
@@ -165,7 +164,8 @@ fn own_set(repository: &Path) -> anyhow::Result<Value> {
                 .with_context(|| format!("cannot write to {address}"))?;
         }
     }
-    commit(repository)?;
+    git::init(repository)?;
+    git::commit(repository, "shop 1.4.0")?;
     Ok(set)
 }
 
@@ -179,42 +179,4 @@ fn replace(value: Value, from: &str, to: &str) -> Value {
         }
         other => other,
     }
-}
-
-/// Creates a Git repository with one commit in a directory.
-fn commit(folder: &Path) -> anyhow::Result<()> {
-    git(folder, &["-c", "init.defaultBranch=main", "init", "--quiet"])?;
-    git(folder, &["add", "--all"])?;
-    git(folder, &["commit", "--quiet", "--message", "shop 1.4.0"])
-}
-
-/// Runs `git` without the user's configuration.
-pub(super) fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
-    let run = Command::new("git")
-        .arg("-C")
-        .arg(folder)
-        .args(["-c", "user.name=Wavegate", "-c", "user.email=demo@wavegate.invalid"])
-        .args(["-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"])
-        .args(arguments)
-        .env_remove("GIT_DIR")
-        .env_remove("GIT_WORK_TREE")
-        .env_remove("GIT_INDEX_FILE")
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_CONFIG_GLOBAL", "/dev/null")
-        .stdin(std::process::Stdio::null())
-        .output();
-    let output = match run {
-        Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let why = "not found on PATH; install git, which the demo needs for its repository of manifests";
-            return Err(Error::input("cannot run", "git", why).into());
-        }
-        Err(error) => return Err(Error::input("cannot run", "git", error).into()),
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let what = format!("git {}", arguments.join(" "));
-        return Err(Error::input("cannot create the repository", what, said.trim()).into());
-    }
-    Ok(())
 }

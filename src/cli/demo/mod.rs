@@ -11,6 +11,7 @@ mod access;
 mod environment;
 mod files;
 mod fixtures;
+mod git;
 pub(in crate::cli) mod summary;
 mod update;
 
@@ -399,11 +400,10 @@ impl DemoRun {
 
     /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
+        let is_awaited = self.awaits_commit || self.is_steered && self.waits_for_a_word();
         let outcomes = self.fleet.outcomes();
-        !outcomes.is_empty()
-            && !self.awaits_commit
-            && !(self.is_steered && self.waits_for_a_word())
-            && outcomes.iter().all(|(_, outcome)| *outcome != Outcome::Running)
+        let is_over = |(_, outcome): &(ObjectKey, Outcome)| *outcome != Outcome::Running;
+        !is_awaited && !outcomes.is_empty() && outcomes.iter().all(is_over)
     }
 
     fn waits_for_a_word(&self) -> bool {

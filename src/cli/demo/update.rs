@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use kube_sim::workloads::OUTCOME_ANNOTATION;
 use serde_json::{Value, json};
 
-use super::fixtures::git;
+use super::git;
 use crate::api::Raw;
 use crate::api::steering::{OnFailure, POLICY, RolloutPolicySpec};
 use crate::cli::input::is_application_set;
@@ -83,14 +83,12 @@ impl Update {
     /// The first commit: its workloads succeed.
     fn prepare(&self) -> anyhow::Result<()> {
         for repository in &self.repositories {
-            if !repository.join(".git").exists() {
-                git(repository, &["-c", "init.defaultBranch=main", "init", "--quiet"])?;
-            }
-            self::change(repository, &mut |workload| {
+            git::init(repository)?;
+            change(repository, &mut |workload| {
                 workload["spec"]["template"]["metadata"]["annotations"][OUTCOME_ANNOTATION] =
                     "succeed".into();
             })?;
-            commit(repository, "the first images")?;
+            git::commit(repository, "the first images")?;
         }
         Ok(())
     }
@@ -102,7 +100,7 @@ impl Update {
     /// Files that cannot be changed, and `git`.
     pub fn apply(&self) -> anyhow::Result<()> {
         for repository in &self.repositories {
-            self::change(repository, &mut |workload| {
+            change(repository, &mut |workload| {
                 let template = &mut workload["spec"]["template"];
                 if let Some(all) = template["metadata"]["annotations"].as_object_mut() {
                     all.remove(OUTCOME_ANNOTATION);
@@ -113,16 +111,11 @@ impl Update {
                     container["image"] = format!("{image}{NEXT}").into();
                 }
             })?;
-            commit(repository, "the next images")?;
+            // Without workloads, only the revision differs.
+            git::commit(repository, "the next images")?;
         }
         Ok(())
     }
-}
-
-fn commit(repository: &Path, message: &str) -> anyhow::Result<()> {
-    git(repository, &["add", "--all"])?;
-    // Without workloads, only the revision differs.
-    git(repository, &["commit", "--quiet", "--allow-empty", "--message", message])
 }
 
 /// Replaces the addresses of sources.

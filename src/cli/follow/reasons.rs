@@ -19,7 +19,7 @@ pub(super) struct Reasons {
     /// The last line without its time.
     last: String,
     /// The whole explanation at the end, if only a person can continue.
-    stuck: Option<Explanation>,
+    stuck: Option<Box<Explanation>>,
 }
 
 impl Reasons {
@@ -47,7 +47,7 @@ impl Reasons {
         let run = latest(cluster, &found).await;
         let mut explanation = explain::explain(&found, &applications, run.as_ref());
         explanation.look_below(cluster, &applications).await;
-        self.stuck = Some(explanation);
+        self.stuck = Some(Box::new(explanation));
     }
 
     /// Prints the whole explanation, or else the summary.
