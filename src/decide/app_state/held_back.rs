@@ -12,17 +12,21 @@ use super::observation::Observation;
 use super::pairs::DiffCache;
 use crate::api::conditions::application as types;
 use crate::api::steering::RunStart;
+use crate::decide::application_set::started::deployed;
 use crate::decide::diff::SyncStatus;
 
 /// How many resources a message names.
 const NAMED: usize = 3;
 
-/// The revisions at which it is held, one for each of its sources; `None` when it is not. `targets`
-/// are the revisions that its sources resolve to: with others it has another target.
+/// The revisions at which it is held, one for each of its sources; `None` when it is not, or is
+/// not back yet. `targets` are the revisions that its sources resolve to: with others, and with
+/// sources that differ in more than their revisions, it has another target.
 pub fn revisions(application: &Value, targets: &[String]) -> Option<Vec<String>> {
     let start = RunStart::of(application)?;
     let is_of_target = start.revisions.is_empty() || start.revisions == targets;
-    (start.goes_back && is_of_target && start.good.len() == targets.len()).then_some(start.good)
+    let is_back = || deployed(application).as_ref() == Some(&start.good);
+    let is_held = start.goes_back && is_of_target && start.good.len() == targets.len();
+    (is_held && is_back()).then_some(start.good)
 }
 
 /// The condition of an Application that is held; `None` when its resources are as these revisions

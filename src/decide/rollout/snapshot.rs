@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::entry::{Entry, Phase, Rules};
 use super::observed::Observed;
 use super::record::Record;
-use super::steer::started::Started;
+use super::steer::started::{Started, Target};
 use super::steering::{RowSteering, Steering};
 use super::steps::{Membership, Strategy};
 
@@ -184,6 +184,12 @@ impl Row<'_> {
             }
             false => self.entry.as_ref().is_some_and(|entry| entry.is_in_flight(seen)),
         }
+    }
+
+    /// Its target: its generated spec with the revisions that it resolves to.
+    pub fn target(&self) -> Option<Target> {
+        let revisions = self.entry.as_ref()?.target_revisions.clone();
+        Some(Target { spec: self.member.spec?.to_owned(), revisions })
     }
 
     /// Why sync windows deny a sync of it now; `None` also when nothing has to be synced.

@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::rules::{GateRule, Rules};
-use super::run::target_of;
 use super::target_set::TargetSet;
 use crate::api::HealthStatus;
 use crate::api::steering::{RolloutRunSpec, RunGate};
@@ -120,7 +119,7 @@ fn gate(
 fn admitted<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
     let mut all = TargetSet::default();
     for row in rows {
-        if let Some(of) = target_of(row) {
+        if let Some(of) = row.target() {
             all.add(row.member.name, &of.spec, &of.revisions);
         }
     }

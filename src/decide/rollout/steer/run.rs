@@ -282,7 +282,7 @@ impl State {
             let phase = self.status.phase;
             let lifts = phase != RunPhase::RollingBack;
             for row in rows.iter().filter(|row| lifts && is_meant(row.member.name)) {
-                if let Some(Target { spec, revisions }) = target_of(row) {
+                if let Some(Target { spec, revisions }) = row.target() {
                     self.quarantine.remove(row.member.name, &spec, &revisions);
                 }
             }
@@ -407,7 +407,7 @@ impl State {
             if is_healthy && !row.steering.is_started {
                 continue;
             }
-            if let Some(Target { spec, revisions }) = target_of(row) {
+            if let Some(Target { spec, revisions }) = row.target() {
                 self.quarantine.add(row.member.name, &spec, &revisions);
             }
         }
@@ -461,12 +461,18 @@ impl State {
         };
         for row in rows.iter_mut() {
             let held_by = |kind, message| Some(Hold { kind, message, until: None });
-            let target = target_of(row);
+            let target = row.target();
             let is_quarantined = target.is_some_and(|Target { spec, revisions }| {
                 self.quarantine.has(row.member.name, &spec, &revisions)
             });
             row.steering.is_over = is_quarantined;
-            let back = row.member.started.filter(|started| started.goes_back);
+            // One that went back from another target is not held for this one.
+            let is_of_target = |started: &&Started| {
+                let target = row.target();
+                started.goes_back
+                    && target.is_some_and(|of| started.target.is(&of.spec, &of.revisions))
+            };
+            let back = row.member.started.filter(is_of_target);
             row.steering.hold = if row.steering.excuse == Some(Excuse::Skipped) {
                 held_by(WaitKind::Skipped, format!("run {name} skips it"))
             } else if is_quarantined && let Some(back) = back {
@@ -512,7 +518,7 @@ impl State {
     /// What a start records.
     pub fn started(&self, row: &Row<'_>, promotion: Timestamp) -> Option<Started> {
         let run = self.name.clone()?;
-        let target = target_of(row)?;
+        let target = row.target()?;
         // Its run, and what it started, stay.
         let held = row.member.started.filter(|one| {
             one.goes_back
@@ -704,7 +710,7 @@ impl State {
             self.status.waiting_for.clear();
             // What it leaves begins no run of its own.
             for row in facts.rows.iter().filter(|row| row.steering.is_excused()) {
-                if let Some(Target { spec, revisions }) = target_of(row)
+                if let Some(Target { spec, revisions }) = row.target()
                     && !row.steering.is_started
                 {
                     self.quarantine.add(row.member.name, &spec, &revisions);
@@ -745,7 +751,7 @@ fn inherited(
     let mut inherited = TargetSet::default();
     for row in rows.iter().filter(|row| aborted.has_target(row)) {
         let is_skipped = is_complete && skipped.iter().any(|name| name == row.member.name);
-        if let Some(Target { spec, revisions }) = target_of(row).filter(|_| !is_skipped) {
+        if let Some(Target { spec, revisions }) = row.target().filter(|_| !is_skipped) {
             inherited.add(row.member.name, &spec, &revisions);
         }
     }
@@ -759,12 +765,6 @@ fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
         Deployed::Never | Deployed::NotKept => None,
     }));
     RolloutRunStatus { started_at: Some(Time(stored(now))), from, ..RolloutRunStatus::default() }
-}
-
-/// The target of an Application: its generated spec with the revisions that it resolves to.
-pub(super) fn target_of(row: &Row<'_>) -> Option<Target> {
-    let entry = row.entry.as_ref()?;
-    Some(Target { spec: row.member.spec?.to_owned(), revisions: entry.target_revisions.clone() })
 }
 
 /// Why the set is paused (ST-020).

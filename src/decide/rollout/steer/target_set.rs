@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::run::target_of;
 use crate::decide::rollout::snapshot::Row;
 
 /// The most targets in the text of a status: the first ones by digest.
@@ -34,7 +33,7 @@ impl TargetSet {
     /// Whether the target of an Application is in it.
     pub fn has_target(&self, row: &Row<'_>) -> bool {
         !self.0.is_empty()
-            && target_of(row).is_some_and(|of| self.has(row.member.name, &of.spec, &of.revisions))
+            && row.target().is_some_and(|of| self.has(row.member.name, &of.spec, &of.revisions))
     }
 
     /// The number of targets.

@@ -424,7 +424,8 @@ impl World {
     fn check_way_back(&self, name: &str, start: &Value, run: Current<'_>, entries: &[Entry]) {
         let of = start["run"].as_str().unwrap();
         let begun = self.begun(name, of, entries);
-        assert!(begun.is_some(), "ST-061: {name} goes back, and was not started by {of}");
+        let all = || (self.target(name, entries), &self.cluster.apps[name].begun);
+        assert!(begun.is_some(), "ST-061: {name} goes back, not started by {of}: {:?}", all());
         if run.status.phase != RunPhase::RollingBack || of != run.name {
             let live = &self.memory.cache[name];
             let is_back = begun.is_some_and(|begun| begun.goes_back) && ended(live) == "Succeeded";

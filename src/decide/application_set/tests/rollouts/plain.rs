@@ -29,7 +29,7 @@ impl World {
                     paused: None,
                     run: None,
                     // Without the definitions nothing is recorded.
-                    records_runs: self.cluster.version % 2 == 0,
+                    records_runs: self.cluster.version.is_multiple_of(2),
                     taken: 0,
                     pools: &[],
                     history: &[],

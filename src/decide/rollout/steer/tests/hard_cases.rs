@@ -257,3 +257,26 @@ fn an_empty_gate_waits_for_nobody_as_st_013() {
     fleet.run(1);
     assert_eq!(fleet.status().gates[0].waiting_since, None);
 }
+
+#[test]
+fn what_went_back_is_not_healed_for_another_target_as_st_061() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.push("r2");
+    fleet.run(20);
+    roll_back(&mut fleet);
+    fleet.run(80);
+    let app = fleet.apps.get_mut("s1-0").unwrap();
+    app.spec = "other".to_owned();
+    app.observed.has_left_its_hold = true;
+    fleet.paused = Some("look at it".to_owned());
+    fleet.run(2);
+    let at = Some(crate::api::Time(fleet.now));
+    fleet.said(|spec| {
+        let abort = crate::api::steering::Abort { by: "ann".to_owned(), at, terminate: false };
+        spec.abort = Some(abort);
+    });
+    fleet.run(2);
+    fleet.paused = None;
+    assert_eq!(starts(&mut fleet, 90), [""; 0]);
+    assert_eq!(fleet.status().phase, RunPhase::Aborted);
+}
