@@ -314,6 +314,8 @@ async fn a_hold_in_a_rollout(world: World, setup: Setup) {
     assert_eq!(wait["reason"], json!(reason));
     let (_, printed) = wait["advice"].as_str().unwrap().split_once("now: ").unwrap();
     let namespace = &fleet.world.namespace;
+    let (printed, or) = printed.split_once("; to go on without it in this run: ").unwrap();
+    assert_eq!(or, format!("wavegate skip --context {context} -n {namespace} {a}"));
     let want = format!("wavegate sync --context {context} -n {namespace} {a} --revision {second}");
     assert_eq!(printed, want);
     let (code, out, err) = fleet.paste(printed).await;
