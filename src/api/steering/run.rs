@@ -286,6 +286,12 @@ impl RunGate {
     pub fn is_open(&self) -> bool {
         self.opened_at.is_some() && (self.approvals <= 0 || self.opened_for == self.covers)
     }
+
+    /// How many approvals of the present targets are missing.
+    pub fn missing(&self) -> i64 {
+        let given = i64::try_from(self.approved_by.len()).unwrap_or(i64::MAX);
+        if self.is_open() { 0 } else { self.approvals.saturating_sub(given).max(0) }
+    }
 }
 
 impl RunPhase {

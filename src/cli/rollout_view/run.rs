@@ -178,7 +178,7 @@ pub(in crate::cli) fn commands(run: &Run, of: &ObjectKey) -> Vec<(String, String
     let named = |what: &str, command: String| (what.to_owned(), command);
     match run.phase() {
         RunPhase::AwaitingApproval => {
-            let waiting = run.status.gates.iter().filter(|gate| lacks(gate) > 0);
+            let waiting = run.status.gates.iter().filter(|gate| gate.missing() > 0);
             let waiting: Vec<&RunGate> =
                 waiting.filter(|gate| gate.waiting_since.is_some()).collect();
             let gate = |gate: &&RunGate| {
@@ -232,12 +232,6 @@ pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
     }
 }
 
-/// How many approvals of a gate are missing.
-fn lacks(gate: &RunGate) -> i64 {
-    let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-    gate.approvals.saturating_sub(given).max(0)
-}
-
 /// What a gate waits for, with the command that ends it; empty for one that is open.
 pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> String {
     if gate.is_open() {
@@ -248,7 +242,7 @@ pub(in crate::cli) fn gate_text(gate: &RunGate, namespace: &str, set: &str) -> S
         .as_ref()
         .map(|until| format!("soaks until {}", to_rfc3339(until.0)))
         .unwrap_or_default();
-    let approval = match usize::try_from(lacks(gate)).unwrap_or(usize::MAX) {
+    let approval = match usize::try_from(gate.missing()).unwrap_or(usize::MAX) {
         0 => String::new(),
         missing => format!(
             "needs {}: wavegate approve {}{} --gate {}",

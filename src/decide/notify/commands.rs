@@ -10,10 +10,7 @@ pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
     };
     match run.status.phase {
         RunPhase::AwaitingApproval => {
-            let gates = run.status.gates.iter().filter(|gate| {
-                let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-                !gate.is_open() && given < gate.approvals
-            });
+            let gates = run.status.gates.iter().filter(|gate| gate.missing() > 0);
             let approve = of_set("approve");
             let approve = |name: &str| format!("{approve} --gate {}", quoted(name));
             gates.take(ENTRIES).map(|gate| approve(&gate.name)).collect()

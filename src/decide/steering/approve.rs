@@ -85,7 +85,7 @@ fn nothing(
     let mine: Vec<&&RunGate> = chosen.iter().filter(|gate| has_approved(gate)).collect();
     if !mine.is_empty() {
         let names: Vec<&str> = mine.iter().map(|gate| gate.name.as_str()).collect();
-        let open = mine.iter().map(|gate| missing_of(gate)).max().unwrap_or_default();
+        let open = mine.iter().map(|gate| gate.missing()).max().unwrap_or_default();
         let others = match open {
             0 => String::new(),
             1 => "; 1 approval of another person is missing".to_owned(),
@@ -144,11 +144,6 @@ fn nothing(
             ))
         }
     }
-}
-
-fn missing_of(gate: &RunGate) -> i64 {
-    let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-    if gate.is_open() { 0 } else { gate.approvals.saturating_sub(given).max(0) }
 }
 
 /// Approves the deletions of a set that are held: those that its condition names.

@@ -92,6 +92,5 @@ impl Run {
 
 /// Whether approvals of a gate are missing.
 pub(super) fn lacks_approvals(gate: &RunGate) -> bool {
-    let given = i64::try_from(gate.approved_by.len()).unwrap_or(i64::MAX);
-    !gate.is_open() && gate.applications > 0 && given < gate.approvals
+    gate.applications > 0 && gate.missing() > 0
 }

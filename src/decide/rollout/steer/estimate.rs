@@ -44,11 +44,12 @@ pub(super) fn of(
         least += (scale(first.min(median)) - begun).max(soak);
         most += (scale(last.max(median)) - begun).max(soak);
     }
-    let waits = |gate: &&crate::api::steering::RunGate| {
-        !gate.is_open() && gate.approvals > gate.approved_by.len() as i64
-    };
-    let mut without: Vec<String> =
-        run.gates.iter().filter(waits).map(|gate| format!("gate {}", gate.name)).collect();
+    let mut without: Vec<String> = run
+        .gates
+        .iter()
+        .filter(|gate| gate.missing() > 0)
+        .map(|gate| format!("gate {}", gate.name))
+        .collect();
     if run.phase == RunPhase::Paused {
         without.push("the pause".to_owned());
     }
