@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::error::{Error, note};
 use super::facts::Facts;
-use super::output::some_of;
 use crate::api::{self, steering};
+use crate::decide::names::some_of;
 use crate::desired::inputs::Inputs;
 use crate::yaml;
 

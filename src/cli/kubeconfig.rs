@@ -11,8 +11,8 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::Error;
-use super::output::some_of;
 use crate::api::unknown::nearest;
+use crate::decide::names::some_of;
 use crate::watch::failure::chain;
 
 const WHAT: &str = "cannot reach the cluster";

@@ -218,16 +218,6 @@ pub(super) fn colour() -> bool {
     std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !dumb
 }
 
-/// The first names and the number of the others.
-pub(super) fn some_of<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
-    let names: Vec<&str> = names.into_iter().collect();
-    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
-    match names.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
-}
-
 /// A cell for a text that may be empty.
 pub(super) fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }

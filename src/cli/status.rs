@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
-use super::output::{self, Output, or_dash, printable, some_of};
+use super::output::{self, Output, or_dash, printable};
 use super::rollout_view::run::RunSummary;
 use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
@@ -19,6 +19,7 @@ use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
+use crate::decide::names::some_of;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::report::{Member, Report, State};
 use crate::decide::rollout::steps::Strategy;

@@ -3,6 +3,7 @@
 mod outcomes;
 mod waits;
 
+use crate::decide::names::some_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -533,7 +534,7 @@ fn hostile_text_is_shown_as_escapes() {
     let coloured = "\u{1b}[31m-a\u{1b}[0m\nb\u{9b}\n";
     assert_eq!(output::printable_lines(coloured, true), "\u{1b}[31m-a\u{1b}[0m\nb\\u{9b}\n");
     assert_eq!(output::printable_lines("a\u{1b}\n", false), "a\\u{1b}\n");
-    assert_eq!(output::some_of(["a", "b", "c"], 2), "a, b and 1 more");
+    assert_eq!(some_of(["a", "b", "c"], 2), "a, b and 1 more");
     assert_eq!(
         output::table(["A", "B"], [["x\ny".to_owned(), String::new()]]),
         "A      B\nx\\ny\n"

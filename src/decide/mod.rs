@@ -11,6 +11,7 @@ pub mod blocking_resource;
 pub mod diff;
 pub mod health;
 pub mod merge_patch;
+pub mod names;
 pub mod notify;
 pub mod resource_tree;
 pub mod rollout;

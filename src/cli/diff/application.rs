@@ -11,7 +11,7 @@ use super::super::cluster::ClusterConnection;
 use super::super::controller::Controller;
 use super::super::error::{CHECK_FAILED, Error, fault, note};
 use super::super::live_app::control_plane_of;
-use super::super::output::{self, Format, Output, printable, some_of};
+use super::super::output::{self, Format, Output, printable};
 use super::super::tree::view::short;
 use super::{Args, FieldChange};
 use crate::api::kind::KindRef;
@@ -21,6 +21,7 @@ use crate::api::{Raw, ResourceKey};
 use crate::controller::application::compare_once::{self, Difference, Inputs};
 use crate::decide::app_state::access;
 use crate::decide::diff::{self, unified};
+use crate::decide::names::some_of;
 use crate::source::{self, Repositories};
 
 /// Resources in a message.

@@ -171,7 +171,7 @@ pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
         Outcome::Manual { step, applications } => {
-            let who = crate::cli::output::some_of(applications.iter().map(String::as_str), 3);
+            let who = crate::decide::names::some_of(applications.iter().map(String::as_str), 3);
             match step {
                 Some(step) => {
                     format!("Step {} waits for a manual sync of {who} (maxUpdate is 0)", step + 1)

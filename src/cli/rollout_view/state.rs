@@ -1,6 +1,6 @@
 //! The state of a set in one line. Pure.
 
-use crate::cli::output::some_of;
+use crate::decide::names::some_of;
 use crate::decide::rollout::report::{Report, State};
 
 /// That Applications outside of the steps need a manual sync; `None` without any.

@@ -12,9 +12,10 @@ use crate::api::time::to_rfc3339;
 use crate::api::unknown::nearest;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND};
-use crate::cli::output::{self, Output, age, or_dash, printable, some_of, table};
+use crate::cli::output::{self, Output, age, or_dash, printable, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
 use crate::cli::runs::runs;
+use crate::decide::names::some_of;
 use crate::decide::steering::{Run, applications};
 
 /// The most runs in a message.

@@ -8,7 +8,8 @@ use serde_json::Value;
 use crate::api::steering::{Gate, OnFailure, POLICY, PolicyStatus, RolloutPolicySpec};
 use crate::api::{IntOrString, Raw, read_leniently};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::output::{Output, or_dash, some_of, table};
+use crate::cli::output::{Output, or_dash, table};
+use crate::decide::names::some_of;
 use crate::decide::steering::selects;
 
 /// The most ApplicationSets and gates in a cell.

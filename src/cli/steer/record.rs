@@ -9,9 +9,10 @@ use crate::api::steering::{
     TimelineEntry,
 };
 use crate::api::time::to_rfc3339;
-use crate::cli::output::{or_dash, some_of};
+use crate::cli::output::or_dash;
 use crate::cli::rollout_view::run::human;
 use crate::cli::tree::view::short;
+use crate::decide::names::some_of;
 use crate::decide::steering::{Run, number_of};
 
 /// A run, for JSON and YAML.

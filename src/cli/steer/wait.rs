@@ -20,7 +20,7 @@ use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::commands::{in_namespace, word};
 use crate::cli::error::{CHECK_FAILED, Error, NOT_FOUND, UNDEFINED, fault, note};
 use crate::cli::follow::newest::{self, Answer};
-use crate::cli::output::{self, Format, Output, printable, some_of};
+use crate::cli::output::{self, Format, Output, printable};
 use crate::cli::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use crate::cli::rollout_view::fleet::{Fleet, Source};
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
@@ -30,6 +30,7 @@ use crate::cli::runs::{label_of, runs};
 use crate::cli::watch_args::{timeout, until};
 use crate::decide::app_state::operation::given;
 use crate::decide::application_set::{is_owned, set_of};
+use crate::decide::names::some_of;
 use crate::decide::steering::{
     Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
 };

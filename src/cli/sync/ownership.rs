@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::super::cluster::{ClusterConnection, control_plane_namespace};
 use super::super::error::{Error, note};
-use super::super::output::some_of;
 use super::What;
 use super::control_plane::LABEL;
 use super::manifests::Manifests;
@@ -22,6 +21,7 @@ use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
 use crate::decide::app_state::manual;
+use crate::decide::names::some_of;
 use crate::decide::sync::{Class, classify};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{api, resource};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::super::output::some_of;
 use crate::api::ResourceKey;
 use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
 use crate::decide::health;
+use crate::decide::names::some_of;
 use crate::decide::resource_tree::{LiveObject, Node, below};
 use crate::watch::cluster_cache::once::{self, Listed};
 use crate::watch::cluster_cache::{self, ClusterCache};

@@ -18,6 +18,7 @@ use crate::api::annotations as names;
 use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::api::hooks::HookType;
 use crate::api::resource_key::ResourceKey;
+use crate::decide::names::some_of;
 use crate::decide::sync::Propagation;
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
@@ -330,11 +331,7 @@ impl Finalizer<'_> {
         if denied.is_empty() {
             return None;
         }
-        let named: Vec<String> = denied.iter().take(NAMED).map(ToString::to_string).collect();
-        let more = match denied.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
+        let named = some_of(denied, NAMED);
         let project = self.observation.access.project_name;
         let why = match self.scope {
             Scope::Tracked => format!("project '{project}' does not permit them"),
@@ -343,7 +340,7 @@ impl Finalizer<'_> {
                  status.resources does not list them"
             ),
         };
-        Some(format!("resources are left in the cluster, since {why}: {}{more}", named.join(", ")))
+        Some(format!("resources are left in the cluster, since {why}: {named}"))
     }
 
     /// Live objects of the Application: tracked, without an owner, and not hooks that run

@@ -1,5 +1,5 @@
 //! An Application that a rollback holds at its last good revisions (ST-061): it is compared with
-//! these, too, and its ApplicationSet is told by a condition when it differs.
+//! these, too, and a condition reports to its ApplicationSet when it differs.
 //!
 //! `status.sync` stays the comparison with its target, which is what its spec says.
 
@@ -14,6 +14,7 @@ use crate::api::conditions::application as types;
 use crate::api::steering::RunStart;
 use crate::decide::application_set::started::deployed;
 use crate::decide::diff::SyncStatus;
+use crate::decide::names::some_of;
 
 /// How many resources a message names.
 const NAMED: usize = 3;
@@ -49,17 +50,11 @@ pub fn condition(
     if comparison.sync != SyncStatus::OutOfSync {
         return None;
     }
-    let differing: Vec<String> = comparison
+    let differing = comparison
         .resources
         .iter()
-        .filter(|one| !one.is_hook() && one.status().is_some_and(|of| of != SyncStatus::Synced))
-        .map(|one| one.key.to_string())
-        .collect();
-    let more = match differing.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = differing[..differing.len().min(NAMED)].join(", ");
-    let message = format!("held at {at} after a rollback; OutOfSync with it: {named}{more}");
+        .filter(|one| !one.is_hook() && one.status().is_some_and(|of| of != SyncStatus::Synced));
+    let named = some_of(differing.map(|one| &one.key), NAMED);
+    let message = format!("held at {at} after a rollback; OutOfSync with it: {named}");
     Some(Condition::new(types::HELD_BACK_OUT_OF_SYNC_WARNING, message))
 }

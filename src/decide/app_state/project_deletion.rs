@@ -7,6 +7,7 @@ use super::access;
 use super::project::permits_application;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::api::{AppProject, AppProjectSpec, ObjectKey, Raw, read};
+use crate::decide::names::some_of;
 
 /// Maximum number of Applications named in a message.
 const NAMED: usize = 5;
@@ -63,13 +64,8 @@ pub fn step(mut users: Vec<ObjectKey>, dry_run: bool) -> Step {
         return if dry_run { Step::Report(would) } else { Step::Release };
     }
     users.sort();
-    let named: Vec<String> = users.iter().take(NAMED).map(ObjectKey::to_string).collect();
-    let more = match users.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let named = named.join(", ");
-    Step::Report(format!("is not deleted while applications refer to it: {named}{more}"))
+    let named = some_of(users, NAMED);
+    Step::Report(format!("is not deleted while applications refer to it: {named}"))
 }
 
 /// The report of a failed step.

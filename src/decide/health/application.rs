@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Health, Status};
 use crate::api::Raw;
+use crate::decide::names::some_of;
 
 /// Excludes a resource from its Application's health when `"true"` on the live object.
 const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
@@ -97,10 +98,5 @@ pub fn combine(resources: &[Resource<'_>]) -> Combined {
 }
 
 fn caused_by(names: &[String]) -> String {
-    let shown = names.len().min(NAMED_IN_MESSAGE);
-    let named = names[..shown].join(", ");
-    match names.len() - shown {
-        0 => format!("Caused by {named}"),
-        more => format!("Caused by {named} and {more} more"),
-    }
+    format!("Caused by {}", some_of(names, NAMED_IN_MESSAGE))
 }

@@ -30,6 +30,7 @@ use jiff::Timestamp;
 use super::entry::{Earlier, Entry, HELD};
 use super::observed::{End, Observed, PersonSync};
 use crate::api::SyncStatusCode;
+use crate::decide::names::some_of;
 
 /// The words of a message about a sync that has not ended.
 pub const RUNNING: &str = " is syncing it to ";
@@ -60,24 +61,15 @@ impl PersonSync {
         };
         let what = match self.is_local {
             true => "local manifests".to_owned(),
-            false => text(&self.revisions),
+            false => some_of(&self.revisions, REVISIONS),
         };
         let did = match self.end {
             End::Running => format!("{by}{RUNNING}{what}{SINCE}{})", self.started_at),
             End::Succeeded => format!("{by} synced it to {what}"),
             End::Failed | End::Nothing => format!("{by} synced it to {what}, which failed"),
         };
-        format!("{HELD}: {did}; the rollout wants {}", text(target))
+        format!("{HELD}: {did}; the rollout wants {}", some_of(target, REVISIONS))
     }
-}
-
-fn text(revisions: &[String]) -> String {
-    let more = match revisions.len().saturating_sub(REVISIONS) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let first: Vec<&str> = revisions.iter().take(REVISIONS).map(String::as_str).collect();
-    format!("{}{more}", first.join(", "))
 }
 
 /// Updates what an entry knows about syncs by people; the message when it is held.
