@@ -7,10 +7,10 @@ use jiff::Timestamp;
 
 use super::policies::Reports;
 use crate::api::steering::{RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
-use crate::decide::application_set::generated::{Generated, labels_of};
+use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::stored::Set;
 use crate::decide::rollout::steer::number_of;
-use crate::decide::rollout::steer::rules::{Policy, Rules, Selectable};
+use crate::decide::rollout::steer::rules::{Policy, Rules};
 use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
 use crate::watch::control_plane::ControlPlane;
 use crate::watch::object::Object;
@@ -176,18 +176,9 @@ fn rules(policies: impl Iterator<Item = Object>, set: &Set, generated: &Generate
             !spec.gates.is_empty() || spec.pace.as_ref().is_some_and(|pace| pace.spread.is_some())
         })
     };
-    // Their labels are in their texts.
-    let applications: Vec<Selectable> = match policies.iter().any(selects_by_labels) {
+    let applications = match policies.iter().any(selects_by_labels) {
         false => Vec::new(),
-        true => generated
-            .applications
-            .iter()
-            .map(|wanted| Selectable {
-                name: wanted.name.to_string(),
-                labels: labels_of(&wanted.original()),
-                step: wanted.steps.step(),
-            })
-            .collect(),
+        true => generated.selectable(),
     };
     let steps = generated.strategy.steps().len();
     Rules::of(&policies, &set.id.name, &set.labels, &applications, steps)

@@ -14,6 +14,7 @@ use super::validate::{Known, Target, problem_of_target};
 use super::write_plan::Gate;
 use super::{autosync, shape, started};
 use crate::api::annotations::{ROLLOUT, RUN};
+use crate::decide::rollout::steer::rules::Selectable;
 use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::decide::rollout::{self};
 use crate::desired;
@@ -181,6 +182,16 @@ impl Generated {
     /// strategy is ambiguous; a running rollout keeps its state then (AS-141).
     pub fn is_rolling(&self) -> bool {
         self.has_steps && self.error.is_none() && self.misspelt.is_empty()
+    }
+
+    /// The Applications, as policies select them. Their labels are read from their texts.
+    pub fn selectable(&self) -> Vec<Selectable> {
+        let selectable = |wanted: &Wanted| Selectable {
+            name: wanted.name.to_string(),
+            labels: labels_of(&wanted.original()),
+            step: wanted.steps.step(),
+        };
+        self.applications.iter().map(selectable).collect()
     }
 }
 

@@ -188,8 +188,18 @@ impl Row<'_> {
 
     /// Its target: its generated spec with the revisions that it resolves to.
     pub fn target(&self) -> Option<Target> {
-        let revisions = self.entry.as_ref()?.target_revisions.clone();
-        Some(Target { spec: self.member.spec?.to_owned(), revisions })
+        let (spec, revisions) = self.spec_and_revisions()?;
+        Some(Target { spec: spec.to_owned(), revisions: revisions.to_vec() })
+    }
+
+    /// The same without a copy.
+    pub fn spec_and_revisions(&self) -> Option<(&str, &[String])> {
+        Some((self.member.spec?, &self.entry.as_ref()?.target_revisions))
+    }
+
+    /// Whether a target is its own.
+    pub fn has_target(&self, target: &Target) -> bool {
+        self.spec_and_revisions().is_some_and(|(spec, revisions)| target.is(spec, revisions))
     }
 
     /// Why sync windows deny a sync of it now; `None` also when nothing has to be synced.

@@ -119,9 +119,7 @@ fn gate(
 fn admitted<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
     let mut all = TargetSet::default();
     for row in rows {
-        if let Some(of) = row.target() {
-            all.add(row.member.name, &of.spec, &of.revisions);
-        }
+        all.add(row);
     }
     match all.len() <= ADMITTED {
         true => all.text(),
@@ -163,7 +161,7 @@ pub(super) fn covers<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
 /// Whether the targets of all of them are among these.
 fn admits_all<'a>(admits: &str, mut rows: impl Iterator<Item = &'a Row<'a>>) -> bool {
     let admits = TargetSet::read(admits);
-    rows.all(|row| admits.has_target(row))
+    rows.all(|row| admits.has(row))
 }
 
 /// A gate that is shut for some of the Applications behind it.
@@ -177,7 +175,7 @@ pub struct Shut {
 impl Shut {
     /// What keeps an Application behind it from its promotion.
     pub fn hold_of(&self, row: &Row<'_>) -> Option<&Hold> {
-        (!self.admits.has_target(row)).then_some(&self.hold)
+        (!self.admits.has(row)).then_some(&self.hold)
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) mod pace;
 mod rollback;
 pub mod rules;
 mod run;
+mod run_name;
+mod run_status;
 mod signature;
 pub mod started;
 mod target_set;
@@ -33,7 +35,8 @@ mod timeline;
 
 use jiff::Timestamp;
 
-pub use self::run::{NewRun, RunDecision, number_of};
+pub use self::run::{NewRun, RunDecision};
+pub use self::run_name::number_of;
 use self::started::Started;
 use super::gate::Gate;
 use super::snapshot::{RolloutSnapshot, Row};
@@ -91,9 +94,9 @@ impl<'a> Steer<'a> {
     }
 
     /// The run after this reconcile.
-    pub fn finish(self, facts: &run::Facts<'_, '_>, now: Timestamp) -> Option<RunDecision> {
+    pub fn finish(self, facts: &run_status::Facts<'_, '_>, now: Timestamp) -> Option<RunDecision> {
         self.run.finish(&self.steering, &self.pace.batches, facts, now)
     }
 }
 
-pub(super) use run::Facts;
+pub(super) use run_status::Facts;

@@ -1,38 +1,26 @@
 //! The run of a rollout (ST-002 … ST-006): when one begins, what people say about it, and its
 //! next state.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::{SignedDuration, Timestamp};
-use sha2::{Digest, Sha256};
 
 use super::failures::{self, Verdict};
 use super::pace::Batch;
 use super::rollback::{self, Progress};
-use super::started::{Started, Target};
+use super::run_name::{name_of, number_of};
+use super::run_status::{self, Facts, beginning, cut};
+use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
 use super::{estimate, gates};
 use crate::api::steering::{
-    OnFailure, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep,
-    RunWait, TimelineEntry,
+    OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
 use crate::api::time::stored;
 use crate::api::{HealthStatus, OperationPhase, Time};
-use crate::decide::rollout::gate::StepState;
-use crate::decide::rollout::observed::Deployed;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
-use crate::decide::rollout::wait::Wait;
 use crate::decide::rollout::wait_kind::WaitKind;
-
-/// The most names in a list of a status.
-const NAMES: usize = 50;
-/// The most revisions in a list of a status.
-const REVISIONS: usize = 10;
-/// The most characters of a message in a status.
-const MESSAGE: usize = 500;
 
 /// What is to be recorded of runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,29 +53,6 @@ pub struct NewRun {
     pub application_set: String,
 }
 
-/// The number at the end of a run's name; `None` for a name of another form.
-pub fn number_of(name: &str) -> Option<u64> {
-    name.rsplit_once('-')?.1.parse().ok()
-}
-
-/// The most characters of a name, so that it fits in a label.
-const NAME: usize = 63;
-
-/// The name of a run of a set. Of a long name of a set, a hash makes what is left unique: two sets
-/// may differ at their ends only.
-fn name_of(set: &str, number: u64) -> String {
-    let name = format!("{set}-{number}");
-    if name.len() <= NAME && !set.ends_with(['-', '.']) {
-        return name;
-    }
-    let hash = Sha256::digest(set.as_bytes());
-    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    let end = format!("-{hash}-{number}");
-    // The names of sets are ASCII.
-    let length = set.floor_char_boundary(NAME - end.len());
-    format!("{}{end}", set[..length].trim_end_matches(['-', '.']))
-}
-
 /// The run during one reconcile.
 #[derive(Debug)]
 pub(super) struct State {
@@ -103,17 +68,6 @@ pub(super) struct State {
     rollback: Progress,
     terminates: Vec<String>,
     is_paused: Option<String>,
-}
-
-/// What a run records of a reconcile.
-#[derive(Debug)]
-pub(in crate::decide::rollout) struct Facts<'a, 'r> {
-    pub rows: &'a [Row<'r>],
-    pub steps: &'a [StepState],
-    pub open_step: Option<usize>,
-    pub waiting: &'a [Wait],
-    /// All waits, by kind.
-    pub kinds: &'a BTreeMap<WaitKind, super::super::wait::KindCount>,
 }
 
 impl State {
@@ -174,17 +128,12 @@ impl State {
 
     /// Whether an Application has something to roll out that no run has covered.
     fn is_changed(&self, row: &Row<'_>) -> bool {
-        let Some(spec) = row.member.spec else { return false };
-        if row.member.step().is_none() {
+        if row.member.spec.is_none() || row.member.step().is_none() {
             return false;
         }
         let Some(entry) = &row.entry else { return true };
-        let revisions = &entry.target_revisions;
-        let is_known = row.member.started.is_some_and(|one| one.target.is(spec, revisions));
-        entry.phase != Phase::Healthy
-            && !entry.is_held()
-            && !is_known
-            && !self.quarantine.has(row.member.name, spec, revisions)
+        let is_known = row.member.started.is_some_and(|one| row.has_target(&one.target));
+        entry.phase != Phase::Healthy && !entry.is_held() && !is_known && !self.quarantine.has(row)
     }
 
     fn renew(
@@ -282,9 +231,7 @@ impl State {
             let phase = self.status.phase;
             let lifts = phase != RunPhase::RollingBack;
             for row in rows.iter().filter(|row| lifts && is_meant(row.member.name)) {
-                if let Some(Target { spec, revisions }) = row.target() {
-                    self.quarantine.remove(row.member.name, &spec, &revisions);
-                }
+                self.quarantine.remove(row);
             }
             // For some of them only, a run that was ended stays ended for the others.
             let is_for_all = retry.applications.is_empty();
@@ -407,9 +354,7 @@ impl State {
             if is_healthy && !row.steering.is_started {
                 continue;
             }
-            if let Some(Target { spec, revisions }) = row.target() {
-                self.quarantine.add(row.member.name, &spec, &revisions);
-            }
+            self.quarantine.add(row);
         }
     }
 
@@ -461,17 +406,11 @@ impl State {
         };
         for row in rows.iter_mut() {
             let held_by = |kind, message| Some(Hold { kind, message, until: None });
-            let target = row.target();
-            let is_quarantined = target.is_some_and(|Target { spec, revisions }| {
-                self.quarantine.has(row.member.name, &spec, &revisions)
-            });
+            let is_quarantined = self.quarantine.has(row);
             row.steering.is_over = is_quarantined;
             // One that went back from another target is not held for this one.
-            let is_of_target = |started: &&Started| {
-                let target = row.target();
-                started.goes_back
-                    && target.is_some_and(|of| started.target.is(&of.spec, &of.revisions))
-            };
+            let is_of_target =
+                |started: &&Started| started.goes_back && row.has_target(&started.target);
             let back = row.member.started.filter(is_of_target);
             row.steering.hold = if row.steering.excuse == Some(Excuse::Skipped) {
                 held_by(WaitKind::Skipped, format!("run {name} skips it"))
@@ -521,9 +460,7 @@ impl State {
         let target = row.target()?;
         // Its run, and what it started, stay.
         let held = row.member.started.filter(|one| {
-            one.goes_back
-                && row.steering.back.is_some()
-                && one.target.is(&target.spec, &target.revisions)
+            one.goes_back && row.steering.back.is_some() && row.has_target(&one.target)
         });
         if let Some(held) = held {
             return Some(Started { at: promotion, ..held.clone() });
@@ -560,7 +497,8 @@ impl State {
                 return None;
             }
         } else {
-            self.describe(steering, batches, facts, now);
+            run_status::describe(&mut self.status, &self.before, steering, batches, facts, now);
+            self.settle(facts, now);
         }
         self.status.quarantine = self.quarantine.text();
         let mut status = std::mem::take(&mut self.status);
@@ -589,84 +527,6 @@ impl State {
             terminates: self.terminates,
             news,
         })
-    }
-
-    fn describe(
-        &mut self,
-        steering: &Steering<'_>,
-        batches: &[Option<Batch>],
-        facts: &Facts<'_, '_>,
-        now: Timestamp,
-    ) {
-        let rows = facts.rows;
-        let count = |is: &dyn Fn(&&Row<'_>) -> bool| {
-            i64::try_from(rows.iter().filter(is).count()).unwrap_or(i64::MAX)
-        };
-        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let known = std::mem::take(&mut self.status.steps);
-        let at = Some(Time(stored(now)));
-        self.status.steps = facts
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(index, step)| {
-                let known = known.get(index);
-                let is_reached = step.open || known.is_some_and(|step| step.opened_at.is_some());
-                let is_complete = step.open && step.complete >= step.total;
-                let batch = batches.get(index).copied().flatten();
-                let of_gates: BTreeSet<&str> = rows
-                    .iter()
-                    .filter(|row| row.member.step() == Some(index))
-                    .flat_map(|row| steering.rules.gates_of(row.member.name))
-                    .map(|gate| steering.rules.gates[*gate].name.as_str())
-                    .collect();
-                let failed = |row: &&Row<'_>| {
-                    row.member.step() == Some(index) && row.steering.failure.is_some()
-                };
-                let first = |known: Option<&Time>| known.cloned().or_else(|| at.clone());
-                RunStep {
-                    opened_at: is_reached
-                        .then(|| first(known.and_then(|step| step.opened_at.as_ref())))
-                        .flatten(),
-                    completed_at: is_complete
-                        .then(|| first(known.and_then(|step| step.completed_at.as_ref())))
-                        .flatten(),
-                    batch: batch.map(|batch| number(batch.size)),
-                    before_batch: batch.map(|batch| number(batch.before)),
-                    failed_before_batch: batch.map(|batch| number(batch.failed_before)),
-                    gates: of_gates.into_iter().map(str::to_owned).collect(),
-                    total: number(step.total),
-                    done: number(step.complete),
-                    in_flight: number(step.in_flight),
-                    failed: count(&failed),
-                }
-            })
-            .collect();
-        self.status.total = self.status.steps.iter().map(|step| step.total).sum();
-        self.status.done = self.status.steps.iter().map(|step| step.done).sum();
-        self.status.failed = count(&|row| row.steering.failure.is_some());
-        self.status.progress = format!("{}/{}", self.status.done, self.status.total);
-        self.status.step = facts.open_step.and_then(|step| i64::try_from(step + 1).ok());
-        self.status.to = revisions(rows.iter().filter_map(|row| {
-            let entry = row.entry.as_ref()?;
-            let is_of_run = row.steering.is_started || entry.phase != Phase::Healthy;
-            (is_of_run && row.member.step().is_some()).then_some(entry.target_revisions.as_slice())
-        }))
-        .into_iter()
-        .filter(|found| !found.revision.is_empty())
-        .collect();
-        if self.status.to.is_empty() {
-            self.status.to.clone_from(&self.before.to);
-        }
-        self.status.failures = failures::by_signature(rows);
-        let excused = |excuse: Excuse| -> Vec<String> {
-            let is = |row: &&Row<'_>| row.steering.excuse == Some(excuse);
-            rows.iter().filter(is).map(|row| row.member.name.to_owned()).take(NAMES).collect()
-        };
-        self.status.skipped = excused(Excuse::Skipped);
-        self.status.unhealthy_before = excused(Excuse::UnhealthyBefore);
-        self.status.waiting_for = facts.waiting.iter().map(run_wait).collect();
-        self.settle(facts, now);
     }
 
     /// The phase and the message (ST-004).
@@ -710,10 +570,8 @@ impl State {
             self.status.waiting_for.clear();
             // What it leaves begins no run of its own.
             for row in facts.rows.iter().filter(|row| row.steering.is_excused()) {
-                if let Some(Target { spec, revisions }) = row.target()
-                    && !row.steering.is_started
-                {
-                    self.quarantine.add(row.member.name, &spec, &revisions);
+                if !row.steering.is_started {
+                    self.quarantine.add(row);
                 }
             }
             return;
@@ -749,22 +607,12 @@ fn inherited(
 ) -> TargetSet {
     let is_complete = matches!(phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
     let mut inherited = TargetSet::default();
-    for row in rows.iter().filter(|row| aborted.has_target(row)) {
-        let is_skipped = is_complete && skipped.iter().any(|name| name == row.member.name);
-        if let Some(Target { spec, revisions }) = row.target().filter(|_| !is_skipped) {
-            inherited.add(row.member.name, &spec, &revisions);
+    for row in rows.iter().filter(|row| aborted.has(row)) {
+        if !is_complete || !skipped.iter().any(|name| name == row.member.name) {
+            inherited.add(row);
         }
     }
     inherited
-}
-
-/// The status of a run that begins.
-fn beginning(rows: &[Row<'_>], now: Timestamp) -> RolloutRunStatus {
-    let from = revisions(rows.iter().filter_map(|row| match &row.member.observed?.deployed {
-        Deployed::At(_, revisions) => Some(revisions.as_slice()),
-        Deployed::Never | Deployed::NotKept => None,
-    }));
-    RolloutRunStatus { started_at: Some(Time(stored(now))), from, ..RolloutRunStatus::default() }
 }
 
 /// Why the set is paused (ST-020).
@@ -776,19 +624,6 @@ fn paused(steering: &Steering<'_>) -> Option<String> {
     let (policy, why) = steering.rules.paused.first()?;
     let edit = format!("kubectl -n {} edit rolloutpolicy {policy}", steering.namespace);
     Some(format!("paused by policy {policy}: {}: {edit}", cut(why)))
-}
-
-fn run_wait(wait: &Wait) -> RunWait {
-    RunWait {
-        application: wait.application.clone(),
-        kind: wait.kind.name().to_owned(),
-        resource: wait.resource.clone().unwrap_or_default(),
-        message: cut(&wait.message),
-    }
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(MESSAGE).collect()
 }
 
 /// Whether a gate was open for the same targets.
@@ -818,43 +653,4 @@ fn differs(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
         || old.aborted_at != new.aborted_at
         || old.rollback_at != new.rollback_at
         || steps(old) != steps(new)
-}
-
-/// Counts revisions, the most frequent ones first.
-fn revisions<'a>(all: impl Iterator<Item = &'a [String]>) -> Vec<RevisionCount> {
-    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
-    for revisions in all {
-        *counts.entry(revisions.join(",")).or_default() += 1;
-    }
-    let mut counts: Vec<RevisionCount> = counts
-        .into_iter()
-        .map(|(revision, applications)| RevisionCount { revision, applications })
-        .collect();
-    counts.sort_by_key(|count| std::cmp::Reverse(count.applications));
-    counts.truncate(REVISIONS);
-    counts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_is_named_after_its_set_and_fits_in_a_label_as_st_002() {
-        assert_eq!(name_of("shop", 12), "shop-12");
-        assert_eq!(number_of("shop-12"), Some(12));
-        assert_eq!(number_of("shop"), None);
-        let long = name_of(&"a".repeat(300), 123_456);
-        assert_eq!((long.len(), number_of(&long)), (63, Some(123_456)));
-        assert_eq!(long, name_of(&"a".repeat(300), 123_456));
-        let fits = "a".repeat(61);
-        assert_eq!(name_of(&fits, 9), format!("{fits}-9"));
-        // They had the same name, and the second one was never recorded.
-        let ends = ["east", "west"].map(|end| name_of(&format!("{}-{end}", "a".repeat(61)), 1));
-        assert_ne!(ends[0], ends[1]);
-        assert_eq!(ends.map(|name| name.len()), [63, 63]);
-        assert_ne!(name_of("shop-", 1), "shop-1", "that of another set");
-        assert_eq!(name_of("a", u64::MAX).len(), 22);
-        assert_eq!(name_of(&"a".repeat(300), u64::MAX).len(), 63);
-    }
 }

@@ -30,31 +30,32 @@ impl TargetSet {
         STANDARD.encode(bytes)
     }
 
-    /// Whether the target of an Application is in it.
-    pub fn has_target(&self, row: &Row<'_>) -> bool {
-        !self.0.is_empty()
-            && row.target().is_some_and(|of| self.has(row.member.name, &of.spec, &of.revisions))
-    }
-
     /// The number of targets.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Adds the target of an Application.
-    pub fn add(&mut self, application: &str, spec: &str, revisions: &[String]) {
-        self.0.insert(digest(application, spec, revisions));
+    pub fn add(&mut self, row: &Row<'_>) {
+        self.0.extend(digest_of(row));
     }
 
     /// Removes it.
-    pub fn remove(&mut self, application: &str, spec: &str, revisions: &[String]) {
-        self.0.remove(&digest(application, spec, revisions));
+    pub fn remove(&mut self, row: &Row<'_>) {
+        if let Some(target) = digest_of(row) {
+            self.0.remove(&target);
+        }
     }
 
-    /// Whether the target is in it.
-    pub fn has(&self, application: &str, spec: &str, revisions: &[String]) -> bool {
-        !self.0.is_empty() && self.0.contains(&digest(application, spec, revisions))
+    /// Whether the target of an Application is in it.
+    pub fn has(&self, row: &Row<'_>) -> bool {
+        !self.0.is_empty() && digest_of(row).is_some_and(|target| self.0.contains(&target))
     }
+}
+
+fn digest_of(row: &Row<'_>) -> Option<[u8; 4]> {
+    let (spec, revisions) = row.spec_and_revisions()?;
+    Some(digest(row.member.name, spec, revisions))
 }
 
 fn digest(application: &str, spec: &str, revisions: &[String]) -> [u8; 4] {
@@ -82,16 +83,19 @@ mod tests {
             let revisions = vec!["r1".to_owned()];
             let mut set = TargetSet::default();
             for name in &names {
-                set.add(name, "spec", &revisions);
+                set.0.insert(digest(name, "spec", &revisions));
             }
             let read = TargetSet::read(&set.text());
+            let has = |name: &str, spec: &str, revisions: &[String]| {
+                read.0.contains(&digest(name, spec, revisions))
+            };
             prop_assert_eq!(&read, &set);
             for name in &names {
-                prop_assert!(read.has(name, "spec", &revisions));
-                prop_assert!(!read.has(name, "other", &revisions));
-                prop_assert!(!read.has(name, "spec", &["r2".to_owned()]));
+                prop_assert!(has(name, "spec", &revisions));
+                prop_assert!(!has(name, "other", &revisions));
+                prop_assert!(!has(name, "spec", &["r2".to_owned()]));
             }
-            prop_assert!(!read.has(&other, "spec", &revisions));
+            prop_assert!(!has(&other, "spec", &revisions));
         }
     }
 
@@ -99,7 +103,7 @@ mod tests {
     fn ten_thousand_targets_fit_in_a_status_and_nonsense_is_none() {
         let mut set = TargetSet::default();
         for number in 0..CAPACITY {
-            set.add(&format!("app-{number}"), "spec", &[]);
+            set.0.insert(digest(&format!("app-{number}"), "spec", &[]));
         }
         assert!(set.text().len() < 54_000);
         assert_eq!(TargetSet::read("no base64!"), TargetSet::default());

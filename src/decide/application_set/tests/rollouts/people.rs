@@ -8,7 +8,6 @@ use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 
 use super::super::super::emptied;
-use super::super::super::generated::labels_of;
 use super::guards::Door;
 use super::limits::Ramp;
 use super::world::World;
@@ -18,7 +17,7 @@ use crate::api::steering::{
     WordOfPerson,
 };
 use crate::api::time::stored;
-use crate::decide::rollout::steer::rules::{Policy, Rules, Selectable};
+use crate::decide::rollout::steer::rules::{Policy, Rules};
 use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
 
 /// What a person does about a rollout.
@@ -222,15 +221,7 @@ impl Steered {
         }
         let before = self.known.len().saturating_sub(1);
         self.history = self.known[..before].iter().map(|run| run.status.clone()).collect();
-        let applications: Vec<Selectable> = generated
-            .applications
-            .iter()
-            .map(|wanted| Selectable {
-                name: wanted.name.to_string(),
-                labels: labels_of(&wanted.original()),
-                step: wanted.steps.step(),
-            })
-            .collect();
+        let applications = generated.selectable();
         let policies: Vec<Policy> = self
             .policies
             .iter()
