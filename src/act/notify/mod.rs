@@ -57,7 +57,7 @@ const REQUESTS: usize = 32;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long it waits for the marks of what was sent.
 const MARK_GRACE: Duration = Duration::from_secs(2);
-/// Pause before what is wrong with a sink is looked at again.
+/// Pause before a sink with a problem is checked again.
 const CHECK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What is wrong with sinks: by policy, and by their index in its list.
@@ -118,7 +118,7 @@ impl Notifier {
         self.shared.state.lock().is_empty()
     }
 
-    /// The sinks of the policies that select a set. New ones are looked at: what is wrong with
+    /// The sinks of the policies that select a set. New ones are checked: what is wrong with
     /// them is known before a message fails.
     pub fn know(&self, namespace: &str, policies: &[String], sinks: &[SinkRule]) {
         let mut state = self.shared.state.lock();
@@ -265,7 +265,7 @@ impl Shared {
         Some(object.read::<Fields>().map(|fields| fields.spec.notify).unwrap_or_default())
     }
 
-    /// Looks at the sinks of a policy, without sending anything.
+    /// Checks the sinks of a policy, without sending anything.
     async fn check(&self, policy: ObjectKey) {
         let sinks = self.sinks_of(&policy).unwrap_or_default();
         let known = self.problems.borrow().get(&policy).cloned().unwrap_or_default();

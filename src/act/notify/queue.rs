@@ -86,7 +86,7 @@ pub(super) struct State {
     pub runs: Runs,
     sinks: BTreeMap<ObjectKey, Vec<Sink>>,
     checks: BTreeSet<ObjectKey>,
-    /// When sinks with problems are looked at again.
+    /// When sinks with problems are checked again.
     again: BTreeMap<ObjectKey, Instant>,
 }
 
@@ -121,12 +121,12 @@ impl State {
         std::mem::take(&mut self.checks)
     }
 
-    /// A policy is looked at again at a time.
+    /// A policy is checked again at a time.
     pub fn look_again(&mut self, policy: &ObjectKey, at: Instant) {
         self.again.entry(policy.clone()).or_insert(at);
     }
 
-    /// The policies that are due to be looked at.
+    /// The policies that are due to be checked.
     pub fn check_again(&mut self, now: Instant) {
         let due: Vec<_> = self.again.extract_if(.., |_, at| *at <= now).collect();
         self.checks.extend(due.into_iter().map(|(policy, _)| policy));
@@ -141,7 +141,7 @@ impl State {
     pub fn offer(&mut self, sinks: &[SinkRule], run: Run<'_>, now: Instant) -> bool {
         let count = notify::count(run.status);
         if sinks.is_empty() {
-            // Nobody is told what happens until there is a sink.
+            // Nothing is sent until there is a sink.
             if let Some(progress) = self.runs.get_mut(run.uid) {
                 progress.offered = count;
             }

@@ -401,7 +401,7 @@ async fn what_is_wrong_with_a_sink_is_known_without_a_request_until_it_is_mended
     }
     let want = [(0, "Secret hook: does not exist".to_owned())];
     assert_eq!(problems(), Some(want.into()));
-    assert!(world.notifier.shared.state.lock().due().is_some(), "it is looked at again");
+    assert!(world.notifier.shared.state.lock().due().is_some(), "it is checked again");
     secrets(&world).create(&kube::api::PostParams::default(), &secret("a")).await.unwrap();
     world.notifier.shared.check(policy.clone()).await;
     assert_eq!(problems(), None);

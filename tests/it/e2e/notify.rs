@@ -94,9 +94,9 @@ pub async fn each_transition_arrives_once_and_is_signed(mut world: World) {
             && text.contains("wavegate approve -n ")
             && text.contains(" fleet --gate production`")
     };
-    until(&world, "the channel is told", || channel.received().iter().any(awaits)).await;
+    until(&world, "the channel has the message", || channel.received().iter().any(awaits)).await;
     wavegate(&world, &["approve", "fleet", "--yes"]).await;
-    let last = until_run(&world, "fleet", "it is complete and told", |run| {
+    let last = until_run(&world, "fleet", "it is complete, and all is sent", |run| {
         phase(run) == "Complete" && run["status"]["notified"] == run["status"]["transitions"]
     })
     .await;
