@@ -184,6 +184,7 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         person: person::sync(live, &revisions(&status["sync"])).map(Box::new),
         has_error_condition: conditions.iter().any(has_error),
         has_error: conditions.iter().any(any_error),
+        went_back_just_now: started::went_back_just_now(live),
         has_left_its_hold: conditions
             .iter()
             .any(|found| found["type"] == condition::HELD_BACK_OUT_OF_SYNC_WARNING),

@@ -121,6 +121,9 @@ pub struct Observed {
     pub has_error_condition: bool,
     /// It has any error condition, such as for a source that cannot be read.
     pub has_error: bool,
+    /// Its last sync took it back to other revisions than `revisions` (ST-061), and the comparison
+    /// is of the same second: it may have been made before.
+    pub went_back_just_now: bool,
     /// A rollback holds it, and its resources differ from its last good revisions (ST-061).
     pub has_left_its_hold: bool,
     /// Automated sync is enabled.

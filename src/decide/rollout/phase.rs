@@ -135,7 +135,7 @@ fn drifted(entry: &Entry, seen: &Observed, rules: &Rules) -> bool {
 
 /// R2 to R4.
 fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
-    if seen.sync != SyncStatusCode::Synced || !seen.is_current() {
+    if seen.sync != SyncStatusCode::Synced || !seen.is_current() || seen.went_back_just_now {
         return;
     }
     if let Some(failure) = failure(entry, seen.failed_sync(), seen) {
@@ -187,7 +187,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
             Mark::ResultUnknown.prefix()
         );
         entry.mark = Some(Mark::ResultUnknown);
-    } else if seen.is_synced_and_healthy() && seen.is_current() {
+    } else if seen.is_synced_and_healthy() && seen.is_current() && !seen.went_back_just_now {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if found_synced {
         // Also while another operation runs, which may be a dry run.

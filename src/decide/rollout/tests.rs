@@ -143,6 +143,7 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
         person: None,
         has_error_condition: false,
         has_error: false,
+        went_back_just_now: false,
         has_left_its_hold: false,
         is_automated: false,
         needs_confirmation: false,

@@ -106,7 +106,8 @@ impl State {
             }
         }
         let is_live = state.name.is_some() && !state.status.phase.has_ended();
-        let is_superseded = is_live && rows.iter().any(|row| state.is_superseded_by(row));
+        let is_superseded =
+            is_live && rows.iter().any(|row| state.is_superseded_by(row, steering.set));
         let begins = !is_live && rows.iter().any(|row| state.is_changed(row));
         if is_superseded || begins {
             state.renew(steering, rows, is_superseded, now);
@@ -114,9 +115,13 @@ impl State {
         state
     }
 
-    /// Whether the run has started an Application that has another target now (ST-003).
-    fn is_superseded_by(&self, row: &Row<'_>) -> bool {
+    /// Whether the run has started an Application that has another target now, or a later run has
+    /// started one and could not be recorded (ST-003, ST-006).
+    fn is_superseded_by(&self, row: &Row<'_>, set: &str) -> bool {
         let (Some(name), Some(started)) = (&self.name, row.member.started) else { return false };
+        if number_in(set, &started.run) > number_in(set, name) {
+            return true;
+        }
         let Some(entry) = &row.entry else { return false };
         // A deleted one may have had the same name.
         let is_own = self.status.started_at.as_ref().is_none_or(|since| started.at >= since.0);
@@ -144,7 +149,7 @@ impl State {
         now: Timestamp,
     ) {
         let last = self.name.as_deref().and_then(number_of).unwrap_or_default();
-        let number = last.max(steering.taken) + 1;
+        let number = next_number(steering.set, last.max(steering.taken), rows);
         let name = name_of(steering.set, number);
         let quarantine = inherited(&self.quarantine, self.status.phase, &self.spec.skip, rows);
         if superseded && let Some(old) = self.name.take() {
@@ -594,6 +599,29 @@ impl State {
             let message = first.map(|wait| cut(&format!("{}: {}", wait.application, wait.message)));
             (RunPhase::Progressing, message.unwrap_or_default())
         };
+    }
+}
+
+/// The number of a run of this set; `None` for a name of another form.
+fn number_in(set: &str, run: &str) -> Option<u64> {
+    number_of(run).filter(|number| name_of(set, *number) == run)
+}
+
+/// The number of a new run, after `last`. Applications remember runs that were deleted (ST-006):
+/// the name of one that is under way is taken again, so that what it has started still counts; that
+/// of one that is over is not, since what it has started would count for another change.
+fn next_number(set: &str, last: u64, rows: &[Row<'_>]) -> u64 {
+    let of = |row: &Row<'_>| {
+        let started = row.member.started?;
+        let number = number_in(set, &started.run)?;
+        let is_open = row.entry.as_ref().is_some_and(|entry| entry.phase != Phase::Healthy);
+        let is_under_way = is_open && row.has_target(&started.target);
+        Some((number, is_under_way))
+    };
+    match rows.iter().filter_map(of).max() {
+        Some((known, true)) if known > last => known,
+        Some((known, false)) => last.max(known).saturating_add(1),
+        _ => last.saturating_add(1),
     }
 }
 

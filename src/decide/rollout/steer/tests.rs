@@ -63,6 +63,8 @@ struct Fleet {
     denied: Option<Denied>,
     /// Whether the targets cannot be compared.
     unreadable: bool,
+    /// Whether what drifts stays as it is.
+    ignores_drift: bool,
     taken: u64,
     now: Timestamp,
     plan: Option<RolloutPlan>,
@@ -97,6 +99,7 @@ impl Fleet {
                     person: None,
                     has_error_condition: false,
                     has_error: false,
+                    went_back_just_now: false,
                     has_left_its_hold: false,
                     is_automated: false,
                     needs_confirmation: false,
@@ -129,6 +132,7 @@ impl Fleet {
             pools: Vec::new(),
             denied: None,
             unreadable: false,
+            ignores_drift: false,
             taken: 0,
             now,
             plan: None,
@@ -159,6 +163,12 @@ impl Fleet {
         };
         let all: Vec<Selectable> = self.apps.iter().map(selectable).collect();
         Rules::of(&self.policies, "shop", &BTreeMap::new(), &all, self.strategy.steps().len())
+    }
+
+    fn settings(&self) -> RolloutSettings {
+        let mut settings = RolloutSettings::default();
+        settings.rules.capture_drift = !self.ignores_drift;
+        settings
     }
 
     fn decide(&self) -> RolloutPlan {
@@ -197,7 +207,7 @@ impl Fleet {
         let snapshot = RolloutSnapshot {
             strategy: &self.strategy,
             members: &members,
-            settings: RolloutSettings::default(),
+            settings: self.settings(),
             opened: None,
             capacity: 1 << 20,
             steering: Some(Steering {

@@ -88,16 +88,69 @@ fn what_is_terminated_is_terminated_once_as_st_060() {
 }
 
 #[test]
-fn a_run_of_the_same_name_as_a_deleted_one_is_another_as_st_006() {
+fn the_name_of_a_deleted_run_is_free_only_for_what_it_has_begun_as_st_006() {
+    let names = |fleet: &Fleet| -> Vec<String> {
+        fleet.runs.iter().map(|(name, ..)| name.clone()).collect()
+    };
+    let mut fleet = Fleet::new(&[1, 1], json!(1));
+    fleet.push("r2");
+    fleet.run(20);
+    assert_eq!(names(&fleet), ["shop-1"]);
+    // What Applications remember of it does not count for another change.
+    fleet.runs.clear();
+    fleet.push("r3");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+    fleet.run(5);
+    assert_eq!(names(&fleet), ["shop-2"], "{:?}", fleet.runs);
+    // What it has started of this change, and is under way, does.
+    fleet.runs.clear();
+    fleet.run(1);
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
+    fleet.run(20);
+    assert_eq!((names(&fleet), fleet.deployed("r3")), (vec!["shop-2".to_owned()], 2));
+}
+
+#[test]
+fn the_ramp_of_a_run_does_not_count_what_a_deleted_one_has_started_as_st_030() {
+    let ramp = json!({"pace": {"ramp": {"start": 1, "factor": 2}}});
     let mut fleet = Fleet::new(&[2], json!(null));
     fleet.push("r2");
     fleet.run(20);
-    assert_eq!(fleet.runs.len(), 1);
     fleet.runs.clear();
+    // One of them is compared later than the other.
     fleet.push("r3");
+    fleet.apps.get_mut("s1-0").unwrap().head = "r2".to_owned();
+    fleet = fleet.policy(ramp);
+    fleet.paused = Some("lunch".to_owned());
+    fleet.run(3);
+    fleet.push("r3");
+    fleet.run(3);
+    fleet.paused = None;
+    for _ in 0..20 {
+        fleet.run(1);
+        let busy = |app: &&App| app.observed.has_operation_in_flight();
+        assert!(fleet.apps.values().filter(busy).count() <= 1, "{:?}", fleet.runs);
+    }
+    assert_eq!(fleet.deployed("r3"), 2);
+}
+
+#[test]
+fn a_run_that_could_not_be_recorded_is_recorded_later_as_st_006() {
+    let mut fleet = Fleet::new(&[2], json!(1));
+    fleet.push("r2");
+    fleet.run(2);
+    fleet.push("r3");
+    let before = fleet.runs.clone();
+    while fleet.runs.len() == 1 {
+        fleet.run(1);
+    }
+    // Its creation failed; its Applications were started.
+    fleet.runs = before;
     fleet.run(20);
-    let names: Vec<&str> = fleet.runs.iter().map(|(name, ..)| name.as_str()).collect();
-    assert_eq!((names, fleet.deployed("r3")), (vec!["shop-1"], 2), "{:?}", fleet.runs);
+    let phases: Vec<(&str, RunPhase)> =
+        fleet.runs.iter().map(|(name, _, status)| (name.as_str(), status.phase)).collect();
+    assert_eq!(phases, [("shop-1", RunPhase::Superseded), ("shop-2", RunPhase::Complete)]);
+    assert_eq!(fleet.deployed("r3"), 2);
 }
 
 #[test]
@@ -233,4 +286,34 @@ fn a_soak_of_an_ended_run_wakes_nobody_as_st_012() {
     assert_eq!(fleet.status().phase, RunPhase::Complete);
     let wake_at = fleet.plan.as_ref().unwrap().wake_at;
     assert!(wake_at.is_none_or(|at| at > fleet.now), "{wake_at:?} is not after {}", fleet.now);
+}
+
+#[test]
+fn what_went_back_is_not_complete_by_an_older_comparison_as_st_061() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.ignores_drift = true;
+    fleet.push("r2");
+    fleet.run(2);
+    take_back(&mut fleet);
+    let went_back = |fleet: &Fleet| {
+        let app = &fleet.apps["s1-0"];
+        let has_ended = app.observed.operation.as_ref().is_some_and(|last| last.has_synced());
+        has_ended && app.started.as_ref().is_some_and(|started| started.goes_back)
+    };
+    while !went_back(&fleet) {
+        fleet.act();
+        if went_back(&fleet) {
+            // It was compared in the second of the end of its sync, and before it.
+            let observed = &mut fleet.apps.get_mut("s1-0").unwrap().observed;
+            (observed.sync, observed.went_back_just_now) = (SyncStatusCode::Synced, true);
+        }
+        fleet.now += SignedDuration::from_secs(1);
+        fleet.reconcile();
+    }
+    fleet.apps.get_mut("s1-0").unwrap().observed.went_back_just_now = false;
+    fleet.run(5);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (1, RunPhase::RolledBack));
+    retry(&mut fleet);
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Complete));
 }
