@@ -58,6 +58,11 @@ impl Speaker {
         Ok(Self { by, at: Timestamp::now() })
     }
 
+    /// The same, but not before a time that is known to have passed.
+    pub fn not_before(self, time: Timestamp) -> Self {
+        Self { at: self.at.max(time), ..self }
+    }
+
     /// The same for decisions.
     pub fn person(&self) -> Person<'_> {
         Person { by: &self.by, at: self.at }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ask::{Request, Speaker, Verb, speak, speak_of_runs};
@@ -96,7 +97,10 @@ async fn retry_one(
 ) -> Result<super::ask::Answer, Error> {
     let set = find::set_of_application(cluster, application, WHAT).await?;
     let runs = runs(cluster, &set).await?;
-    let speaker = Speaker::of(cluster, common).await?;
+    // The clock here may be behind that of the cluster: a retry is later than what it is about.
+    let sync = application["status"]["operationState"]["startedAt"].as_str();
+    let sync = sync.and_then(|at| at.parse().ok()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let speaker = Speaker::of(cluster, common).await?.not_before(sync);
     let is_complete = find::is_complete(&set, application);
     let name = application.name();
     let decide = |run: &_| match is_complete {

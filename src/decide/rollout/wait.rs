@@ -249,6 +249,8 @@ impl<'a> Existing<'a> {
                     (None, None) => Rung::GoesBack(turn),
                 }
             }
+            // It is about to start again (ST-063).
+            Phase::Healthy if self.is_retried() => self.rung_of_waiting(turn),
             Phase::Healthy => match self.behind {
                 Some(lag) => Rung::Behind(&lag.revision, seen),
                 None if require_live_health && seen.health != health::Status::Healthy => {

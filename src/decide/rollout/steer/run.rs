@@ -273,7 +273,9 @@ impl State {
         if entry.is_held() {
             // One that a person has synced is taken back only when it is named.
             return due.any(|(retry, since)| {
-                let is_older = seen.person.as_ref().is_none_or(|sync| sync.started_at <= since.0);
+                // Also when no controller has read it before the sync.
+                let said = retry.at.as_ref().map_or(since.0, |at| at.0.min(since.0));
+                let is_older = seen.person.as_ref().is_none_or(|sync| sync.started_at <= said);
                 is_named(&retry.applications) && is_older
             });
         }

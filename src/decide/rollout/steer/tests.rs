@@ -12,6 +12,7 @@ use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::rollout::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation,
 };
+use crate::decide::rollout::observed::{End, PersonSync};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
 use crate::decide::rollout::steps::{Membership, Strategy};
@@ -361,6 +362,29 @@ impl Fleet {
 
     fn said(&mut self, change: impl FnOnce(&mut RolloutRunSpec)) {
         change(&mut self.runs.last_mut().unwrap().1);
+    }
+
+    /// A person syncs it to `r1`, after it was synced to its target.
+    fn sync_by_a_person(&mut self, name: &str) {
+        let now = self.now;
+        let app = self.apps.get_mut(name).unwrap();
+        app.deployed = "r1".to_owned();
+        app.observed.sync = SyncStatusCode::OutOfSync;
+        let mut operation = app.observed.operation.clone().unwrap();
+        operation.promotion = None;
+        operation.started_at = now;
+        operation.finished_at = Some(now);
+        operation.revisions = vec!["r1".to_owned()];
+        app.observed.operation = Some(operation);
+        app.observed.person = Some(Box::new(PersonSync {
+            revisions: vec!["r1".to_owned()],
+            is_local: false,
+            is_explicit: true,
+            by: "ann".to_owned(),
+            started_at: now,
+            end: End::Succeeded,
+            is_after_target: true,
+        }));
     }
 
     fn deployed(&self, revision: &str) -> usize {
@@ -952,29 +976,10 @@ fn the_estimate_is_of_the_last_runs_as_st_083() {
 
 #[test]
 fn what_a_person_holds_is_taken_back_by_a_retry_that_names_it_as_st_065() {
-    use crate::decide::rollout::observed::{End, PersonSync};
     let mut fleet = Fleet::new(&[2], json!(null));
     fleet.push("r2");
     fleet.run(20);
-    let now = fleet.now;
-    let app = fleet.apps.get_mut("s1-0").unwrap();
-    app.deployed = "r1".to_owned();
-    app.observed.sync = SyncStatusCode::OutOfSync;
-    let mut operation = app.observed.operation.clone().unwrap();
-    operation.promotion = None;
-    operation.started_at = now;
-    operation.finished_at = Some(now);
-    operation.revisions = vec!["r1".to_owned()];
-    app.observed.operation = Some(operation);
-    app.observed.person = Some(Box::new(PersonSync {
-        revisions: vec!["r1".to_owned()],
-        is_local: false,
-        is_explicit: true,
-        by: "ann".to_owned(),
-        started_at: now,
-        end: End::Succeeded,
-        is_after_target: true,
-    }));
+    fleet.sync_by_a_person("s1-0");
     fleet.run(10);
     assert_eq!(fleet.kinds(), [WaitKind::HeldByPerson]);
     let retry = |applications: Vec<String>, at: Timestamp| crate::api::steering::Retry {

@@ -302,7 +302,10 @@ pub fn state(world: &World, was_fresh: bool) {
     if world.is_settled && !is_shut(world) && world.spec.policy().updates() {
         written(world);
     }
+    // With a deadline, an Application fails instead (ST-040).
+    let has_deadline = world.budgets().any(|budget| !budget.deadline.is_empty());
     if let Some(timeout) = world.settings.rollout.rules.progressing_timeout
+        && !has_deadline
         && world.is_settled
         && world.is_decided
     {

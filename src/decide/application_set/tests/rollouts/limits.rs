@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::super::decision::Decision;
 use super::super::super::emptied;
 use super::cluster::App;
-use super::guards::{Current, ended, ended_of, entry_of, is_busy};
+use super::guards::{Current, carried, ended, ended_of, entry_of, is_busy};
 use super::world::World;
 use crate::api::IntOrString;
 use crate::api::steering::{Failures, OnFailure, RunPhase};
@@ -261,7 +262,9 @@ impl World {
                     return Vec::from_iter(is_limit_kept.then_some(*batch));
                 }
                 // One that was tried again since is of the new batch.
-                let is_first = |other: &&String| !self.is_begun_again(other, run, entries);
+                let is_first = |other: &&String| {
+                    !self.is_begun_again(other, run, entries) && !self.begins_again(other, entries)
+                };
                 if running.iter().copied().any(|other| is_first(&other)) && !self.timed_out {
                     return Vec::new();
                 }
@@ -308,6 +311,14 @@ impl World {
         begun.filter(|one| one.run == run && one.target == target).count() > 1
     }
 
+    /// Whether one that was started is promoted again, and its operation is not written.
+    fn begins_again(&self, name: &str, entries: &[Entry]) -> bool {
+        let known = self.memory.cache.get(name).and_then(carried);
+        let at = known.and_then(|start| start["at"].as_str()?.parse::<Timestamp>().ok());
+        let entry = entry_of(entries, name).filter(|entry| entry.phase == Phase::Pending);
+        entry.zip(at).is_some_and(|(entry, at)| at < entry.since)
+    }
+
     /// Whether a started Application is neither Healthy nor failed beyond doubt.
     fn is_under_way(&self, name: &str, entries: &[Entry]) -> bool {
         let (Some(live), Some(entry)) = (self.memory.cache.get(name), entry_of(entries, name))
@@ -315,6 +326,10 @@ impl World {
             return false;
         };
         let health = &live["status"]["health"]["status"];
+        let known = carried(live).and_then(|start| start["at"].as_str()?.parse().ok());
+        if known.is_some_and(|at| self.is_late(at)) {
+            return false;
+        }
         let becomes_healthy = entry.phase == Phase::Progressing
             && ended(live) == "Succeeded"
             && health == "Progressing"
@@ -363,6 +378,10 @@ pub fn terminates(world: &World, name: &str, body: &Value) -> bool {
     let state = &body["status"]["operationState"];
     let is_end = *state == serde_json::json!({"phase": "Terminating"})
         && body["status"].as_object().is_some_and(|status| status.len() == 1);
-    let is_over = matches!(run.status.phase, RunPhase::Aborted | RunPhase::RollingBack);
+    let is_over = matches!(
+        run.status.phase,
+        // A rollback of nothing ends at once.
+        RunPhase::Aborted | RunPhase::RollingBack | RunPhase::RolledBack
+    );
     begun.is_some() && is_end && is_over
 }

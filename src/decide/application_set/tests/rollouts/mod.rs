@@ -13,6 +13,7 @@ mod cases;
 mod checks;
 mod cluster;
 mod guards;
+mod history;
 mod limits;
 mod people;
 mod plain;
@@ -60,8 +61,11 @@ fn run(part: u64, parts: u64, count: u64, cases: &BoxedStrategy<cases::Case>) {
                 TestError::Fail(why, smallest) => (why.to_string(), smallest),
                 TestError::Abort(why) => (why.to_string(), original),
             };
+            let history = history::of(|| {
+                let _ = std::panic::catch_unwind(AssertUnwindSafe(|| smallest.clone().run()));
+            });
             panic!(
-                "WAVEGATE_SEED={seed} WAVEGATE_CASES=1 repeats it: {why}\nsmallest case: {smallest:#?}"
+                "WAVEGATE_SEED={seed} WAVEGATE_CASES=1 repeats it: {why}\nsmallest case: {smallest:#?}\n{history}"
             );
         }
     }

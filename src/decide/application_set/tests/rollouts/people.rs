@@ -339,7 +339,8 @@ impl World {
             }
             Word::Policies(policies) => steered.policies = read(policies),
             Word::DeleteRun => {
-                // What it aborted and began is forgotten with it.
+                // What it aborted and began is forgotten with it, once the controller knows.
+                steered.is_held = false;
                 if let Some(run) = steered.runs.pop() {
                     steered.quarantine.clear();
                     steered.doors.retain(|(known, ..), _| *known != run.name);

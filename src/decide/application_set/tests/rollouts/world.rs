@@ -114,6 +114,8 @@ pub struct World {
     pub is_plain: bool,
     /// What the last decision waits for.
     pub waits: Option<Waits>,
+    /// Those whose last write was answered: the answer is in the cache at once.
+    answered: BTreeSet<String>,
     /// Attempted writes.
     attempts: u64,
     windows: BTreeMap<String, Vec<crate::decide::windows::Window>>,
@@ -150,6 +152,7 @@ impl World {
             steered: None,
             is_plain: false,
             waits: None,
+            answered: BTreeSet::new(),
             attempts: 0,
             windows: BTreeMap::new(),
         };
@@ -217,9 +220,10 @@ impl World {
             .cluster
             .changed
             .iter()
-            .filter(|name| !self.held.contains(*name))
+            .filter(|name| !self.held.contains(*name) || self.answered.contains(*name))
             .cloned()
             .collect();
+        self.answered.clear();
         for name in &names {
             self.cluster.changed.remove(name);
             match self.cluster.apps.get(name) {
@@ -325,6 +329,7 @@ impl World {
         if self.repeats {
             super::checks::same(&decision, &reconcile::reconcile(&self.snapshot()));
         }
+        super::history::note(|| super::history::decision(self, &decision));
         super::checks::decision(self, &decision);
         self.decided(&decision);
         self.remember_waits(&decision);
@@ -570,6 +575,7 @@ impl World {
         let answer = self.attempt(write);
         if matches!(answer, Answer::Written) {
             self.held.remove(name);
+            self.answered.insert(name.to_owned());
             // The response triggers the next reconcile, which reads it.
             self.cluster.changed.insert(name.to_owned());
             self.queued = true;

@@ -317,3 +317,43 @@ fn what_went_back_is_not_complete_by_an_older_comparison_as_st_061() {
     fleet.run(20);
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Complete));
 }
+
+#[test]
+fn a_retry_that_is_read_after_a_persons_sync_but_said_before_it_holds_as_st_065() {
+    for (said, is_taken_back) in [(-5, false), (5, true)] {
+        let mut fleet = Fleet::new(&[1], json!(null));
+        fleet.push("r2");
+        fleet.run(20);
+        fleet.sync_by_a_person("s1-0");
+        let now = fleet.now;
+        let at = Some(Time(now + SignedDuration::from_secs(said)));
+        // No controller has read it for a while.
+        fleet.now += SignedDuration::from_secs(60);
+        fleet.said(|spec| {
+            let applications = vec!["s1-0".to_owned()];
+            spec.retries.push(Retry { by: "bob".to_owned(), at, applications });
+        });
+        fleet.reconcile();
+        fleet.run(2);
+        let starts = fleet.apps["s1-0"].started.as_ref().is_some_and(|one| one.at > now);
+        assert_eq!(starts, is_taken_back, "said after {said} s: {:?}", fleet.kinds());
+    }
+}
+
+#[test]
+fn an_application_that_is_retried_closes_later_steps_again_as_st_063() {
+    let mut fleet = Fleet::new(&[1, 2], json!(1));
+    fleet.push("r2");
+    fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Hangs;
+    fleet.run(10);
+    // Healthy before, and not any more.
+    fleet.apps.get_mut("s1-0").unwrap().observed.health = HealthStatus::Degraded;
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+    fleet.reconcile();
+    retry(&mut fleet);
+    fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Healthy;
+    fleet.run(20);
+    let requested = |name: &str| fleet.apps[name].started.as_ref().map(|one| &*one.run);
+    assert_eq!(requested("s1-0"), Some("shop-1"));
+    assert_eq!(requested("s2-1"), None, "its step has closed: {:?}", fleet.status());
+}
