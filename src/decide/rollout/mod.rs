@@ -191,6 +191,10 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         kinds: &waits.kinds,
     };
     let is_live = steer.as_ref().is_some_and(Steer::is_live);
+    let soon = steer.as_ref().filter(|steer| steer.is_followed(&rows)).and_then(|_| {
+        // Whole seconds are what tells two runs apart.
+        now.checked_add(SignedDuration::from_secs(1)).ok()
+    });
     let run = steer.and_then(|steer| steer.finish(&facts, now));
     RolloutPlan {
         starts,
@@ -209,7 +213,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         stalled: waits.stalled,
         open_step,
         opened_at,
-        wake_at: wake_at(snapshot, &rows, &gate, is_live, now),
+        wake_at: wake_at(snapshot, &rows, &gate, is_live, now).into_iter().chain(soon).min(),
         run,
         entries: match snapshot.strategy.steps() {
             [] => Vec::new(),

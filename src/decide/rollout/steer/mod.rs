@@ -93,6 +93,11 @@ impl<'a> Steer<'a> {
         self.run.is_live()
     }
 
+    /// Whether the next reconcile begins another run.
+    pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
+        self.run.is_followed(rows)
+    }
+
     /// The run after this reconcile.
     pub fn finish(self, facts: &run_status::Facts<'_, '_>, now: Timestamp) -> Option<RunDecision> {
         self.run.finish(&self.steering, &self.pace.batches, facts, now)

@@ -461,6 +461,12 @@ impl State {
         self.name.is_some() && !self.status.phase.has_ended()
     }
 
+    /// Whether the next reconcile begins another run: a retry has lifted the quarantine of some
+    /// targets of one that has ended.
+    pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
+        self.name.is_some() && !self.is_live() && rows.iter().any(|row| self.is_changed(row))
+    }
+
     /// What a start records.
     pub fn started(&self, row: &Row<'_>, promotion: Timestamp) -> Option<Started> {
         let run = self.name.clone()?;

@@ -357,3 +357,30 @@ fn an_application_that_is_retried_closes_later_steps_again_as_st_063() {
     assert_eq!(requested("s1-0"), Some("shop-1"));
     assert_eq!(requested("s2-1"), None, "its step has closed: {:?}", fleet.status());
 }
+
+#[test]
+fn a_retry_of_one_in_an_aborted_run_begins_another_at_once_as_st_063() {
+    let mut fleet = Fleet::new(&[2], json!(1));
+    fleet.push("r2");
+    fleet.run(1);
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| {
+        spec.abort = Some(Abort { by: "ann".to_owned(), at: at.clone(), terminate: false });
+    });
+    fleet.run(20);
+    fleet.now += SignedDuration::from_secs(60);
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| {
+        spec.retries.push(Retry {
+            by: "bob".to_owned(),
+            at,
+            applications: vec!["s1-1".to_owned()],
+        });
+    });
+    fleet.reconcile();
+    let wake = fleet.plan.as_ref().unwrap().wake_at.unwrap();
+    assert_eq!(wake.duration_since(fleet.now), SignedDuration::from_secs(1));
+    fleet.run(20);
+    assert_eq!(fleet.runs.len(), 2, "{:?}", fleet.runs);
+    assert_eq!(fleet.apps["s1-1"].deployed, "r2");
+}
