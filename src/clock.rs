@@ -8,12 +8,21 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 /// A source of time. Cheap to clone; clones show the same time.
 #[derive(Clone, Debug, Default)]
-pub struct Clock {
-    /// `None` is the system clock.
-    moved: Option<Arc<Mutex<Timestamp>>>,
+pub struct Clock(Source);
+
+#[derive(Clone, Debug, Default)]
+enum Source {
+    #[default]
+    System,
+    /// Advanced manually.
+    Manual(Arc<Mutex<Timestamp>>),
+    /// That of tokio, which a simulation lets jump: the time at `at`, and how far it was set
+    /// forward since.
+    Tokio { start: Timestamp, at: Instant, shift: Arc<Mutex<SignedDuration>> },
 }
 
 impl Clock {
@@ -24,22 +33,40 @@ impl Clock {
 
     /// A clock that is advanced manually.
     pub fn standing_at(at: Timestamp) -> Self {
-        Self { moved: Some(Arc::new(Mutex::new(at))) }
+        Self(Source::Manual(Arc::new(Mutex::new(at))))
+    }
+
+    /// A clock that begins at `start` now, and follows tokio's clock.
+    pub fn of_tokio(start: Timestamp) -> Self {
+        Self(Source::Tokio { start, at: Instant::now(), shift: Arc::default() })
     }
 
     /// The current time.
     pub fn now(&self) -> Timestamp {
-        match &self.moved {
-            Some(at) => *at.lock(),
-            None => Timestamp::now(),
+        match &self.0 {
+            Source::System => Timestamp::now(),
+            Source::Manual(at) => *at.lock(),
+            Source::Tokio { start, at, shift } => {
+                let passed = SignedDuration::try_from(at.elapsed()).unwrap_or(SignedDuration::MAX);
+                let passed = passed.saturating_add(*shift.lock());
+                start.saturating_add(passed).unwrap_or(*start)
+            }
         }
     }
 
-    /// Advances a manual clock; has no effect on the system clock.
+    /// Advances a manual clock, or sets that of a simulation forward, or back by a negative
+    /// time; has no effect on the system clock.
     pub fn advance(&self, by: SignedDuration) {
-        if let Some(at) = &self.moved {
-            let mut at = at.lock();
-            *at = at.saturating_add(by).unwrap_or(*at);
+        match &self.0 {
+            Source::System => {}
+            Source::Manual(at) => {
+                let mut at = at.lock();
+                *at = at.saturating_add(by).unwrap_or(*at);
+            }
+            Source::Tokio { shift, .. } => {
+                let mut shift = shift.lock();
+                *shift = shift.saturating_add(by);
+            }
         }
     }
 }
@@ -62,5 +89,14 @@ mod tests {
         clock.advance(SignedDuration::from_secs(5));
         assert_eq!(clone.now().as_second(), 5);
         assert!(Clock::system().now() > Timestamp::UNIX_EPOCH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clock_of_a_simulation_follows_tokio_and_can_be_set_back() {
+        let clock = Clock::of_tokio(Timestamp::UNIX_EPOCH);
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(clock.now().as_second(), 3600);
+        clock.clone().advance(SignedDuration::from_secs(-60));
+        assert_eq!(clock.now().as_second(), 3540);
     }
 }

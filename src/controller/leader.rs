@@ -73,6 +73,7 @@ impl Candidate {
                 }
             }
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(RETRY) => {}
                 () = shutdown.cancelled() => return None,
             }
@@ -85,6 +86,7 @@ impl Candidate {
         let mut renewed = Instant::now();
         loop {
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(RETRY) => {}
                 () = shutdown.cancelled() => {
                     // A busy server must not hold up the end.

@@ -8,22 +8,44 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::cache::OwnedDirectory;
+use super::in_memory::InMemory;
 
 /// The files of one revision, read-only and shared by all users.
 ///
 /// The directory is removed when the last reference is dropped.
 #[derive(Debug)]
 pub struct Checkout {
-    root: OwnedDirectory,
+    content: Content,
     repo: String,
     revision: String,
     bytes: u64,
     submodules: Vec<String>,
 }
 
+#[derive(Debug)]
+enum Content {
+    Directory(OwnedDirectory),
+    Memory(Arc<dyn InMemory>),
+}
+
 impl Checkout {
     pub(super) fn new(root: OwnedDirectory, repo: String, revision: String, bytes: u64) -> Self {
-        Self { root, repo, revision, bytes, submodules: Vec::new() }
+        let content = Content::Directory(root);
+        Self { content, repo, revision, bytes, submodules: Vec::new() }
+    }
+
+    /// One without files.
+    pub(super) fn in_memory(memory: Arc<dyn InMemory>, repo: String, revision: String) -> Self {
+        let content = Content::Memory(memory);
+        Self { content, repo, revision, bytes: 0, submodules: Vec::new() }
+    }
+
+    /// Where its objects come from, if it has no files.
+    pub(super) fn memory(&self) -> Option<&dyn InMemory> {
+        match &self.content {
+            Content::Directory(_) => None,
+            Content::Memory(memory) => Some(&**memory),
+        }
     }
 
     /// Sets the submodules, whose files are not part of the checkout.
@@ -40,7 +62,11 @@ impl Checkout {
     /// The directory with the files of the repository root, without `.git`. A path of the
     /// local machine: not for messages.
     pub fn root(&self) -> &Path {
-        self.root.path()
+        match &self.content {
+            Content::Directory(root) => root.path(),
+            // No file is below it.
+            Content::Memory(_) => Path::new("/dev/null"),
+        }
     }
 
     /// The redacted URL of the repository, for messages.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::checkout::Checkout;
 use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
+use super::in_memory;
 use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::programs::{Programs, blocking};
@@ -56,6 +57,9 @@ pub async fn render(
     subject: &RenderFor,
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
+    if let Some(memory) = checkout.memory() {
+        return Ok(in_memory::render(memory, &subject.application, source, checkout.revision()));
+    }
     let rendered = render_source(checkout, source, subject, options).await;
     rendered.map_err(|error| error.at(checkout.repo(), checkout.revision()))
 }

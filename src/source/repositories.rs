@@ -22,6 +22,7 @@ use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git};
 use super::hosts::{Availability, Hosts};
+use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
 use super::objects::{Objects, Remote};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
@@ -53,7 +54,92 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// All repositories that this process reads.
 #[derive(Debug)]
-pub struct Repositories {
+pub struct Repositories(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Git(Box<GitRepositories>),
+    Memory(Arc<dyn InMemory>),
+}
+
+impl Repositories {
+    /// Opens a cache below `cache_root`, which is created when missing, and removes
+    /// directories of processes that no longer run.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be created or its path contains quotes.
+    pub fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
+        Ok(Self(Kind::Git(Box::new(GitRepositories::open(cache_root, settings)?))))
+    }
+
+    /// Those of a simulation: nothing is read, and no program runs.
+    pub fn in_memory(memory: Arc<dyn InMemory>) -> Self {
+        Self(Kind::Memory(memory))
+    }
+
+    /// Resolves a `targetRevision` (SE-032) to a commit.
+    ///
+    /// A full hash is used as it is, without a request. Anything else costs one `git
+    /// ls-remote`; see [`Self::resolve_fresh`] to share it.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`].
+    pub async fn resolve(
+        &self,
+        repo_url: &str,
+        target_revision: &str,
+        credentials: Option<&Credentials>,
+    ) -> Result<Revision, Error> {
+        self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
+    }
+
+    /// Like [`Self::resolve`], but accepts a result that is not older than `freshness`.
+    /// All revisions of one repository share one result.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]. A failure is returned again without a request for as long as
+    /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
+    pub async fn resolve_fresh(
+        &self,
+        repo_url: &str,
+        target: &Target<'_>,
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Revision, Error> {
+        match &self.0 {
+            Kind::Git(git) => git.resolve(repo_url, target, credentials, freshness).await,
+            Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, target)),
+        }
+    }
+
+    /// The files of one revision. Concurrent calls fetch it once; it is kept while it is
+    /// in use.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]. A failure is returned again without another attempt for
+    /// [`Limits::failure_kept`](super::Limits::failure_kept).
+    pub async fn checkout(
+        &self,
+        repo_url: &str,
+        revision: &Revision,
+        credentials: Option<&Credentials>,
+    ) -> Result<Arc<Checkout>, Error> {
+        match &self.0 {
+            Kind::Git(git) => git.checkout(repo_url, revision, credentials).await,
+            Kind::Memory(memory) => {
+                Ok(Arc::new(in_memory::checkout(memory, repo_url, &revision.sha)))
+            }
+        }
+    }
+}
+
+/// Repositories that `git` reads.
+#[derive(Debug)]
+struct GitRepositories {
     git: Git,
     settings: SourceSettings,
     hosts: Hosts,
@@ -107,14 +193,8 @@ impl<T> Answer<T> {
     }
 }
 
-impl Repositories {
-    /// Opens a cache below `cache_root`, which is created when missing, and removes
-    /// directories of processes that no longer run.
-    ///
-    /// # Errors
-    ///
-    /// When the directory cannot be created or its path contains quotes.
-    pub fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
+impl GitRepositories {
+    fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
         let cache = Arc::new(Cache::open(cache_root)?);
         let limits = &settings.limits;
         Ok(Self {
@@ -128,31 +208,7 @@ impl Repositories {
         })
     }
 
-    /// Resolves a `targetRevision` (SE-032) to a commit.
-    ///
-    /// A full hash is used as it is, without a request. Anything else costs one `git
-    /// ls-remote`; see [`Self::resolve_fresh`] to share it.
-    ///
-    /// # Errors
-    ///
-    /// All of [`Error`].
-    pub async fn resolve(
-        &self,
-        repo_url: &str,
-        target_revision: &str,
-        credentials: Option<&Credentials>,
-    ) -> Result<Revision, Error> {
-        self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
-    }
-
-    /// Like [`Self::resolve`], but accepts a result that is not older than `freshness`.
-    /// All revisions of one repository share one result.
-    ///
-    /// # Errors
-    ///
-    /// All of [`Error`]. A failure is returned again without a request for as long as
-    /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
-    pub async fn resolve_fresh(
+    async fn resolve(
         &self,
         repo_url: &str,
         target: &Target<'_>,
@@ -200,14 +256,7 @@ impl Repositories {
         }
     }
 
-    /// The files of one revision. Concurrent calls fetch it once; it is kept while it is
-    /// in use.
-    ///
-    /// # Errors
-    ///
-    /// All of [`Error`]. A failure is returned again without another attempt for
-    /// [`Limits::failure_kept`](super::Limits::failure_kept).
-    pub async fn checkout(
+    async fn checkout(
         &self,
         repo_url: &str,
         revision: &Revision,

@@ -208,6 +208,7 @@ impl Recorder {
             };
             let pause = Duration::try_from(due.duration_since(now)).unwrap_or_default();
             tokio::select! {
+                biased;
                 () = changed => {}
                 () = tokio::time::sleep(pause) => {}
             }

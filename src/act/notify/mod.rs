@@ -188,6 +188,7 @@ impl Notifier {
                 tasks.spawn(async move { shared.check(policy).await });
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = changed => {}
                 Some(()) = workers.ended(shared) => {}

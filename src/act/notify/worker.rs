@@ -84,6 +84,7 @@ pub(super) async fn work(shared: Arc<Shared>, key: SinkKey, closing: Cancellatio
         }
         let pause = pauses.next().unwrap_or(PAUSES.1).max(failed.not_before);
         tokio::select! {
+            biased;
             () = tokio::time::sleep(pause) => {}
             () = closing.cancelled() => return,
         }

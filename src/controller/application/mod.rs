@@ -121,6 +121,7 @@ pub async fn run_with(
         runtime::run(controller, ctx.queue.clone(), ctx.slots.clone(), stop.clone()).await;
     };
     tokio::select! {
+        biased;
         () = shutdown.cancelled() => {}
         _ = futures::future::join_all(changes) => {}
         () = triggers::run_trust(&ctx) => {}

@@ -37,6 +37,7 @@ pub async fn run(ctx: Arc<Context>) {
             true => changed.await,
             false => {
                 tokio::select! {
+                    biased;
                     () = changed => {}
                     () = tokio::time::sleep(AGAIN) => {}
                 }

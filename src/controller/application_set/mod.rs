@@ -117,6 +117,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
     let ended = CancellationToken::new();
     let reconciles = async {
         tokio::select! {
+            biased;
             () = work => {}
             _ = triggers => {}
             () = trust => {}

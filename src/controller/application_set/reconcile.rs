@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -180,6 +181,17 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
     }
 }
 
+/// Runs work that may take long: on a blocking thread, or at once where there is only one
+/// thread, as in a simulation, which then takes the same course each time.
+async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => Ok(work()),
+        _ => tokio::task::spawn_blocking(work).await,
+    }
+}
+
 /// The same on a blocking thread, since templates and jq rules of users may take long.
 async fn decide_once(
     object: &Object,
@@ -222,7 +234,7 @@ async fn decide_once(
         taken.not_before = Some(ended + ((ended - began) * times).min(longest));
         (Ok(Decided { decision, set, now }), taken)
     };
-    match tokio::task::spawn_blocking(work).await {
+    match run(work).await {
         Ok((decided, taken)) => {
             *memory = taken;
             decided

@@ -183,6 +183,7 @@ impl<R: Request> Queue<R> {
             match due {
                 Some(due) => {
                     tokio::select! {
+                        biased;
                         () = changed => {}
                         () = tokio::time::sleep_until(due) => {}
                     }

@@ -174,6 +174,7 @@ impl Feed {
             self.resource.kind == definitions().kind && self.resource.group == definitions().group;
         loop {
             let event = tokio::select! {
+                biased;
                 event = events.next() => event,
                 () = self.again.notified() => {
                     events = follow();

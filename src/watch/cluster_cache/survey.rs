@@ -132,6 +132,7 @@ impl ClusterCache {
                 AGAIN
             };
             tokio::select! {
+                biased;
                 () = self.survey.again.notified() => {}
                 () = tokio::time::sleep(pause) => {
                     if pause == AGAIN {
