@@ -1,30 +1,58 @@
 //! The server's time and its unique identifiers.
 //!
 //! Time follows tokio's clock: under `start_paused` it stands still and jumps
-//! with it, so that a whole simulation has one time. It starts at the system's
-//! time when the server is made. Identifiers come from a fixed seed, so that
-//! the same run gives the same names.
+//! with it, so that a whole simulation has one time. Identifiers come from a
+//! seed, so that the same run gives the same names.
 
-use jiff::Timestamp;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// The time of one server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+/// A clock that follows tokio's. Clones are the same clock.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
     started: Timestamp,
     at: Instant,
+    shift: Mutex<SignedDuration>,
+}
+
+impl Default for Clock {
+    /// A clock that shows the system's time now.
+    fn default() -> Self {
+        Self::starting_at(Timestamp::now())
+    }
 }
 
 impl Clock {
-    pub fn new() -> Self {
-        Self { started: Timestamp::now(), at: Instant::now() }
+    /// A clock that shows this time now.
+    pub fn starting_at(time: Timestamp) -> Self {
+        let shift = Mutex::new(SignedDuration::ZERO);
+        Self(Arc::new(Shared { started: time, at: Instant::now(), shift }))
     }
 
+    /// The time that it shows.
     pub fn now(&self) -> Timestamp {
-        let passed = Instant::now().saturating_duration_since(self.at);
-        self.started
-            .saturating_add(jiff::SignedDuration::try_from(passed).unwrap_or_default())
-            .unwrap_or(self.started)
+        let time = self.unshifted();
+        time.saturating_add(*self.0.shift.lock()).unwrap_or(time)
+    }
+
+    /// The time that it would show if it had never been shifted: never steps back.
+    pub fn unshifted(&self) -> Timestamp {
+        let Shared { started, at, .. } = &*self.0;
+        let passed = Instant::now().saturating_duration_since(*at);
+        let passed = SignedDuration::try_from(passed).unwrap_or_default();
+        started.saturating_add(passed).unwrap_or(*started)
+    }
+
+    /// Sets it forward by this much, or back. Timers do not notice.
+    pub fn shift(&self, by: SignedDuration) {
+        let mut shift = self.0.shift.lock();
+        *shift = shift.saturating_add(by);
     }
 }
 
@@ -33,7 +61,7 @@ pub(crate) fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A source of identifiers: SplitMix64 from a fixed seed.
+/// A source of identifiers: SplitMix64 from a seed.
 #[derive(Debug)]
 pub(crate) struct Ids {
     seed: u64,
@@ -42,8 +70,8 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    pub fn new() -> Self {
-        Self { seed: 0x5741_5645_4741_5445, reserved: None }
+    pub fn new(seed: u64) -> Self {
+        Self { seed, reserved: None }
     }
 
     fn next(&mut self) -> u64 {

@@ -90,6 +90,7 @@ pub(super) async fn serve(
     let address = listener.local_addr().ok();
     loop {
         let stream = tokio::select! {
+            biased;
             () = stop.cancelled() => return Ok(()),
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
@@ -115,6 +116,7 @@ pub(super) async fn serve(
         let stop = stop.clone();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = connection(stream, guard.as_deref(), service) => {}
             }

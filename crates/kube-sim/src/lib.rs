@@ -46,6 +46,7 @@ mod handler;
 mod http;
 mod jsonpath;
 mod kinds;
+mod listeners;
 mod log;
 mod managed_fields;
 mod openapi;
@@ -59,6 +60,7 @@ mod request;
 mod scale;
 mod schema;
 mod selectors;
+mod settings;
 mod state;
 mod store;
 mod stored;
@@ -76,24 +78,25 @@ mod tests;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use self::answer::ResponseBody;
+pub use self::clock::Clock;
 pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
 pub use self::guard::{Guard, Unusable};
 pub use self::handler::Dropped;
 pub use self::http::ApiService;
+pub use self::settings::Settings;
 pub use self::store::Memory;
 
 /// What all handles of one server share.
 struct Inner {
     state: Mutex<state::State>,
-    clock: clock::Clock,
+    clock: Clock,
     ledger: Mutex<faults::Ledger>,
-    /// Each change closes the watches that are open.
-    drops: tokio::sync::watch::Sender<u64>,
     /// Room for answers over the network that wait to be read.
     unread: Arc<tokio::sync::Semaphore>,
 }
@@ -120,22 +123,37 @@ impl Server {
     /// An empty server: namespaces `default`, `kube-system`, `kube-public` and
     /// `kube-node-lease`, built-in kinds, no custom ones.
     pub fn new() -> Self {
-        Self::with(faults::Ledger::new(true))
+        Self::with(Settings::default())
+    }
+
+    /// The same at another time than the system's.
+    pub fn starting_at(time: Timestamp) -> Self {
+        Self::with(Settings { clock: Clock::starting_at(time), ..Settings::default() })
     }
 
     /// The same without a log of requests, for servers that run long or under
     /// load: [`Self::requests`] and [`Self::counts`] stay empty.
     pub fn without_request_log() -> Self {
-        Self::with(faults::Ledger::new(false))
+        Self::with(Settings { request_log: false, ..Settings::default() })
     }
 
-    fn with(ledger: faults::Ledger) -> Self {
-        let clock = clock::Clock::new();
-        let state = Mutex::new(state::State::new(clock.now()));
-        let drops = tokio::sync::watch::Sender::new(0);
+    /// An empty server as the settings say.
+    pub fn with(settings: Settings) -> Self {
+        let Settings { clock, seed, request_log } = settings;
+        let state = Mutex::new(state::State::new(seed, clock.now()));
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
-        let ledger = Mutex::new(ledger);
-        Self { inner: Arc::new(Inner { state, clock, ledger, drops, unread }) }
+        let ledger = Mutex::new(faults::Ledger::new(request_log));
+        Self { inner: Arc::new(Inner { state, clock, ledger, unread }) }
+    }
+
+    /// The server's clock, to be shared with what shall have the same time.
+    pub fn clock(&self) -> Clock {
+        self.inner.clock.clone()
+    }
+
+    /// Sets the server's clock forward by this much, or back. Timers do not notice.
+    pub fn shift_clock(&self, by: SignedDuration) {
+        self.inner.clock.shift(by);
     }
 
     /// A client inside the process, attributed to `in-process`.
@@ -237,7 +255,7 @@ impl Server {
 
     /// Ends all open watches, as a restart of the real server would.
     pub fn drop_watches(&self) {
-        self.inner.drops.send_modify(|n| *n += 1);
+        self.inner.state.lock().store.end_watches();
     }
 
     /// Injects a fault into requests to come.

@@ -28,13 +28,13 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(now: Timestamp) -> Self {
+    pub fn new(seed: u64, now: Timestamp) -> Self {
         let mut kinds = Registry::default();
         builtin::register(&mut kinds);
         let mut state = Self {
             store: Store::new(),
             kinds,
-            ids: Ids::new(),
+            ids: Ids::new(seed),
             event_expiry: EventExpiry::default(),
             cluster_ip: 1,
             kinds_changed: 1,

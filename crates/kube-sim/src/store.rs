@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::watch;
 
+use super::listeners::Listeners;
 use super::log::{Change, Log};
 use super::place::{Key, Place, ResourceKey};
 use super::stored::{Object, Stored, Text};
@@ -18,17 +18,13 @@ use super::stored::{Object, Stored, Text};
 pub(crate) struct Table {
     pub objects: BTreeMap<Key, Arc<Stored>>,
     pub log: Log,
-    /// Told of each change; the value is its revision.
-    changed: watch::Sender<u64>,
+    /// Told of each change.
+    pub listeners: Listeners,
 }
 
 impl Table {
     fn new() -> Self {
-        Self { objects: BTreeMap::new(), log: Log::default(), changed: watch::Sender::new(0) }
-    }
-
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+        Self { objects: BTreeMap::new(), log: Log::default(), listeners: Listeners::default() }
     }
 
     /// Objects in a namespace, or all of them.
@@ -50,9 +46,8 @@ impl Table {
     }
 
     fn record(&mut self, change: Change) {
-        let revision = change.revision;
         self.log.push(change);
-        self.changed.send_replace(revision);
+        self.listeners.wake();
     }
 }
 
@@ -215,6 +210,11 @@ impl Store {
         for table in self.tables.values_mut() {
             table.log.compact(revision);
         }
+    }
+
+    /// Ends all open watches.
+    pub fn end_watches(&self) {
+        self.tables.values().for_each(|table| table.listeners.end());
     }
 
     fn link(&mut self, stored: &Stored, resource: &ResourceKey, key: &Key) {

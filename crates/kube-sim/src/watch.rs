@@ -12,13 +12,14 @@ use futures::stream::{self, Stream};
 use http_body::Frame;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Inner;
 use super::convert;
 use super::errors::ApiError;
 use super::kinds::Kind;
+use super::listeners::Listener;
 use super::log::Change;
 use super::request::{Query, View};
 use super::selectors::Selectors;
@@ -59,8 +60,7 @@ pub(crate) struct Watch {
     /// Whether a bookmark marks the end of them.
     initial_end: bool,
     ready: VecDeque<Bytes>,
-    changed: watch::Receiver<u64>,
-    dropped: watch::Receiver<u64>,
+    listener: Arc<Listener>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
@@ -112,8 +112,7 @@ pub(crate) fn open(
         initial: VecDeque::new(),
         initial_end: false,
         ready: VecDeque::new(),
-        changed: table.subscribe(),
-        dropped: server.drops.subscribe(),
+        listener: table.listeners.add(),
         bookmarks,
         next_bookmark: now + BOOKMARK_EVERY,
         deadline: now + timeout,
@@ -164,17 +163,16 @@ impl Watch {
             if self.done {
                 return None;
             }
-            // Marked as seen before reading, so that a change in between wakes us.
-            self.changed.borrow_and_update();
             let more = self.collect();
             if more || !self.ready.is_empty() || self.done {
                 continue;
             }
             let wake =
                 if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            // A change since the reading wakes as well.
             tokio::select! {
-                changed = self.changed.changed() => if changed.is_err() { self.done = true },
-                _ = self.dropped.changed() => self.done = true,
+                biased;
+                () = self.listener.woken() => self.done |= self.listener.is_ended(),
                 () = tokio::time::sleep_until(wake) => self.tick(),
             }
         }

@@ -25,6 +25,7 @@ use super::{
     Error, Options,
     kind::Kind,
     outcome::{self, Outcome},
+    pauses::Pauses,
     view::{Stage, View},
 };
 use crate::clock::Clock;
@@ -82,8 +83,8 @@ impl Engine {
             kind,
             resource: kind.resource(),
             client,
+            clock: options.clock.clone(),
             options,
-            clock: Clock::new(),
             tracked: HashMap::new(),
             timers: BTreeSet::new(),
             writes: FuturesUnordered::new(),
@@ -94,13 +95,16 @@ impl Engine {
     /// Works until `shutdown`, or until it is certain that it never can.
     pub async fn run(mut self, shutdown: CancellationToken) -> Result<(), Error> {
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &self.resource);
-        let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+        let mut events = pin!(watcher(api, watcher::Config::default()).backoff(Pauses::default()));
         // Filled while a list is read: what is not in it is gone.
         let mut listed: Option<HashSet<Uid>> = None;
         loop {
             let next_timer = self.timers.first().map(|(at, _)| *at);
             tokio::select! {
+                biased;
                 () = shutdown.cancelled() => return Ok(()),
+                () = at(next_timer) => self.fire(),
+                Some((uid, written)) = self.writes.next() => self.written(&uid, &written),
                 event = events.next() => match event {
                     None => return Ok(()),
                     Some(Ok(watcher::Event::Init)) => listed = Some(HashSet::new()),
@@ -132,8 +136,6 @@ impl Engine {
                         _ => tracing::debug!(kind = self.kind.name(), %error, "watch failed; it is tried again"),
                     },
                 },
-                Some((uid, written)) = self.writes.next() => self.written(&uid, &written),
-                () = at(next_timer) => self.fire(),
             }
         }
     }

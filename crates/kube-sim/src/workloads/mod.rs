@@ -54,6 +54,7 @@ mod children;
 mod engine;
 mod kind;
 mod outcome;
+mod pauses;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -69,8 +70,10 @@ pub use kind::Kind;
 pub use outcome::{DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION};
 pub use view::{Stage, View};
 
+use crate::clock::Clock;
+
 /// What is simulated, and how fast.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// From progressing to the end, for objects without an annotation.
     /// Zero skips the progressing status.
@@ -96,6 +99,9 @@ pub struct Options {
     pub fail: BTreeSet<String>,
     /// Nodes that DaemonSets pretend to run on.
     pub nodes: u32,
+    /// What statuses are dated by: share that of the server ([`crate::Server::clock`])
+    /// in a simulation.
+    pub clock: Clock,
 }
 
 impl Default for Options {
@@ -109,6 +115,7 @@ impl Default for Options {
             pods: false,
             fail: BTreeSet::new(),
             nodes: 1,
+            clock: Clock::default(),
         }
     }
 }

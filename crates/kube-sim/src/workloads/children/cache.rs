@@ -1,7 +1,7 @@
 //! Owners and children as last seen, own writes included.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -10,7 +10,8 @@ use kube::{ResourceExt, api::DynamicObject};
 use super::{Kind, Uid, owner_of};
 
 pub(super) struct Cache {
-    objects: HashMap<Uid, (Kind, Arc<DynamicObject>)>,
+    /// In an order of its own: it is gone through.
+    objects: BTreeMap<Uid, (Kind, Arc<DynamicObject>)>,
     /// Children by owner.
     owned: HashMap<Uid, BTreeSet<Uid>>,
     /// Kinds that are being listed, with what was in the list so far.
@@ -22,7 +23,7 @@ pub(super) struct Cache {
 impl Cache {
     pub fn new(kinds: impl IntoIterator<Item = Kind>) -> Self {
         Self {
-            objects: HashMap::new(),
+            objects: BTreeMap::new(),
             owned: HashMap::new(),
             listing: HashMap::new(),
             missing: kinds.into_iter().collect(),

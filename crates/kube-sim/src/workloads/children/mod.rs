@@ -31,6 +31,7 @@ use super::{
     engine::{Written, namespaced, settle, status_code},
     kind::Kind,
     outcome::{self, Outcome},
+    pauses::Pauses,
     view::View,
 };
 use crate::clock::Clock;
@@ -74,13 +75,13 @@ pub(super) async fn run(
 ) -> Result<(), Error> {
     let mut events = stream::select_all(KINDS.map(|kind| {
         let api = Api::<DynamicObject>::all_with(client.clone(), &kind.resource());
-        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let events = watcher(api, watcher::Config::default()).backoff(Pauses::default());
         events.map(move |event| (kind, event)).boxed()
     }));
     let mut children = Children {
         client,
+        clock: options.clock.clone(),
         options,
-        clock: Clock::new(),
         cache: Cache::new(KINDS),
         dirty: BTreeSet::new(),
         failed: BTreeSet::new(),
@@ -94,6 +95,7 @@ pub(super) async fn run(
             }
         };
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return Ok(()),
             () = retry => children.dirty.append(&mut children.failed),
             event = events.next() => match event {

@@ -1,0 +1,22 @@
+//! How a server is made.
+
+use super::clock::Clock;
+
+/// How a server is made: see [`Server::with`](super::Server::with).
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its time; by default the system's, which goes on with tokio's clock.
+    pub clock: Clock,
+    /// What identifiers and generated names are made from: the same seed gives
+    /// the same ones, in the same order.
+    pub seed: u64,
+    /// Whether [`Server::requests`](super::Server::requests) and
+    /// [`Server::counts`](super::Server::counts) remember requests; the default.
+    pub request_log: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { clock: Clock::default(), seed: 0x5741_5645_4741_5445, request_log: true }
+    }
+}
