@@ -9,7 +9,7 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::{Reply, ResponseBody, answer, error_response, injected};
+use super::answer::{Reply, ResponseBody, answer, injected};
 use super::errors::ApiError;
 use super::faults::{Effect, RequestRecord};
 use super::guard::header_text;
@@ -50,45 +50,84 @@ where
     let query = Query::parse(parts.uri.query());
     let route = route(parts.uri.path());
     let mut record = describe(client, &parts, &route, &query);
+    let mut recording = server.recorder.exchange(parts.uri.query());
     let effects = server.ledger.lock().begin(&mut record);
-    let end = |response: Response<ResponseBody>| {
-        server.ledger.lock().end(&record, response.status().as_u16());
-        Ok(response)
-    };
+    recording.note(|exchange| exchange.request = record.clone());
+    let body = read_body(body).await;
+    if let Ok(body) = &body {
+        recording.note(|exchange| exchange.body = body.clone());
+    }
     let mut drop_after = false;
+    let mut refusal = None;
     for effect in effects {
         match effect {
             Effect::Latency(time) => tokio::time::sleep(time).await,
-            Effect::Status(code) => return end(error_response(&injected(code))),
+            Effect::Status(code) => {
+                refusal = Some(injected(code));
+                break;
+            }
             Effect::DropAfterApplying => drop_after = true,
         }
     }
-    let body = match read_body(body).await {
-        Ok(body) => body,
-        Err(error) => return end(error_response(&error)),
-    };
-    let mut warnings = Vec::new();
-    let accept = header_text(&parts.headers, header::ACCEPT);
-    let result = match route {
-        Route::Resource(path) => query.dry_run().and_then(|dry_run| {
-            let call = Call {
-                path,
-                view: view(accept),
-                method: &parts.method,
-                content_type: header_text(&parts.headers, header::CONTENT_TYPE),
-                manager: query.get("fieldManager").unwrap_or(client).to_owned(),
-                user: user(&parts.headers),
-                dry_run,
-                query,
-            };
-            dispatch(&server, &call, &body, &mut warnings)
+    let mut aside = Aside::default();
+    let refused = refusal.is_some();
+    let result = match refusal {
+        Some(error) => Err(error),
+        None => body.and_then(|body| {
+            let request = (&parts, client, record.seq);
+            carry_out(&server, request, route, query, &body, &mut aside)
         }),
-        other => documents(&server, &other, &parts.method, accept),
     };
-    if drop_after {
+    recording.note(|exchange| {
+        exchange.field_manager = aside.manager;
+        exchange.stored = aside.stored;
+    });
+    if drop_after && !refused {
         return Err(Dropped);
     }
-    end(answer(&server, within, result, &warnings))
+    let response = answer(&server, within, result, &aside.warnings);
+    let code = response.status().as_u16();
+    server.ledger.lock().end(&record, code);
+    recording.note(|exchange| exchange.request.code = code);
+    Ok(response)
+}
+
+/// What is known of a request besides its answer.
+#[derive(Default)]
+struct Aside {
+    warnings: Vec<String>,
+    /// Of a write.
+    manager: String,
+    /// What was written, as it is stored.
+    stored: Option<Bytes>,
+}
+
+/// Does what a request asks for.
+fn carry_out(
+    server: &Arc<Inner>,
+    (parts, client, seq): (&request::Parts, &str, u64),
+    route: Route,
+    query: Query,
+    body: &[u8],
+    aside: &mut Aside,
+) -> Result<Reply, ApiError> {
+    let accept = header_text(&parts.headers, header::ACCEPT);
+    let Route::Resource(path) = route else {
+        return documents(server, &route, &parts.method, accept);
+    };
+    let dry_run = query.dry_run()?;
+    let call = Call {
+        path,
+        view: view(accept),
+        method: &parts.method,
+        content_type: header_text(&parts.headers, header::CONTENT_TYPE),
+        manager: query.get("fieldManager").unwrap_or(client).to_owned(),
+        seq,
+        user: user(&parts.headers),
+        dry_run,
+        query,
+    };
+    dispatch(server, &call, body, aside)
 }
 
 /// Reads the body of a request, which has to come in time and in bounds.
@@ -198,7 +237,7 @@ fn dispatch(
     server: &Arc<Inner>,
     call: &Call<'_>,
     body: &[u8],
-    warnings: &mut Vec<String>,
+    aside: &mut Aside,
 ) -> Result<Reply, ApiError> {
     let path = &call.path;
     if let Some(reply) = discovery::review(path, call.method, call.user, body) {
@@ -215,6 +254,7 @@ fn dispatch(
     };
     let now = server.clock.now();
     let mut state = server.state.lock();
+    state.store.cause = call.seq;
     let kind = state
         .kinds
         .get(&path.group, &path.version, &path.resource)
@@ -258,9 +298,19 @@ fn dispatch(
         validation,
         warnings: Vec::new(),
     };
+    let writes = !matches!(*call.method, Method::GET | Method::HEAD);
+    if writes {
+        aside.manager.clone_from(&writer.manager);
+    }
     let done = apply(&mut writer, call, body)?;
-    warnings.append(&mut writer.warnings);
+    aside.warnings.append(&mut writer.warnings);
     drop(state);
+    if let Done::Object(_, stored) = &done
+        && writes
+        && !call.dry_run
+    {
+        aside.stored = Some(stored.json.clone());
+    }
     // What needs no lock: most of the work of a large answer.
     Ok(match done {
         Done::Reply(reply) => reply,
@@ -283,7 +333,6 @@ enum Done {
 
 /// Carries out what the method asks.
 fn apply(writer: &mut Writer<'_>, call: &Call<'_>, body: Option<Value>) -> Result<Done, ApiError> {
-    let value = |value: Value| Done::Reply(Reply::value(200, &value));
     let subresource = call.path.subresource.as_str();
     let is_named = call.path.name.is_some();
     Ok(match (call.method, is_named, subresource) {
@@ -308,7 +357,9 @@ fn apply(writer: &mut Writer<'_>, call: &Call<'_>, body: Option<Value>) -> Resul
         (&Method::GET, true, _) => Done::Object(200, writer.found()?),
         (&Method::POST, false, "") => Done::Object(201, create(writer, body.unwrap_or_default())?),
         (&Method::POST, true, "eviction") => Done::Reply(deletion::evict(writer)?),
-        (&Method::PUT, true, "scale") => value(scale::replace(writer, body.unwrap_or_default())?),
+        (&Method::PUT, true, "scale") => {
+            Done::Object(200, scale::replace(writer, &body.unwrap_or_default())?)
+        }
         (&Method::PUT, true, "finalize") => Done::Reply(deletion::finalize(writer)?),
         (&Method::PUT, true, _) => Done::Object(200, replace(writer, body.unwrap_or_default())?),
         (&Method::PATCH, true, _) => {

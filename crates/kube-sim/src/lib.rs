@@ -56,6 +56,7 @@ mod place;
 mod pod_log;
 mod protobuf;
 mod read;
+mod record;
 mod request;
 mod scale;
 mod schema;
@@ -89,6 +90,7 @@ pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
 pub use self::guard::{Guard, Unusable};
 pub use self::handler::Dropped;
 pub use self::http::ApiService;
+pub use self::record::{Entry, EventType, Exchange, ObjectChange};
 pub use self::settings::Settings;
 pub use self::store::Memory;
 
@@ -97,6 +99,7 @@ struct Inner {
     state: Mutex<state::State>,
     clock: Clock,
     ledger: Mutex<faults::Ledger>,
+    recorder: Arc<record::Recorder>,
     /// Room for answers over the network that wait to be read.
     unread: Arc<tokio::sync::Semaphore>,
 }
@@ -140,10 +143,11 @@ impl Server {
     /// An empty server as the settings say.
     pub fn with(settings: Settings) -> Self {
         let Settings { clock, seed, request_log } = settings;
-        let state = Mutex::new(state::State::new(seed, clock.now()));
+        let recorder = Arc::new(record::Recorder::new(clock.clone()));
+        let state = Mutex::new(state::State::new(seed, clock.now(), recorder.clone()));
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
         let ledger = Mutex::new(faults::Ledger::new(request_log));
-        Self { inner: Arc::new(Inner { state, clock, ledger, unread }) }
+        Self { inner: Arc::new(Inner { state, clock, ledger, recorder, unread }) }
     }
 
     /// The server's clock, to be shared with what shall have the same time.
@@ -246,6 +250,20 @@ impl Server {
     /// Forgets recorded requests and counts.
     pub fn forget_requests(&self) {
         self.inner.ledger.lock().forget();
+    }
+
+    /// Hands over each request and each change of a stored object from now on, in order:
+    /// requests when they are answered, changes when they happen and so before the
+    /// request that caused them. Takes the place of another sink.
+    ///
+    /// The sink is called in the middle of the work: it must not use the server.
+    pub fn record_into(&self, sink: impl FnMut(Entry) + Send + 'static) {
+        self.inner.recorder.set(Some(Box::new(sink)));
+    }
+
+    /// Ends what [`Self::record_into`] began.
+    pub fn stop_recording(&self) {
+        self.inner.recorder.set(None);
     }
 
     /// Forgets past changes: resuming a watch or a list from before now gives 410.

@@ -184,6 +184,8 @@ pub(crate) struct Call<'a> {
     pub method: &'a Method,
     pub content_type: &'a str,
     pub manager: String,
+    /// Its number.
+    pub seq: u64,
     /// The user that the request is made for.
     pub user: &'a str,
     pub dry_run: bool,

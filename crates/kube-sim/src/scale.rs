@@ -37,10 +37,9 @@ pub(crate) fn of(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
 }
 
 /// Replaces the scale of the object that a request names.
-pub(crate) fn replace(writer: &mut Writer<'_>, scale: Value) -> Result<Value, ApiError> {
+pub(crate) fn replace(writer: &mut Writer<'_>, scale: &Value) -> Result<Arc<Stored>, ApiError> {
     let current = writer.current()?;
-    let stored = store(writer, &current, &scale)?;
-    of(&writer.kind, &stored.value())
+    store(writer, &current, scale)
 }
 
 /// Writes the replicas of a scale into its object.

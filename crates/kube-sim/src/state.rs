@@ -11,6 +11,7 @@ use super::errors::ApiError;
 use super::event_expiry::EventExpiry;
 use super::kinds::{Kind, Registry};
 use super::place::{Key, ResourceKey};
+use super::record::Recorder;
 use super::store::Store;
 use super::stored::{Object, Stored};
 
@@ -28,11 +29,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub fn new(seed: u64, now: Timestamp) -> Self {
+    pub fn new(seed: u64, now: Timestamp, recorder: Arc<Recorder>) -> Self {
         let mut kinds = Registry::default();
         builtin::register(&mut kinds);
         let mut state = Self {
-            store: Store::new(),
+            store: Store::new(recorder),
             kinds,
             ids: Ids::new(seed),
             event_expiry: EventExpiry::default(),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::listeners::Listeners;
 use super::log::{Change, Log};
 use super::place::{Key, Place, ResourceKey};
+use super::record::Recorder;
 use super::stored::{Object, Stored, Text};
 
 /// The objects of one resource, and how they came to be.
@@ -73,15 +74,20 @@ pub(crate) struct Store {
     dependents: HashMap<Box<str>, BTreeSet<Place>>,
     /// Where the object of this UID is.
     places: HashMap<Box<str>, Place>,
+    recorder: Arc<Recorder>,
+    /// The number of the request that changes are made for.
+    pub cause: u64,
 }
 
 impl Store {
-    pub fn new() -> Self {
+    pub fn new(recorder: Arc<Recorder>) -> Self {
         Self {
             revision: 1,
             tables: BTreeMap::new(),
             dependents: HashMap::new(),
             places: HashMap::new(),
+            recorder,
+            cause: 0,
         }
     }
 
@@ -169,6 +175,7 @@ impl Store {
             after: after.clone(),
             removed: false,
         };
+        self.recorder.change(self.cause, resource, &change);
         table.record(change);
         if before.as_ref().is_none_or(|before| before.owners != after.owners) {
             if let Some(before) = &before {
@@ -198,6 +205,7 @@ impl Store {
             after: after.clone(),
             removed: true,
         };
+        self.recorder.change(self.cause, resource, &change);
         self.table_mut(resource).record(change);
         Some(after)
     }

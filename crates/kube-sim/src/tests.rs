@@ -7,6 +7,7 @@ mod memory;
 mod over_http;
 mod parts;
 mod patches;
+mod recording;
 mod same_run;
 mod server;
 mod watches;
