@@ -1,9 +1,10 @@
 //! From what came of a request to an HTTP answer.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
+use futures::stream::{self, StreamExt as _};
 use http::{Response, StatusCode, header};
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
@@ -16,7 +17,12 @@ use super::unread::{UNREAD_LIMIT, Unread};
 use super::watch::Watch;
 
 /// The body of an answer; a watch streams, all else is whole.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+pub type ResponseBody = UnsyncBoxBody<Bytes, Dropped>;
+
+/// The connection was cut on purpose: see [`Effect::DropAfterApplying`](super::Effect::DropAfterApplying).
+#[derive(Debug, thiserror::Error)]
+#[error("connection reset by the embedded API server, as an injected fault asks")]
+pub struct Dropped;
 
 /// An answer before it is HTTP.
 pub(crate) enum Reply {
@@ -77,8 +83,20 @@ fn hold(server: &Inner, body: Bytes) -> Result<Bytes, ApiError> {
     }
 }
 
+/// The same answer, of which only the first half arrives.
+pub(super) fn cut(response: Response<ResponseBody>) -> Response<ResponseBody> {
+    response.map(|mut body| {
+        let half = async move {
+            let first = body.frame().await.and_then(Result::ok);
+            let data = first.and_then(|frame| frame.into_data().ok()).unwrap_or_default();
+            Ok(Frame::data(data.slice(..data.len() / 2)))
+        };
+        StreamBody::new(stream::once(half).chain(stream::iter([Err(Dropped)]))).boxed_unsync()
+    })
+}
+
 /// The error that a fault asks for.
-pub(super) fn injected(code: u16) -> ApiError {
+pub(super) fn injected(code: u16, retry_after: Option<u32>) -> ApiError {
     let (reason, message) = match code {
         400 => ("BadRequest", "injected bad request"),
         403 => ("Forbidden", "injected refusal"),
@@ -95,7 +113,7 @@ pub(super) fn injected(code: u16) -> ApiError {
         _ => ("InternalError", "injected failure"),
     };
     let mut error = ApiError::new(code, reason, message);
-    error.details.retry_after = (code == 429).then_some(1);
+    error.details.retry_after = retry_after.or((code == 429).then_some(1));
     error
 }
 
@@ -105,7 +123,8 @@ fn respond(
     body: Bytes,
     warnings: &[String],
 ) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(body).boxed_unsync());
+    let mut response =
+        Response::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() =
         StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();

@@ -1,84 +1,100 @@
-//! Faults on demand, and a record of what was asked: for tests and benches.
+//! Faults on demand: what happens to requests that match.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-/// Requests kept in the record; older ones are forgotten, the counts are not.
-const RECORDS: usize = 20_000;
+use http::Response;
+use tokio::time::Instant;
 
-/// One request, as the server saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// Counts from 1 over the life of the server.
-    pub seq: u64,
-    /// Name given to [`Server::client_as`](super::Server::client_as), or the first word of `User-Agent`.
-    pub client: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`;
-    /// the HTTP method in lower case for paths that are no resource.
-    pub verb: String,
-    /// API group; empty for core.
-    pub group: String,
-    /// Plural name; the whole path for paths that are no resource.
-    pub resource: String,
-    /// `status`, `scale` or empty.
-    pub subresource: String,
-    /// Empty for cluster-scoped resources and for all namespaces.
-    pub namespace: String,
-    /// Empty for requests about a collection.
-    pub name: String,
-    /// HTTP code of the answer; 0 until there is one or when the connection was dropped.
-    pub code: u16,
-    /// Whether nothing was to be stored.
-    pub dry_run: bool,
-}
-
-impl RequestRecord {
-    /// Whether it asks to change what is stored.
-    fn is_write(&self) -> bool {
-        const WRITES: [&str; 6] =
-            ["create", "update", "patch", "apply", "delete", "deletecollection"];
-        !self.dry_run && WRITES.contains(&self.verb.as_str())
-    }
-}
+use super::answer::{Dropped, ResponseBody, error_response, injected};
+use super::errors::ApiError;
+use super::requests::RequestRecord;
 
 /// What a fault does to the request that it matches.
+///
+/// Those of several faults add up, in the order in which they were injected, up
+/// to the first that does not carry the request out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Answers after this time, otherwise as usual.
     Latency(Duration),
     /// Refuses with this HTTP code and does nothing (429 comes with `Retry-After: 1`).
     Status(u16),
+    /// The same with this number of seconds as `Retry-After`.
+    StatusRetryAfter(u16, u32),
+    /// Fails the connection and does nothing.
+    Drop,
+    /// Never answers and does nothing: the client has to give up.
+    Hang,
+    /// Carries the request out and answers after this time.
+    LatencyAfterApplying(Duration),
+    /// Carries the request out and answers with this HTTP code, such as 504.
+    StatusAfterApplying(u16),
     /// Carries the request out and then fails the connection: the client cannot know.
     DropAfterApplying,
+    /// Carries the request out and never answers.
+    HangAfterApplying,
+    /// Carries the request out and fails the connection in the middle of the answer's body.
+    CutAnswer,
 }
 
 /// Decides whether a fault is for a request; `code` is not known yet.
-pub type Matcher = Box<dyn Fn(&RequestRecord) -> bool + Send + Sync>;
+pub type Matcher = Box<dyn FnMut(&RequestRecord) -> bool + Send>;
 
 /// A fault to inject with [`Server::inject`](super::Server::inject).
 pub struct Fault {
-    /// Which requests.
-    pub matcher: Matcher,
-    /// What happens to them.
-    pub effect: Effect,
-    /// How many times; then the fault is forgotten.
-    pub times: usize,
+    matcher: Matcher,
+    effect: Effect,
+    /// How often it still happens: by default once, or without a limit when it has an end.
+    times: Option<usize>,
+    until: Option<Instant>,
 }
 
 impl Fault {
     /// A fault for requests that match, once.
     pub fn new(
         effect: Effect,
-        matcher: impl Fn(&RequestRecord) -> bool + Send + Sync + 'static,
+        matcher: impl FnMut(&RequestRecord) -> bool + Send + 'static,
     ) -> Self {
-        Self { matcher: Box::new(matcher), effect, times: 1 }
+        Self { matcher: Box::new(matcher), effect, times: None, until: None }
     }
 
     /// The same fault, this many times.
     #[must_use]
     pub fn times(self, times: usize) -> Self {
-        Self { times, ..self }
+        Self { times: Some(times), ..self }
+    }
+
+    /// The same fault for all requests until this time, or so many as [`Self::times`] says.
+    #[must_use]
+    pub fn until(self, time: Instant) -> Self {
+        Self { until: Some(time), ..self }
+    }
+
+    /// As [`Self::until`], for this time from now.
+    #[must_use]
+    pub fn lasting(self, time: Duration) -> Self {
+        let until = Instant::now().checked_add(time);
+        let times = if until.is_none() { self.times.or(Some(usize::MAX)) } else { self.times };
+        Self { times, until, ..self }
+    }
+
+    /// What it does to a request, if it is for it.
+    pub(super) fn strike(&mut self, request: &RequestRecord, now: Instant) -> Option<Effect> {
+        if self.is_over(now) || !(self.matcher)(request) {
+            return None;
+        }
+        self.times = Some(self.left().saturating_sub(1));
+        Some(self.effect.clone())
+    }
+
+    /// Whether it never happens again.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        self.left() == 0 || self.until.is_some_and(|end| now >= end)
+    }
+
+    fn left(&self) -> usize {
+        self.times.unwrap_or(if self.until.is_some() { usize::MAX } else { 1 })
     }
 }
 
@@ -87,114 +103,48 @@ impl fmt::Debug for Fault {
         f.debug_struct("Fault")
             .field("effect", &self.effect)
             .field("times", &self.times)
+            .field("until", &self.until)
             .finish_non_exhaustive()
     }
 }
 
-/// How often each verb was used on each resource, by `(client, verb, resource)`.
-pub type Counts = BTreeMap<(String, String, String), u64>;
-
-/// Faults to inject and requests that were received.
-#[derive(Debug)]
-pub(crate) struct Ledger {
-    faults: Vec<Fault>,
-    /// Whether requests are remembered one by one.
-    records_requests: bool,
-    records: VecDeque<RequestRecord>,
-    counts: Counts,
-    /// Requests that changed something, by client.
-    writes: BTreeMap<String, u64>,
-    seq: u64,
+/// Lets those effects happen that come before a request is carried out, until one
+/// refuses it.
+///
+/// # Errors
+///
+/// When the connection is to fail.
+pub(super) async fn before(effects: &[Effect]) -> Result<Option<ApiError>, Dropped> {
+    for effect in effects {
+        match effect {
+            Effect::Latency(time) => tokio::time::sleep(*time).await,
+            Effect::Status(code) => return Ok(Some(injected(*code, None))),
+            Effect::StatusRetryAfter(code, time) => return Ok(Some(injected(*code, Some(*time)))),
+            Effect::Drop => return Err(Dropped),
+            Effect::Hang => std::future::pending().await,
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
-impl Ledger {
-    pub fn new(records_requests: bool) -> Self {
-        Self {
-            faults: Vec::new(),
-            records_requests,
-            records: VecDeque::new(),
-            counts: Counts::new(),
-            writes: BTreeMap::new(),
-            seq: 0,
+/// Lets those effects happen that come after a request was carried out.
+///
+/// # Errors
+///
+/// When the connection is to fail.
+pub(super) async fn after(
+    effects: &[Effect],
+    mut response: Response<ResponseBody>,
+) -> Result<Response<ResponseBody>, Dropped> {
+    for effect in effects {
+        match effect {
+            Effect::LatencyAfterApplying(time) => tokio::time::sleep(*time).await,
+            Effect::StatusAfterApplying(code) => response = error_response(&injected(*code, None)),
+            Effect::DropAfterApplying => return Err(Dropped),
+            Effect::HangAfterApplying => std::future::pending().await,
+            _ => {}
         }
     }
-
-    pub fn inject(&mut self, fault: Fault) {
-        self.faults.push(fault);
-    }
-
-    pub fn clear_faults(&mut self) {
-        self.faults.clear();
-    }
-
-    /// Numbers a request, records it, and returns the effects on it.
-    pub fn begin(&mut self, record: &mut RequestRecord) -> Vec<Effect> {
-        self.seq += 1;
-        record.seq = self.seq;
-        let mut effects = Vec::new();
-        for fault in &mut self.faults {
-            if fault.times > 0 && (fault.matcher)(record) {
-                fault.times -= 1;
-                effects.push(fault.effect.clone());
-            }
-        }
-        self.faults.retain(|f| f.times > 0);
-        if self.records_requests {
-            self.count(record);
-            if self.records.len() == RECORDS {
-                self.records.pop_front();
-            }
-            self.records.push_back(record.clone());
-        }
-        effects
-    }
-
-    fn count(&mut self, record: &RequestRecord) {
-        let resource = if record.subresource.is_empty() {
-            record.resource.clone()
-        } else {
-            format!("{}/{}", record.resource, record.subresource)
-        };
-        let key = (record.client.clone(), record.verb.clone(), resource);
-        // Paths that lead nowhere are the client's choice, and there are many.
-        if self.counts.len() < RECORDS || self.counts.contains_key(&key) {
-            *self.counts.entry(key).or_default() += 1;
-        }
-    }
-
-    /// Records the answer to a request.
-    pub fn end(&mut self, request: &RequestRecord, code: u16) {
-        if request.is_write() && (200..300).contains(&code) {
-            // The names of clients are the clients' choice as well.
-            let full = self.writes.len() >= RECORDS;
-            match self.writes.get_mut(&request.client) {
-                Some(writes) => *writes += 1,
-                None if full => {}
-                None => drop(self.writes.insert(request.client.clone(), 1)),
-            }
-        }
-        let first = self.records.front().map_or(0, |r| r.seq);
-        let index = request.seq.checked_sub(first).and_then(|i| usize::try_from(i).ok());
-        if let Some(record) = index.and_then(|index| self.records.get_mut(index)) {
-            record.code = code;
-        }
-    }
-
-    pub fn writes(&self, client: &str) -> u64 {
-        self.writes.get(client).copied().unwrap_or(0)
-    }
-
-    pub fn records(&self) -> Vec<RequestRecord> {
-        self.records.iter().cloned().collect()
-    }
-
-    pub fn counts(&self) -> Counts {
-        self.counts.clone()
-    }
-
-    pub fn forget(&mut self) {
-        self.records.clear();
-        self.counts.clear();
-        self.writes.clear();
-    }
+    Ok(response)
 }

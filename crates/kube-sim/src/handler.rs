@@ -9,9 +9,9 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::{Reply, ResponseBody, answer, injected};
+use super::answer::{Dropped, Reply, ResponseBody, answer, cut};
 use super::errors::ApiError;
-use super::faults::{Effect, RequestRecord};
+use super::faults::{self, Effect};
 use super::guard::header_text;
 use super::kinds::Kind;
 use super::openapi::Wanted;
@@ -19,6 +19,7 @@ use super::patching;
 use super::place::Key;
 use super::read::{self, ListRequest};
 use super::request::{Call, Query, ResourcePath, Route, route, view};
+use super::requests::RequestRecord;
 use super::stored::{Object, Stored};
 use super::write::{FieldValidation, Ownership, Writer};
 use super::{Inner, deletion, discovery, openapi, pod_log, scale, watch};
@@ -28,11 +29,6 @@ const BODY_LIMIT: usize = 3 << 20;
 
 /// How long the body of a request may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
-
-/// The connection was cut on purpose: see [`Effect::DropAfterApplying`].
-#[derive(Debug, thiserror::Error)]
-#[error("connection reset by the embedded API server, as an injected fault asks")]
-pub struct Dropped;
 
 /// Answers one request.
 pub(crate) async fn handle<B>(
@@ -57,20 +53,9 @@ where
     if let Ok(body) = &body {
         recording.note(|exchange| exchange.body = body.clone());
     }
-    let mut drop_after = false;
-    let mut refusal = None;
-    for effect in effects {
-        match effect {
-            Effect::Latency(time) => tokio::time::sleep(time).await,
-            Effect::Status(code) => {
-                refusal = Some(injected(code));
-                break;
-            }
-            Effect::DropAfterApplying => drop_after = true,
-        }
-    }
+    let refusal = faults::before(&effects).await?;
+    let is_refused = refusal.is_some();
     let mut aside = Aside::default();
-    let refused = refusal.is_some();
     let result = match refusal {
         Some(error) => Err(error),
         None => body.and_then(|body| {
@@ -82,10 +67,13 @@ where
         exchange.field_manager = aside.manager;
         exchange.stored = aside.stored;
     });
-    if drop_after && !refused {
-        return Err(Dropped);
+    let mut response = answer(&server, within, result, &aside.warnings);
+    if !is_refused {
+        response = faults::after(&effects, response).await?;
+        if effects.contains(&Effect::CutAnswer) {
+            return Ok(cut(response));
+        }
     }
-    let response = answer(&server, within, result, &aside.warnings);
     let code = response.status().as_u16();
     server.ledger.lock().end(&record, code);
     recording.note(|exchange| exchange.request.code = code);

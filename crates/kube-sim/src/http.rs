@@ -21,9 +21,9 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
-use super::answer::{ResponseBody, error_response};
+use super::answer::{Dropped, ResponseBody, error_response};
 use super::guard::Guard;
-use super::handler::{Dropped, handle};
+use super::handler::handle;
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 1000;

@@ -58,6 +58,7 @@ mod protobuf;
 mod read;
 mod record;
 mod request;
+mod requests;
 mod scale;
 mod schema;
 mod selectors;
@@ -84,13 +85,13 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::answer::ResponseBody;
+pub use self::answer::{Dropped, ResponseBody};
 pub use self::clock::Clock;
-pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
+pub use self::faults::{Effect, Fault, Matcher};
 pub use self::guard::{Guard, Unusable};
-pub use self::handler::Dropped;
 pub use self::http::ApiService;
 pub use self::record::{Entry, EventType, Exchange, ObjectChange};
+pub use self::requests::{Counts, RequestRecord};
 pub use self::settings::Settings;
 pub use self::store::Memory;
 
@@ -98,7 +99,7 @@ pub use self::store::Memory;
 struct Inner {
     state: Mutex<state::State>,
     clock: Clock,
-    ledger: Mutex<faults::Ledger>,
+    ledger: Mutex<requests::Ledger>,
     recorder: Arc<record::Recorder>,
     /// Room for answers over the network that wait to be read.
     unread: Arc<tokio::sync::Semaphore>,
@@ -146,7 +147,7 @@ impl Server {
         let recorder = Arc::new(record::Recorder::new(clock.clone()));
         let state = Mutex::new(state::State::new(seed, clock.now(), recorder.clone()));
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
-        let ledger = Mutex::new(faults::Ledger::new(request_log));
+        let ledger = Mutex::new(requests::Ledger::new(request_log));
         Self { inner: Arc::new(Inner { state, clock, ledger, recorder, unread }) }
     }
 

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::clock::Clock;
-use super::faults::RequestRecord;
 use super::log::Change;
 use super::place::ResourceKey;
+use super::requests::RequestRecord;
 
 /// What [`Server::record_into`](super::Server::record_into) hands over.
 ///

@@ -4,7 +4,6 @@
 //! log keeps gets 410 Gone, as from the real one.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::Inner;
+use super::answer::Dropped;
 use super::convert;
 use super::errors::ApiError;
 use super::kinds::Kind;
@@ -140,7 +140,7 @@ impl Watch {
     pub fn into_stream(
         self,
         unread: Option<Arc<Semaphore>>,
-    ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
+    ) -> impl Stream<Item = Result<Frame<Bytes>, Dropped>> + Send {
         stream::unfold((self, unread), |(mut watch, unread)| async move {
             let mut bytes = watch.next().await?;
             let permits = Unread::permits(bytes.len());

@@ -59,11 +59,12 @@ async fn scenario(seed: u64) -> Vec<String> {
             }
         });
     }
-    let fails =
-        |r: &RequestRecord| r.seq % 7 == 0 && (r.client == "workloads" || r.verb != "watch");
+    let fails = |r: &RequestRecord| {
+        r.seq.is_multiple_of(7) && (r.client == "workloads" || r.verb != "watch")
+    };
     server.inject(Fault::new(Effect::Status(500), fails).times(20));
     let slow = Effect::Latency(Duration::from_millis(30));
-    server.inject(Fault::new(slow, |r| r.seq % 5 == 0).times(40));
+    server.inject(Fault::new(slow, |r| r.seq.is_multiple_of(5)).times(40));
     let client = server.client_as("main");
     for number in 0..4 {
         post(&client, MAPS, &map(&format!("m{number}"))).await;
