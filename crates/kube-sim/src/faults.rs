@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::answer::{Dropped, ResponseBody, error_response, injected};
 use super::errors::ApiError;
 use super::requests::RequestRecord;
+use super::watch::Disturbance;
 
 /// What a fault does to the request that it matches.
 ///
@@ -36,6 +37,8 @@ pub enum Effect {
     HangAfterApplying,
     /// Carries the request out and fails the connection in the middle of the answer's body.
     CutAnswer,
+    /// Makes something happen to a watch as soon as it is open; nothing to other requests.
+    Disturb(Disturbance),
 }
 
 /// Decides whether a fault is for a request; `code` is not known yet.

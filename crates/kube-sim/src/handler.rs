@@ -59,7 +59,7 @@ where
     let result = match refusal {
         Some(error) => Err(error),
         None => body.and_then(|body| {
-            let request = (&parts, client, record.seq);
+            let request = (&parts, &record, &*effects);
             carry_out(&server, request, route, query, &body, &mut aside)
         }),
     };
@@ -93,7 +93,7 @@ struct Aside {
 /// Does what a request asks for.
 fn carry_out(
     server: &Arc<Inner>,
-    (parts, client, seq): (&request::Parts, &str, u64),
+    (parts, record, effects): (&request::Parts, &RequestRecord, &[Effect]),
     route: Route,
     query: Query,
     body: &[u8],
@@ -109,8 +109,9 @@ fn carry_out(
         view: view(accept),
         method: &parts.method,
         content_type: header_text(&parts.headers, header::CONTENT_TYPE),
-        manager: query.get("fieldManager").unwrap_or(client).to_owned(),
-        seq,
+        manager: query.get("fieldManager").unwrap_or(&record.client).to_owned(),
+        record,
+        effects,
         user: user(&parts.headers),
         dry_run,
         query,
@@ -242,7 +243,7 @@ fn dispatch(
     };
     let now = server.clock.now();
     let mut state = server.state.lock();
-    state.store.cause = call.seq;
+    state.store.cause = call.record.seq;
     let kind = state
         .kinds
         .get(&path.group, &path.version, &path.resource)
@@ -259,9 +260,7 @@ fn dispatch(
         state.expire_events(now);
     }
     if *call.method == Method::GET && call.query.flag("watch") {
-        let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref());
-        let watch =
-            watch::open(server, &mut state, &kind, namespace, name, &call.query, call.view)?;
+        let watch = watch::open(server, &mut state, &kind, call)?;
         return Ok(Reply::Watch(Box::new(watch)));
     }
     let validation = match call.query.get("fieldValidation") {

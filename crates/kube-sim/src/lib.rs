@@ -94,6 +94,7 @@ pub use self::record::{Entry, EventType, Exchange, ObjectChange};
 pub use self::requests::{Counts, RequestRecord};
 pub use self::settings::Settings;
 pub use self::store::Memory;
+pub use self::watch::Disturbance;
 
 /// What all handles of one server share.
 struct Inner {
@@ -274,7 +275,19 @@ impl Server {
 
     /// Ends all open watches, as a restart of the real server would.
     pub fn drop_watches(&self) {
-        self.inner.state.lock().store.end_watches();
+        self.disturb(&Disturbance::Close, |_| true);
+    }
+
+    /// Makes something happen to the open watches that match; gives back how many those are.
+    pub fn disturb(
+        &self,
+        disturbance: &Disturbance,
+        mut matcher: impl FnMut(&RequestRecord) -> bool,
+    ) -> usize {
+        let mut watches = self.inner.state.lock().store.listeners();
+        watches.retain(|watch| matcher(&watch.request));
+        watches.iter().for_each(|watch| watch.disturb(disturbance.clone()));
+        watches.len()
     }
 
     /// Injects a fault into requests to come.

@@ -4,16 +4,22 @@
 //! here they are woken in the order in which they came, so that a run can be
 //! repeated.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use super::requests::RequestRecord;
+use super::watch::Disturbance;
+
 /// An open watch.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Listener {
+    /// The request that opened it.
+    pub request: RequestRecord,
     wake: Notify,
-    ended: AtomicBool,
+    disturbances: Mutex<VecDeque<Disturbance>>,
 }
 
 impl Listener {
@@ -22,9 +28,15 @@ impl Listener {
         self.wake.notified().await;
     }
 
-    /// Whether the watch is to end.
-    pub fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+    /// Makes something happen to it.
+    pub fn disturb(&self, disturbance: Disturbance) {
+        self.disturbances.lock().push_back(disturbance);
+        self.wake.notify_one();
+    }
+
+    /// What is to happen to it next.
+    pub fn next_disturbance(&self) -> Option<Disturbance> {
+        self.disturbances.lock().pop_front()
     }
 }
 
@@ -34,9 +46,10 @@ pub(crate) struct Listeners(Vec<Weak<Listener>>);
 
 impl Listeners {
     /// Adds a watch, which is forgotten when it is dropped.
-    pub fn add(&mut self) -> Arc<Listener> {
+    pub fn add(&mut self, request: RequestRecord) -> Arc<Listener> {
         self.0.retain(|listener| listener.strong_count() > 0);
-        let listener = Arc::new(Listener::default());
+        let (wake, disturbances) = (Notify::new(), Mutex::default());
+        let listener = Arc::new(Listener { request, wake, disturbances });
         self.0.push(Arc::downgrade(&listener));
         listener
     }
@@ -47,10 +60,5 @@ impl Listeners {
 
     pub fn wake(&self) {
         self.iter().for_each(|listener| listener.wake.notify_one());
-    }
-
-    pub fn end(&self) {
-        self.iter().for_each(|listener| listener.ended.store(true, Ordering::Release));
-        self.wake();
     }
 }

@@ -84,6 +84,12 @@ impl Log {
         Some(self.changes.range(start..))
     }
 
+    /// Changes up to a revision, latest first, as far as they are kept.
+    pub fn seen(&self, revision: u64) -> impl Iterator<Item = &Change> {
+        let end = self.changes.partition_point(|c| c.revision <= revision);
+        self.changes.range(..end).rev()
+    }
+
     /// What has changed since a revision, as it was then: `None` for what was
     /// not there. `None` in all when that is forgotten.
     pub fn past(&self, revision: u64) -> Option<BTreeMap<&Key, Option<&Arc<Stored>>>> {

@@ -9,6 +9,8 @@ use http::Method;
 use percent_encoding::percent_decode_str;
 
 use super::errors::ApiError;
+use super::faults::Effect;
+use super::requests::RequestRecord;
 
 /// The parts of a resource path such as
 /// `/apis/apps/v1/namespaces/default/deployments/web/status`.
@@ -184,8 +186,9 @@ pub(crate) struct Call<'a> {
     pub method: &'a Method,
     pub content_type: &'a str,
     pub manager: String,
-    /// Its number.
-    pub seq: u64,
+    pub record: &'a RequestRecord,
+    /// The faults that it has.
+    pub effects: &'a [Effect],
     /// The user that the request is made for.
     pub user: &'a str,
     pub dry_run: bool,

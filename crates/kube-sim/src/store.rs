@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::listeners::Listeners;
+use super::listeners::{Listener, Listeners};
 use super::log::{Change, Log};
 use super::place::{Key, Place, ResourceKey};
 use super::record::Recorder;
@@ -220,9 +220,9 @@ impl Store {
         }
     }
 
-    /// Ends all open watches.
-    pub fn end_watches(&self) {
-        self.tables.values().for_each(|table| table.listeners.end());
+    /// All open watches.
+    pub fn listeners(&self) -> Vec<Arc<Listener>> {
+        self.tables.values().flat_map(|table| table.listeners.iter()).collect()
     }
 
     fn link(&mut self, stored: &Stored, resource: &ResourceKey, key: &Key) {

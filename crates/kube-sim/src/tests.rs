@@ -3,6 +3,7 @@
 //! What it shares with a real server is in `tests/it/contract`.
 
 mod bounds;
+mod disturbances;
 mod faults;
 mod memory;
 mod over_http;

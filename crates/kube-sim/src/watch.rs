@@ -3,6 +3,8 @@
 //! A watcher holds no queue of its own: a slow one that falls behind what the
 //! log keeps gets 410 Gone, as from the real one.
 
+mod disturbance;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +16,17 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub use self::disturbance::Disturbance;
+use self::disturbance::Silence;
 use super::Inner;
 use super::answer::Dropped;
 use super::convert;
 use super::errors::ApiError;
+use super::faults::Effect;
 use super::kinds::Kind;
 use super::listeners::Listener;
 use super::log::Change;
-use super::request::{Query, View};
+use super::request::{Call, View};
 use super::selectors::Selectors;
 use super::state::State;
 use super::stored::{Object, Stored, to_json};
@@ -59,12 +64,20 @@ pub(crate) struct Watch {
     initial: VecDeque<Arc<Stored>>,
     /// Whether a bookmark marks the end of them.
     initial_end: bool,
-    ready: VecDeque<Bytes>,
+    /// Events, and when to send those that are held back.
+    ready: VecDeque<(Option<Instant>, Bytes)>,
     listener: Arc<Listener>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
     done: bool,
+    silence: Silence,
+    /// How long events are held back.
+    delay: Duration,
+    /// How many of the last events are to be sent again.
+    repeats: usize,
+    /// Whether the connection fails at the end.
+    is_cut: bool,
 }
 
 /// Opens a watch. Initial events are collected at once, under the lock.
@@ -76,11 +89,10 @@ pub(crate) fn open(
     server: &Arc<Inner>,
     state: &mut State,
     kind: &Arc<Kind>,
-    namespace: Option<&str>,
-    name: Option<&str>,
-    query: &Query,
-    view: View,
+    call: &Call<'_>,
 ) -> Result<Watch, ApiError> {
+    let Call { path, query, view, record, effects, .. } = call;
+    let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref());
     // The deprecated way to watch one object names it in the path.
     let by_name = name.map(|n| format!("metadata.name={n}"));
     let fields = by_name.as_deref().or(query.get("fieldSelector"));
@@ -105,19 +117,28 @@ pub(crate) fn open(
         kind: kind.clone(),
         namespace: namespace.map(str::to_owned),
         selectors,
-        view,
+        view: *view,
         include: table::Include::parse(query.get("includeObject")),
         columns_sent: false,
         cursor: asked,
         initial: VecDeque::new(),
         initial_end: false,
         ready: VecDeque::new(),
-        listener: table.listeners.add(),
+        listener: table.listeners.add((*record).clone()),
         bookmarks,
         next_bookmark: now + BOOKMARK_EVERY,
         deadline: now + timeout,
         done: false,
+        silence: Silence::None,
+        delay: Duration::ZERO,
+        repeats: 0,
+        is_cut: false,
     };
+    for effect in *effects {
+        if let Effect::Disturb(disturbance) = effect {
+            watch.listener.disturb(disturbance.clone());
+        }
+    }
     if asked == 0 || streaming_list {
         // Objects are shared; their events are made when the watch is read.
         watch.initial = table
@@ -142,7 +163,10 @@ impl Watch {
         unread: Option<Arc<Semaphore>>,
     ) -> impl Stream<Item = Result<Frame<Bytes>, Dropped>> + Send {
         stream::unfold((self, unread), |(mut watch, unread)| async move {
-            let mut bytes = watch.next().await?;
+            let mut bytes = match watch.next().await? {
+                Ok(bytes) => bytes,
+                Err(cut) => return Some((Err(cut), (watch, unread))),
+            };
             let permits = Unread::permits(bytes.len());
             if let Some(unread) = &unread
                 && permits > 0
@@ -154,66 +178,108 @@ impl Watch {
         })
     }
 
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next(&mut self) -> Option<Result<Bytes, Dropped>> {
         loop {
-            self.begin();
-            if !self.ready.is_empty() {
-                return Some(self.drain());
+            while let Some(disturbance) = self.listener.next_disturbance() {
+                self.suffer(disturbance);
             }
-            if self.done {
-                return None;
-            }
-            let more = self.collect();
-            if more || !self.ready.is_empty() || self.done {
-                continue;
-            }
-            let wake =
-                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            let now = Instant::now();
+            let wake = match self.silence {
+                Silence::ForEver => None,
+                Silence::Until(end) if now < end => Some(end),
+                Silence::Until(_) | Silence::None => {
+                    self.begin();
+                    if let Some(bytes) = self.drain(now) {
+                        return Some(Ok(bytes));
+                    }
+                    if self.done && self.ready.is_empty() {
+                        return std::mem::take(&mut self.is_cut).then_some(Err(Dropped));
+                    }
+                    if self.prepare(now) {
+                        continue;
+                    }
+                    let held = self.ready.front().and_then(|(due, _)| *due);
+                    [held, self.next_tick()].into_iter().flatten().min()
+                }
+            };
             // A change since the reading wakes as well.
             tokio::select! {
                 biased;
-                () = self.listener.woken() => self.done |= self.listener.is_ended(),
-                () = tokio::time::sleep_until(wake) => self.tick(),
+                () = self.listener.woken() => {}
+                () = until(wake) => {}
             }
         }
     }
 
-    /// Makes ready what was there at the beginning, a part at a time.
+    /// Makes ready what has happened meanwhile; whether there may be something to send.
+    fn prepare(&mut self, now: Instant) -> bool {
+        let before = self.ready.len();
+        if !self.done {
+            self.repeat();
+            if self.collect() {
+                return true;
+            }
+        }
+        if self.ready.len() > before {
+            return true;
+        }
+        let is_due = self.next_tick().is_some_and(|time| time <= now);
+        if is_due {
+            self.tick(now);
+        }
+        is_due
+    }
+
+    /// When there is something to do although nothing happens.
+    fn next_tick(&self) -> Option<Instant> {
+        let next =
+            if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+        (!self.done).then_some(next)
+    }
+
+    /// Makes ready what was there at the beginning, a part at a time unless it is held back.
     fn begin(&mut self) {
-        if !self.ready.is_empty() {
+        let is_held = !self.delay.is_zero();
+        if !self.ready.is_empty() && !is_held {
             return;
         }
         let mut bytes = 0;
-        while bytes < FRAME_BYTES
+        while (bytes < FRAME_BYTES || is_held)
             && let Some(stored) = self.initial.pop_front()
         {
             let event = self.event("ADDED", &stored);
             bytes += event.len();
-            self.ready.push_back(event);
+            self.push(event);
         }
         if self.initial.is_empty() && std::mem::take(&mut self.initial_end) {
             let event = self.bookmark(true);
-            self.ready.push_back(event);
+            self.push(event);
         }
     }
 
-    /// All that is ready, in one frame: fewer and larger writes.
-    fn drain(&mut self) -> Bytes {
-        if self.ready.len() == 1 {
-            return self.ready.pop_front().unwrap_or_default();
+    fn push(&mut self, event: Bytes) {
+        let due = (!self.delay.is_zero()).then(|| Instant::now() + self.delay);
+        self.ready.push_back((due, event));
+    }
+
+    /// All that is to be sent now, in one frame: fewer and larger writes.
+    fn drain(&mut self, now: Instant) -> Option<Bytes> {
+        let is_due = |(due, _): &&(Option<Instant>, Bytes)| due.is_none_or(|due| due <= now);
+        let count = self.ready.iter().take_while(is_due).count();
+        if count < 2 {
+            return self.ready.drain(..count).next().map(|(_, event)| event);
         }
-        let mut out = Vec::with_capacity(self.ready.iter().map(Bytes::len).sum());
-        for event in self.ready.drain(..) {
+        let mut out = Vec::with_capacity(self.ready.iter().map(|(_, event)| event.len()).sum());
+        for (_, event) in self.ready.drain(..count) {
             out.extend_from_slice(&event);
         }
-        Bytes::from(out)
+        Some(Bytes::from(out))
     }
 
-    fn tick(&mut self) {
-        let now = Instant::now();
+    fn tick(&mut self, now: Instant) {
         if self.bookmarks {
             let event = self.bookmark(false);
-            self.ready.push_back(event);
+            self.push(event);
             self.next_bookmark = now + BOOKMARK_EVERY;
         }
         self.done |= now >= self.deadline;
@@ -249,31 +315,36 @@ impl Watch {
             };
             (batch, more)
         };
-        for change in changes {
-            if self.namespace.as_ref().is_some_and(|ns| **ns != *change.key.namespace) {
-                continue;
+        for change in &changes {
+            if let Some(event) = self.event_of(change) {
+                self.push(event);
             }
-            let selected = |stored: &Stored| self.selectors.matches(&change.key, stored);
-            let before = change.before.as_ref().is_some_and(|before| selected(before));
-            let after = !change.removed && selected(&change.after);
-            let kind = match (before, after) {
-                (false, false) => continue,
-                (false, true) => "ADDED",
-                (true, true) => "MODIFIED",
-                (true, false) => "DELETED",
-            };
-            let event = if change.removed || after {
-                self.event(kind, &change.after)
-            } else {
-                // It left the selection: shown as it was, at the revision of the change.
-                let before = change.before.as_ref().map(|before| before.object());
-                let mut last: Object = before.unwrap_or_default();
-                last.value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                self.event(kind, &Stored::new(&last))
-            };
-            self.ready.push_back(event);
         }
         more
+    }
+
+    /// What a change is to this watch, if anything.
+    fn event_of(&mut self, change: &Change) -> Option<Bytes> {
+        if self.namespace.as_ref().is_some_and(|ns| **ns != *change.key.namespace) {
+            return None;
+        }
+        let selected = |stored: &Stored| self.selectors.matches(&change.key, stored);
+        let before = change.before.as_ref().is_some_and(|before| selected(before));
+        let after = !change.removed && selected(&change.after);
+        let kind = match (before, after) {
+            (false, false) => return None,
+            (false, true) => "ADDED",
+            (true, true) => "MODIFIED",
+            (true, false) => "DELETED",
+        };
+        if change.removed || after {
+            return Some(self.event(kind, &change.after));
+        }
+        // It left the selection: shown as it was, at the revision of the change.
+        let before = change.before.as_ref().map(|before| before.object());
+        let mut last: Object = before.unwrap_or_default();
+        last.value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+        Some(self.event(kind, &Stored::new(&last)))
     }
 
     fn event(&mut self, kind: &str, stored: &Arc<Stored>) -> Bytes {
@@ -312,8 +383,15 @@ impl Watch {
     }
 
     fn fail(&mut self, error: &ApiError) {
-        self.ready.push_back(line("ERROR", &to_json(&error.status())));
+        self.ready.push_back((None, line("ERROR", &to_json(&error.status()))));
         self.done = true;
+    }
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::watches::open;
 use super::{MAPS, get, map, post, send};
-use crate::{Clock, Effect, Fault, RequestRecord, Server, Settings, workloads};
+use crate::{Clock, Disturbance, Effect, Fault, RequestRecord, Server, Settings, workloads};
 
 const MERGE: &str = "application/merge-patch+json";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -85,6 +85,9 @@ async fn scenario(seed: u64) -> Vec<String> {
         send(&client, Method::PATCH, &path, MERGE, &patch).await;
     }
     server.drop_watches();
+    server.disturb(&Disturbance::Repeat(3), |watch| watch.resource == "pods");
+    server.disturb(&Disturbance::Delay(Duration::from_secs(5)), |r| r.resource == "deployments");
+    server.disturb(&Disturbance::Expire, |watch| watch.resource == "replicasets");
     tokio::time::sleep(Duration::from_secs(60)).await;
     server.compact();
     for number in [2, 0] {

@@ -1,0 +1,96 @@
+//! What can happen to a watch that is open.
+
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use tokio::time::Instant;
+
+use super::{MAX_TIMEOUT, Watch};
+use crate::errors::ApiError;
+use crate::log::Change;
+
+/// What happens to a watch that is open, by
+/// [`Server::disturb`](crate::Server::disturb), or as soon as it is, by
+/// [`Effect::Disturb`](crate::Effect::Disturb).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Sends nothing for this time, not even bookmarks, and then all that was missed.
+    /// With [`Duration::MAX`] nothing comes ever again, and the connection stays open
+    /// even when the time of the watch is over, as when the other end is gone.
+    Silence(Duration),
+    /// Sends everything this much later than it happens, from now on; zero ends that.
+    Delay(Duration),
+    /// Sends as many of the last events once more, oldest first.
+    Repeat(usize),
+    /// Sends an `ERROR` event with the code 410, and ends.
+    Expire,
+    /// Ends, as when its time is over.
+    Close,
+    /// Fails the connection in the middle of an event.
+    Cut,
+}
+
+/// Whether a watch sends anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Silence {
+    #[default]
+    None,
+    Until(Instant),
+    ForEver,
+}
+
+impl Watch {
+    /// Lets something happen to this watch.
+    pub(super) fn suffer(&mut self, disturbance: Disturbance) {
+        match disturbance {
+            Disturbance::Silence(time) => {
+                self.silence =
+                    Instant::now().checked_add(time).map_or(Silence::ForEver, Silence::Until)
+            }
+            Disturbance::Delay(time) => self.delay = time.min(MAX_TIMEOUT),
+            Disturbance::Repeat(count) => self.repeats = self.repeats.max(count),
+            Disturbance::Expire => {
+                self.end();
+                self.fail(&ApiError::expired(
+                    "The resourceVersion for the provided watch is too old.",
+                ));
+            }
+            Disturbance::Close => self.end(),
+            Disturbance::Cut => {
+                let next = self.ready.pop_front().map(|(_, event)| event);
+                let event = next.unwrap_or_else(|| self.bookmark(false));
+                self.end();
+                self.ready.push_back((None, event.slice(..event.len() / 2)));
+                self.is_cut = true;
+            }
+        }
+    }
+
+    /// Ends at once: what was not sent yet is lost.
+    fn end(&mut self) {
+        self.ready.clear();
+        self.initial.clear();
+        self.initial_end = false;
+        self.silence = Silence::None;
+        self.done = true;
+    }
+
+    /// Makes ready once more what was sent last.
+    pub(super) fn repeat(&mut self) {
+        let count = std::mem::take(&mut self.repeats);
+        if count == 0 {
+            return;
+        }
+        let server = self.server.clone();
+        let seen: Vec<Change> = {
+            let state = server.state.lock();
+            let table = state.store.table(&self.kind.storage);
+            table.into_iter().flat_map(|table| table.log.seen(self.cursor)).cloned().collect()
+        };
+        let mut events: Vec<Bytes> =
+            seen.iter().filter_map(|change| self.event_of(change)).take(count).collect();
+        while let Some(event) = events.pop() {
+            self.push(event);
+        }
+    }
+}
