@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use super::requests::RequestRecord;
 
 /// One field that was refused, as it appears under `details.causes`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -220,6 +221,39 @@ impl ApiError {
     pub fn forbidden(kind: &Kind, name: &str, detail: &str) -> Self {
         Self::new(403, "Forbidden", format!("{} {name:?} is forbidden: {detail}", kind.qualified()))
             .on(kind, name)
+    }
+
+    /// What a client is told that lacks the permission for a request.
+    pub fn no_permission(request: &RequestRecord) -> Self {
+        let RequestRecord { client, group, resource, subresource, namespace, name, .. } = request;
+        let verb = if request.verb == "apply" { "patch" } else { request.verb.as_str() };
+        if resource.starts_with('/') {
+            let message = format!("forbidden: User {client:?} cannot {verb} path {resource:?}");
+            return Self::new(403, "Forbidden", message);
+        }
+        let separator = if group.is_empty() { "" } else { "." };
+        let mut what = format!("{resource}{separator}{group}");
+        if !name.is_empty() {
+            what = format!("{what} {name:?}");
+        }
+        let separator = if subresource.is_empty() { "" } else { "/" };
+        let asked = format!("{resource}{separator}{subresource}");
+        let place = if namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {namespace:?}")
+        };
+        let mut e = Self::new(
+            403,
+            "Forbidden",
+            format!(
+                "{what} is forbidden: User {client:?} cannot {verb} resource {asked:?} in API group {group:?} {place}"
+            ),
+        );
+        e.details.name.clone_from(name);
+        e.details.group.clone_from(group);
+        e.details.kind.clone_from(resource);
+        e
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {

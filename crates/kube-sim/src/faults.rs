@@ -23,6 +23,9 @@ pub enum Effect {
     Status(u16),
     /// The same with this number of seconds as `Retry-After`.
     StatusRetryAfter(u16, u32),
+    /// Refuses as the server does to a client without the permission, and does nothing.
+    /// Watches that are open stay open.
+    Forbidden,
     /// Fails the connection and does nothing.
     Drop,
     /// Never answers and does nothing: the client has to give up.
@@ -117,12 +120,16 @@ impl fmt::Debug for Fault {
 /// # Errors
 ///
 /// When the connection is to fail.
-pub(super) async fn before(effects: &[Effect]) -> Result<Option<ApiError>, Dropped> {
+pub(super) async fn before(
+    effects: &[Effect],
+    request: &RequestRecord,
+) -> Result<Option<ApiError>, Dropped> {
     for effect in effects {
         match effect {
             Effect::Latency(time) => tokio::time::sleep(*time).await,
             Effect::Status(code) => return Ok(Some(injected(*code, None))),
             Effect::StatusRetryAfter(code, time) => return Ok(Some(injected(*code, Some(*time)))),
+            Effect::Forbidden => return Ok(Some(ApiError::no_permission(request))),
             Effect::Drop => return Err(Dropped),
             Effect::Hang => std::future::pending().await,
             _ => {}

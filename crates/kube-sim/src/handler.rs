@@ -53,7 +53,7 @@ where
     if let Ok(body) = &body {
         recording.note(|exchange| exchange.body = body.clone());
     }
-    let refusal = faults::before(&effects).await?;
+    let refusal = faults::before(&effects, &record).await?;
     let is_refused = refusal.is_some();
     let mut aside = Aside::default();
     let result = match refusal {

@@ -18,12 +18,13 @@
 //! http ──> handler ──> read, write, patching, deletion ──> store ──> log ──> watch
 //!           │    │                  │                        │
 //!       faults  answer   checks, schema, typed, defaults,  stored
-//!                        managed_fields, field_set, gc
+//!      requests          managed_fields, field_set, gc    record
 //! ```
 //!
 //! One lock guards everything stored. Objects are immutable JSON and shared: reads
 //! and watches hand out the stored bytes. What is kept of the past is bounded. Time follows tokio's clock, so that
-//! under paused time nothing here waits for real.
+//! under paused time nothing here waits for real. Nothing that a client can see depends on chance: every `select!` is
+//! biased, maps that are gone through are ordered, watches are woken in the order in which they were opened.
 
 mod answer;
 mod builtin;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ::http::{Request, header};
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
@@ -10,7 +11,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{MAPS, get, map, post};
+use super::watches::open;
+use super::{MAPS, get, map, post, with_maps};
 use crate::{Effect, Fault, RequestRecord, Server};
 
 fn creates(request: &RequestRecord) -> bool {
@@ -39,6 +41,7 @@ async fn a_write_that_fails_is_done_or_not_as_its_fault_says() {
         (Effect::LatencyAfterApplying(second), Some(201), true, 1),
         (Effect::Status(500), Some(500), false, 0),
         (Effect::StatusRetryAfter(503, 7), Some(503), false, 0),
+        (Effect::Forbidden, Some(403), false, 0),
         (Effect::StatusAfterApplying(504), Some(504), true, 0),
         (Effect::Drop, None, false, 0),
         (Effect::DropAfterApplying, None, true, 0),
@@ -108,6 +111,45 @@ async fn faults_last_for_a_time_or_for_a_number_of_requests_in_it() {
     };
     server.inject(Fault::new(Effect::Status(503), third).lasting(minute));
     assert_eq!(tries(&[0, 0, 0, 0, 0, 0]).await, [200, 200, 503, 200, 200, 503]);
+}
+
+/// Permissions of one client that vanish and return.
+#[tokio::test(start_paused = true)]
+async fn access_that_is_gone_is_refused_in_the_words_of_the_real_one() {
+    let (server, other) = with_maps(1).await;
+    let client = server.client_as("lost");
+    let mut events = open(&client, "").await;
+    let hour = Duration::from_secs(3600);
+    server.inject(Fault::new(Effect::Forbidden, |r| r.client == "lost").lasting(hour));
+    let all = "/apis/apps/v1/deployments";
+    let cases = [
+        (
+            get(&client, &format!("{MAPS}/m0")).await,
+            "configmaps \"m0\" is forbidden: \
+            User \"lost\" cannot get resource \"configmaps\" in API group \"\" in the namespace \"default\"",
+        ),
+        (
+            post(&client, MAPS, &map("a")).await,
+            "configmaps is forbidden: \
+            User \"lost\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\"",
+        ),
+        (
+            get(&client, all).await,
+            "deployments.apps is forbidden: \
+            User \"lost\" cannot list resource \"deployments\" in API group \"apps\" at the cluster scope",
+        ),
+        (get(&client, "/version").await, "forbidden: User \"lost\" cannot get path \"/version\""),
+    ];
+    for ((code, status), message) in cases {
+        assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")));
+        assert_eq!(status["message"], message);
+    }
+    post(&other, MAPS, &map("b")).await;
+    let seen: Vec<_> =
+        events.by_ref().take(2).map(|(_, o)| o["metadata"]["name"].clone()).collect().await;
+    assert_eq!(seen, ["m0", "b"]);
+    tokio::time::sleep(hour).await;
+    assert_eq!(get(&client, MAPS).await.0, 200);
 }
 
 #[tokio::test(start_paused = true)]
