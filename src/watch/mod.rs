@@ -14,3 +14,4 @@ pub mod object;
 pub mod read_only;
 pub mod secrets;
 pub mod trust;
+mod watched;

@@ -211,7 +211,12 @@ impl Known {
                 && capabilities.supports_operation(verbs::WATCH)
         });
         let namespaced = |capabilities: &ApiCapabilities| capabilities.scope == Scope::Namespaced;
-        let kinds = kinds.map(|(resource, of)| (resource, namespaced(&of))).collect();
+        let mut kinds: Vec<(ApiResource, bool)> =
+            kinds.map(|(resource, of)| (resource, namespaced(&of))).collect();
+        // Groups are in no order.
+        kinds.sort_by(|(one, _), (other, _)| {
+            (&one.group, &one.version, &one.kind).cmp(&(&other.group, &other.version, &other.kind))
+        });
         let silent = self.silent.iter();
         let silent = silent.map(|(group, why)| (format!("the API group {group}"), why.clone()));
         Ok((kinds, silent.collect()))

@@ -18,6 +18,7 @@ use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::{follow_listings, words};
+use crate::watch::watched::Watched;
 
 /// Objects per page of a listing (SE-432).
 pub(super) const PAGE: u32 = 500;
@@ -65,7 +66,7 @@ pub(super) struct Feed {
     /// Ends the watch.
     pub stop: CancellationToken,
     wanted: Arc<Mutex<Wanted>>,
-    state: tokio::sync::watch::Sender<State>,
+    state: Watched<State>,
     failures: Mutex<Failures>,
     /// Requests a listing without waiting for the end of the pause.
     again: Notify,
@@ -85,7 +86,7 @@ impl Feed {
             objects: Mutex::new(objects),
             stop,
             wanted,
-            state: tokio::sync::watch::Sender::new(State::Starting),
+            state: Watched::new(State::Starting),
             failures: Mutex::default(),
             again: Notify::new(),
             asked_again: Mutex::new(Instant::now()),
@@ -108,7 +109,7 @@ impl Feed {
     /// Lists again; failures before this point do not count any more.
     fn start_over(&self) {
         *self.failures.lock() = Failures::default();
-        self.state.send_replace(State::Starting);
+        self.state.set(State::Starting);
         self.again.notify_one();
     }
 
@@ -128,21 +129,19 @@ impl Feed {
     /// Waits until a listing is complete.
     pub async fn ready(&self, limit: Duration) -> Result<(), Error> {
         self.list_soon();
-        let mut state = self.state.subscribe();
-        let listed = state.wait_for(|state| !matches!(state, State::Starting));
+        let listed = self.state.wait_for(|state| !matches!(state, State::Starting));
         let listed = tokio::time::timeout(limit, listed).await;
         let failed = |reason: String| Err(Error::List { kind: self.name(), reason });
-        match listed.map(|listed| listed.map(|state| state.clone())) {
-            Ok(Ok(State::Ready)) => self.check(),
-            Ok(Ok(State::Failed(reason))) => failed(reason),
-            Ok(Ok(State::Starting) | Err(_)) => failed("the watch has ended".to_owned()),
+        match listed {
+            Ok(State::Ready | State::Starting) => self.check(),
+            Ok(State::Failed(reason)) => failed(reason),
             Err(_) => failed(format!("not listed within {} s", limit.as_secs())),
         }
     }
 
     /// Fails when the index may be outdated.
     pub fn check(&self) -> Result<(), Error> {
-        if let State::Failed(reason) = &*self.state.borrow() {
+        if let State::Failed(reason) = self.state.get() {
             return Err(Error::List { kind: self.name(), reason: reason.clone() });
         }
         let failures = self.failures.lock();
@@ -183,7 +182,7 @@ impl Feed {
             };
             let Some(event) = event else { return };
             // The first listing contains only definitions that discovery already knows.
-            let listed = matches!(&*self.state.borrow(), State::Ready);
+            let listed = matches!(self.state.get(), State::Ready);
             let changes = match event {
                 Ok(event) => {
                     *self.failures.lock() = Failures::default();
@@ -200,7 +199,7 @@ impl Feed {
             for (key, change) in &changes {
                 cluster.trigger_affected(key, change, "");
             }
-            let ready = matches!(&*self.state.borrow(), State::Ready);
+            let ready = matches!(self.state.get(), State::Ready);
             if defines && (listed && counts || !listed && ready) {
                 cluster.definitions_changed(listed).await;
             }
@@ -232,7 +231,7 @@ impl Feed {
             }
             InitDone => {
                 let gone = objects.end();
-                self.state.send_replace(State::Ready);
+                self.state.set(State::Ready);
                 return gone;
             }
         }
@@ -256,7 +255,7 @@ impl Feed {
         // an overloaded server may serve it later.
         let may_succeed = times < MAX_TRANSIENT_FAILURES && may_succeed_later(error);
         if matches!(error, watcher::Error::InitialListFailed(_)) && !may_succeed {
-            self.state.send_modify(|state| {
+            self.state.change(|state| {
                 if !matches!(state, State::Ready) {
                     *state = State::Failed(reason.clone());
                 }

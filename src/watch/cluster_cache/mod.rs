@@ -29,7 +29,7 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ pub struct ClusterCache {
 /// Kinds with whether they are namespaced, and API groups that failed with the reason.
 pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
 /// The watches, by kind, and by namespace if the reach is limited to some.
-type Feeds = HashMap<(GroupVersionKind, Option<String>), Arc<Feed>>;
+type Feeds = BTreeMap<(GroupVersionKind, Option<String>), Arc<Feed>>;
 
 /// A client with a `Debug` implementation.
 #[derive(Clone)]

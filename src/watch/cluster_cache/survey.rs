@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use super::feed::PAGE;
 use super::{ClusterCache, GroupVersionKind, SurveyMode};
 use crate::watch::failure::{has_code, reason};
+use crate::watch::watched::Watched;
 
 /// Kinds that are listed in parallel.
 const PARALLEL: usize = 4;
@@ -50,7 +51,7 @@ const ALIASES: [&str; 1] = ["extensions"];
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     /// Whether every kind was listed once.
-    done: tokio::sync::watch::Sender<bool>,
+    done: Watched<bool>,
     begun: std::sync::atomic::AtomicBool,
     /// Set when kinds may have been added.
     again: Notify,
@@ -88,7 +89,7 @@ impl ClusterCache {
             return;
         }
         if self.reach.survey == SurveyMode::Never {
-            self.survey.done.send_replace(true);
+            self.survey.done.set(true);
             return;
         }
         let (cluster, stop) = (Arc::clone(self), self.stop.clone());
@@ -98,9 +99,8 @@ impl ClusterCache {
     /// Waits until all kinds were listed once, up to `limit`. Returns whether they were.
     pub async fn surveyed(self: &Arc<Self>, limit: Duration) -> bool {
         self.begin_survey();
-        let mut done = self.survey.done.subscribe();
-        let waited = tokio::time::timeout(limit, done.wait_for(|done| *done)).await;
-        matches!(waited, Ok(Ok(_)))
+        let done = self.survey.done.wait_for(|done| *done);
+        tokio::time::timeout(limit, done).await.is_ok()
     }
 
     /// Kinds with tracked objects of an instance, among those listed so far.
@@ -123,7 +123,7 @@ impl ClusterCache {
                 tokio::time::sleep(AGAIN_AFTER_ALL_FAILED).await;
                 continue;
             }
-            self.survey.done.send_replace(true);
+            self.survey.done.set(true);
             let pause = if !self.survey.not_found.lock().is_empty() {
                 AGAIN_AFTER_NOT_FOUND
             } else if !failed.is_empty() {

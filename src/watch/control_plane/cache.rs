@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{Mutex, RwLock};
 use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::watch;
 
 use super::Kind;
 use crate::api::ObjectKey;
 use crate::watch::mutation_cache::{Gone, is_older, number};
 use crate::watch::object::Object;
+use crate::watch::watched::Watched;
 
 /// The source of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ struct Inner {
 pub struct Cache {
     kind: Kind,
     inner: RwLock<Inner>,
-    listed: watch::Sender<bool>,
+    listed: Watched<bool>,
     /// The kind is known not to exist.
     is_absent: AtomicBool,
     subscribers: Mutex<Vec<UnboundedSender<Change>>>,
@@ -75,7 +75,7 @@ impl Cache {
     /// An empty cache.
     pub fn new(kind: Kind) -> Self {
         let (inner, subscribers) = (RwLock::default(), Mutex::default());
-        let (listed, is_absent) = (watch::Sender::new(false), AtomicBool::new(false));
+        let (listed, is_absent) = (Watched::new(false), AtomicBool::new(false));
         Self { kind, inner, listed, is_absent, subscribers }
     }
 
@@ -117,13 +117,12 @@ impl Cache {
     /// Waits until the first listing is complete, or the kind is known not to exist. Before
     /// that, an absent object may exist, so nothing may be decided.
     pub async fn listed(&self) {
-        // The sender lives as long as the cache.
-        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
+        self.listed.wait_for(|listed| *listed).await;
     }
 
     /// Whether the first listing is complete.
     pub fn is_listed(&self) -> bool {
-        *self.listed.borrow()
+        self.listed.get()
     }
 
     /// Whether the kind exists, as far as is known. False before the first listing.
@@ -210,7 +209,7 @@ impl Cache {
             self.drop_entry(&mut inner, &key, Origin::Watch);
         }
         self.is_absent.store(false, Ordering::Release);
-        self.listed.send_replace(true);
+        self.listed.set(true);
         unsure
     }
 
@@ -223,7 +222,7 @@ impl Cache {
             self.drop_entry(&mut inner, &key, Origin::Watch);
         }
         drop(inner);
-        self.listed.send_replace(true);
+        self.listed.set(true);
     }
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {

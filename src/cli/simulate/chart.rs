@@ -1,0 +1,424 @@
+//! A timeline as text for a terminal: a line for each Application, or how many of a step are
+//! in which state. Pure.
+
+use super::scale::{Clock, exact, short, ticks};
+use super::segments::{KINDS, Row, cells, counts, failed, in_flight, occurring, peaks, rows, runs};
+use super::timeline::{GateLine, Mark, SetLine, SpanKind, StepLine, Timeline};
+use crate::cli::rollout_view::text::{Line, Style, count, width as columns};
+
+#[cfg(test)]
+mod tests;
+
+/// Columns of the durations, with the space before them.
+const DURATION: usize = 11;
+/// The narrowest bar with a column of durations beside it.
+const WITH_DURATION: usize = 20;
+/// The widest column of names, and the one for the names of states.
+const NAMES: usize = 34;
+const STATES: usize = 19;
+/// Columns for each tick, so that labels such as `12h30m` stay apart.
+const TICK: usize = 9;
+/// Most lines of an outcome and of the legend.
+const WRAPPED: usize = 6;
+/// Most gates of a step, marks, and names of Applications that failed.
+const GATES: usize = 8;
+const MARKS: usize = 24;
+const FAILED: usize = 5;
+/// Most steps, so that the text has an end.
+const STEPS: usize = 200;
+/// Parts of a column by height.
+const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A timeline in lines that are not wider than `width`, each with a line break.
+///
+/// Up to `max_rows` Applications have a line each. When there are more, the lines are shared
+/// among the steps, and a step with more Applications than its share has a line for each state
+/// instead: how many Applications are in it over time, each relative to its own maximum.
+/// The other lines, such as headings, gates and marks, are not counted.
+pub fn chart(timeline: &Timeline, width: usize, colors: bool, max_rows: usize) -> String {
+    let mut out = String::new();
+    for line in Chart::of(timeline, width, max_rows).lines() {
+        out.push_str(&line.cut(width).show(colors));
+        out.push('\n');
+    }
+    out
+}
+
+/// The columns, and what is the same for all lines.
+struct Chart<'a> {
+    timeline: &'a Timeline,
+    clock: Clock,
+    width: usize,
+    names: usize,
+    bar: usize,
+    has_durations: bool,
+    /// Most Applications that a step shows one by one.
+    share: usize,
+    /// The steps of each set with their rows, as many as are shown.
+    sets: Vec<(&'a SetLine, Vec<Step<'a>>)>,
+    hidden: usize,
+}
+
+struct Step<'a> {
+    line: &'a StepLine,
+    rows: Vec<Row<'a>>,
+}
+
+impl<'a> Chart<'a> {
+    fn of(timeline: &'a Timeline, width: usize, max_rows: usize) -> Self {
+        let clock = Clock::of(timeline);
+        let (mut left, mut sets) = (STEPS, Vec::new());
+        for set in &timeline.sets {
+            let steps: Vec<Step> = set
+                .steps
+                .iter()
+                .take(left)
+                .map(|line| Step { line, rows: rows(line, clock) })
+                .collect();
+            left -= steps.len();
+            sets.push((set, steps));
+        }
+        let shown: usize = sets.iter().map(|(_, steps)| steps.len()).sum();
+        let share = match timeline.applications() <= max_rows {
+            true => usize::MAX,
+            false => max_rows / shown.max(1),
+        };
+        let of_step = |step: &Step| match step.rows.len() <= share {
+            true => step.rows.iter().map(|row| 2 + columns(&row.application.name)).max(),
+            false => Some(STATES),
+        };
+        let gates = timeline.steps().flat_map(|step| step.gates.iter().take(GATES));
+        let widest = sets.iter().flat_map(|(_, steps)| steps).filter_map(of_step);
+        let widest = widest.chain(gates.map(|gate| 7 + columns(&gate.name))).max();
+        let names = widest.unwrap_or_default().clamp(STATES, NAMES).min((width / 3).max(8));
+        let left = width.saturating_sub(names + 1);
+        let has_durations = left >= WITH_DURATION + DURATION;
+        let bar = if has_durations { left - DURATION } else { left };
+        let hidden = timeline.steps().count() - shown;
+        Self { timeline, clock, width, names, bar, has_durations, share, sets, hidden }
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = self.title();
+        lines.push(Line::default());
+        lines.extend(self.axis());
+        let mut marks: Vec<&Mark> = self.timeline.marks.iter().collect();
+        marks.sort_by_key(|mark| (mark.at, mark.until));
+        lines.extend(marks.iter().take(MARKS).map(|mark| self.mark(mark)));
+        lines.extend(more(marks.len(), MARKS, "mark"));
+        for (set, steps) in self.sets.iter().filter(|(_, steps)| !steps.is_empty()) {
+            if self.sets.len() > 1 {
+                lines.push(Line::default());
+                lines.push(Line::of(Style::Bold, set.key()));
+            }
+            for step in steps {
+                lines.push(Line::default());
+                lines.extend(self.step(step));
+            }
+        }
+        if self.hidden > 0 {
+            lines.push(Line::default());
+            let text = format!("… and {}", count(self.hidden, "more step"));
+            lines.push(Line::of(Style::Dim, text));
+        }
+        let legend = self.legend();
+        if legend.width() > 0 {
+            lines.push(Line::default());
+            lines.extend(legend.wrapped(self.width, WRAPPED));
+        }
+        lines
+    }
+
+    /// What it is about, and how it ended.
+    fn title(&self) -> Vec<Line> {
+        let name = match self.timeline.sets.as_slice() {
+            [set] => set.key(),
+            sets => count(sets.len(), "ApplicationSet"),
+        };
+        let facts = format!(
+            "  {}, {}, {}",
+            count(self.timeline.applications(), "Application"),
+            count(self.timeline.steps().count(), "step"),
+            exact(self.clock.length),
+        );
+        let (glyph, style) = match self.timeline.is_complete {
+            true => ("✔ ", Style::Green),
+            false => ("✖ ", Style::Red),
+        };
+        let outcome = Line::of(style, glyph).and(style, &self.timeline.outcome);
+        let mut lines = vec![Line::of(Style::Bold, name).and(Style::Dim, facts)];
+        lines.extend(outcome.wrapped(self.width, WRAPPED));
+        lines
+    }
+
+    /// Times over a ruler.
+    fn axis(&self) -> [Line; 2] {
+        let indent = " ".repeat(self.names + 1);
+        let mut ruler = vec!['-'; self.bar];
+        for end in [0, self.bar.saturating_sub(1)] {
+            if let Some(cell) = ruler.get_mut(end) {
+                *cell = '|';
+            }
+        }
+        let mut labels = String::new();
+        let positions = ticks(self.clock.length, (self.bar / TICK).max(1));
+        for offset in positions {
+            let at = self.column(offset);
+            if let Some(cell) = ruler.get_mut(at).filter(|cell| **cell == '-') {
+                *cell = '+';
+            }
+            labels.push_str(&" ".repeat(at.saturating_sub(labels.len())));
+            labels.push_str(&exact(offset));
+        }
+        let ruler: String = ruler.into_iter().collect();
+        [indent.clone() + &labels, indent + &ruler].map(|line| Line::of(Style::Dim, line))
+    }
+
+    /// The column of a time within the bar.
+    fn column(&self, offset: i64) -> usize {
+        let column = (self.clock.part(offset) * self.bar as f64) as usize;
+        column.min(self.bar.saturating_sub(1))
+    }
+
+    /// A moment or a time with its text beside it.
+    fn mark(&self, mark: &Mark) -> Line {
+        let from = self.clock.offset(mark.at);
+        let until = mark.until.map(|until| self.clock.offset(until).max(from));
+        let first = self.column(from);
+        let bar = match until.map(|until| self.column(until) - first) {
+            None | Some(0) => "▼".to_owned(),
+            Some(size) => format!("├{}┤", "─".repeat(size - 1)),
+        };
+        let name = Line::of(Style::Cyan, format!("at {}", exact(from)));
+        let end = until.map(|until| short(until - from)).unwrap_or_default();
+        let text = Line::of(Style::Cyan, &mark.text);
+        self.row(name, self.beside(first, &bar, Style::Cyan, text), &end, Style::Cyan)
+    }
+
+    /// A bar that begins in a column, and a text after it, or before it, or within it, where
+    /// there is more space.
+    fn beside(&self, first: usize, bar: &str, style: Style, text: Line) -> Line {
+        let used = first + columns(bar);
+        let after = self.bar.saturating_sub(used + 1);
+        let before = first.saturating_sub(1);
+        let within = columns(bar).saturating_sub(4);
+        if text.width() > after.max(before) && within > after.max(before) {
+            let text = text.cut(within);
+            let end = bar.chars().skip(text.width() + 3).collect::<String>();
+            let start = bar.chars().next().map(String::from).unwrap_or_default();
+            return Line::of(Style::Plain, " ".repeat(first))
+                .and(style, start + " ")
+                .followed_by(text)
+                .and(style, format!(" {end}"));
+        }
+        let bar = Line::of(style, bar);
+        if text.width() <= after || after >= before {
+            let bar = Line::of(Style::Plain, " ".repeat(first)).followed_by(bar);
+            return bar.and(Style::Plain, " ").followed_by(text.cut(after));
+        }
+        let text = text.cut(before);
+        let space = " ".repeat(first - 1 - text.width());
+        Line::of(Style::Plain, space).followed_by(text).and(Style::Plain, " ").followed_by(bar)
+    }
+
+    /// A line in columns.
+    fn row(&self, name: Line, bar: Line, end: &str, style: Style) -> Line {
+        let line = filled(name.cut(self.names), self.names).and(Style::Plain, " ");
+        self.ended(line.followed_by(bar.cut(self.bar)), end, style)
+    }
+
+    /// A line with something in the column of durations.
+    fn ended(&self, line: Line, end: &str, style: Style) -> Line {
+        if !self.has_durations || end.is_empty() {
+            return line;
+        }
+        let end = Line::of(style, end).cut(DURATION - 1);
+        let width = self.names + 1 + self.bar + DURATION - end.width();
+        filled(line, width).followed_by(end)
+    }
+
+    fn step(&self, step: &Step) -> Vec<Line> {
+        let mut lines = vec![self.heading(step.line)];
+        lines.extend(step.line.gates.iter().take(GATES).map(|gate| self.gate(gate)));
+        lines.extend(more(step.line.gates.len(), GATES, "gate"));
+        if step.rows.len() <= self.share {
+            lines.extend(step.rows.iter().map(|row| self.application(row)));
+        } else {
+            lines.extend(self.states(&step.rows));
+        }
+        lines
+    }
+
+    fn heading(&self, step: &StepLine) -> Line {
+        let limit = match step.limit {
+            Some(limit) => format!(", maxUpdate {limit}"),
+            None => String::new(),
+        };
+        let total = usize::try_from(step.total).unwrap_or(usize::MAX);
+        let line = Line::of(Style::Bold, step.title())
+            .and(Style::Plain, format!("  {}{limit}", count(total, "Application")));
+        let offset = |time| self.clock.offset(time);
+        let took = |start, end| exact((offset(end) - offset(start)).max(0));
+        let time = |time| exact(offset(time));
+        let (style, text, end) = match (step.opened, step.completed) {
+            (None, None) => (Style::Dim, "not opened".to_owned(), String::new()),
+            (None, Some(end)) => (Style::Dim, format!("completed {}", time(end)), String::new()),
+            (Some(start), None) => {
+                (Style::Yellow, format!("opened {}, not completed", time(start)), String::new())
+            }
+            (Some(start), Some(end)) => {
+                let text = format!("opened {}, completed {}", time(start), time(end));
+                (Style::Dim, text, took(start, end))
+            }
+        };
+        let line = line.and(style, format!("  {text}"));
+        // The times are worth more than how far they are apart.
+        match line.width() <= self.names + 1 + self.bar {
+            true => self.ended(line, &end, Style::Bold),
+            false => line,
+        }
+    }
+
+    fn gate(&self, gate: &GateLine) -> Line {
+        let from = self.clock.offset(gate.since);
+        let until = gate.opened.map_or(self.clock.length, |time| self.clock.offset(time));
+        let until = until.max(from);
+        let (first, last) = (self.column(from), self.column(until));
+        let bar = match gate.opened {
+            Some(_) => format!("{}◆", "/".repeat(last - first)),
+            None => "/".repeat(last + 1 - first),
+        };
+        let by = gate.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let text = format!("{}{by}", gate.what.label());
+        let name = Line::of(Style::Yellow, format!("  gate {}", gate.name));
+        let bar = self.beside(first, &bar, Style::Yellow, Line::of(Style::Dim, text));
+        let end = gate.opened.map_or_else(|| "not opened".to_owned(), |_| short(until - from));
+        self.row(name, bar, &end, Style::Yellow)
+    }
+
+    fn application(&self, row: &Row) -> Line {
+        let kinds: Vec<Option<SpanKind>> = cells(&row.segments, self.clock.length, self.bar)
+            .into_iter()
+            .map(|cell| cell.and_then(|index| row.segments.get(index)).map(|one| one.what))
+            .collect();
+        let (mut bar, mut at) = (Line::default(), 0);
+        for (first, size, what) in runs(&kinds) {
+            let text: String = std::iter::repeat_n(glyph(what), size).collect();
+            bar = bar.and(Style::Plain, " ".repeat(first - at)).and(style(what), text);
+            at = first + size;
+        }
+        let name = Line::of(Style::Plain, format!("  {}", row.application.name));
+        let (end, style) = duration(row);
+        self.row(name, bar, &end, style)
+    }
+
+    /// How many Applications are in each state, over time.
+    fn states(&self, rows: &[Row]) -> Vec<Line> {
+        let (seen, peaks) = (occurring(rows), peaks(rows));
+        let counts = counts(rows, self.clock.length, self.bar);
+        let mut lines = Vec::new();
+        for what in SpanKind::ALL.into_iter().filter(|what| seen[what.index()]) {
+            let numbers = counts.iter().map(|cell| cell[what.index()]);
+            let most = numbers.clone().fold(0.0, f64::max);
+            let bar: String = numbers.map(|number| height(number, most)).collect();
+            let name = Line::of(Style::Plain, format!("  {}", what.label()));
+            let end = format!("max {}", peaks[what.index()]);
+            lines.push(self.row(name, Line::of(style(what), bar), &end, Style::Dim));
+        }
+        let names = failed(rows);
+        if !names.is_empty() {
+            let more = match names.len() {
+                0..=FAILED => String::new(),
+                all => format!(" and {} more", all - FAILED),
+            };
+            let names = names[..names.len().min(FAILED)].join(", ");
+            lines.push(Line::of(Style::Red, format!("  failed: {names}{more}")));
+        }
+        lines
+    }
+
+    /// The characters that were used.
+    fn legend(&self) -> Line {
+        let steps = || self.sets.iter().flat_map(|(_, steps)| steps);
+        let mut seen = [false; KINDS];
+        for step in steps().filter(|step| step.rows.len() <= self.share) {
+            for (seen, more) in seen.iter_mut().zip(occurring(&step.rows)) {
+                *seen |= more;
+            }
+        }
+        let mut line = Line::default();
+        let mut add = |style, text: String, label: &str| {
+            let space = if line.width() == 0 { "" } else { "  " };
+            let before = std::mem::take(&mut line);
+            line = before
+                .and(Style::Plain, space)
+                .and(style, text)
+                .and(Style::Dim, format!(" {label}"));
+        };
+        for what in SpanKind::ALL.into_iter().filter(|what| seen[what.index()]) {
+            add(style(what), glyph(what).to_string(), what.label());
+        }
+        if steps().any(|step| !step.line.gates.is_empty()) {
+            add(Style::Yellow, "/".to_owned(), "gate");
+            add(Style::Yellow, "◆".to_owned(), "gate opens");
+        }
+        line
+    }
+}
+
+/// How long an Application was in flight, or the state in which it remained.
+fn duration(row: &Row) -> (String, Style) {
+    let took = short(in_flight(&row.segments));
+    match row.ending {
+        None => (String::new(), Style::Plain),
+        Some(SpanKind::Healthy) => (took, Style::Plain),
+        Some(what) if what.is_active() => (format!("{took}+"), Style::Yellow),
+        Some(what) => (what.label().to_owned(), style(what)),
+    }
+}
+
+fn height(number: f64, most: f64) -> char {
+    if number <= 1e-6 || most <= 0.0 {
+        return ' ';
+    }
+    let part = (number / most * HEIGHTS.len() as f64).ceil() as usize;
+    HEIGHTS[part.clamp(1, HEIGHTS.len()) - 1]
+}
+
+fn more(all: usize, most: usize, thing: &str) -> Option<Line> {
+    let hidden = all.checked_sub(most).filter(|hidden| *hidden > 0)?;
+    Some(Line::of(Style::Dim, format!("  … and {}", count(hidden, &format!("more {thing}")))))
+}
+
+/// A line with spaces up to a width.
+fn filled(line: Line, width: usize) -> Line {
+    let space = width.saturating_sub(line.width());
+    line.and(Style::Plain, " ".repeat(space))
+}
+
+/// The character of a state, another one for each: colours may be missing.
+fn glyph(what: SpanKind) -> char {
+    match what {
+        SpanKind::Waiting => '·',
+        SpanKind::Held => '=',
+        SpanKind::Pending => '░',
+        SpanKind::Syncing => '█',
+        SpanKind::BecomingHealthy => '▒',
+        SpanKind::Healthy => '━',
+        SpanKind::Failed => '×',
+        SpanKind::GoingBack => '«',
+        SpanKind::Back => '<',
+        SpanKind::Skipped => '-',
+    }
+}
+
+fn style(what: SpanKind) -> Style {
+    match what {
+        SpanKind::Waiting | SpanKind::Skipped => Style::Dim,
+        SpanKind::Pending | SpanKind::Syncing => Style::Cyan,
+        SpanKind::Held | SpanKind::BecomingHealthy => Style::Yellow,
+        SpanKind::GoingBack | SpanKind::Back => Style::Yellow,
+        SpanKind::Healthy => Style::Green,
+        SpanKind::Failed => Style::Red,
+    }
+}

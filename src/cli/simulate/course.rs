@@ -1,0 +1,134 @@
+//! The course of a simulation as a timeline.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::scenario::Case;
+use super::timeline::{
+    ApplicationLine, GateKind, GateLine, Mark, SetLine, Span, SpanKind, StepLine, Timeline,
+};
+use crate::api::steering::{RolloutRunStatus, RunGate};
+use crate::simulation::{ApplicationStory, End, State, Story};
+
+/// The timeline of a story.
+pub(super) fn timeline(case: &Case, story: &Story) -> Timeline {
+    let names: Vec<&str> = {
+        let mut names: Vec<&str> = case.applications.values().map(|(set, _)| &**set).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    };
+    let set = |name: &str| {
+        let place = format!("{}/{name}", case.namespace());
+        let runs = story.runs.get(&place).map(Vec::as_slice).unwrap_or_default();
+        SetLine {
+            namespace: case.namespace().to_owned(),
+            name: name.to_owned(),
+            steps: steps(case, story, name, runs),
+        }
+    };
+    let mark = |happened: &crate::simulation::Happened| Mark {
+        at: happened.at,
+        until: None,
+        text: match &happened.refused {
+            None => happened.what.clone(),
+            Some(why) => format!("{}: not done: {why}", happened.what),
+        },
+    };
+    Timeline {
+        start: story.start,
+        end: story.end,
+        is_complete: story.outcome == End::Complete,
+        outcome: outcome(&story.outcome),
+        sets: names.into_iter().map(set).collect(),
+        marks: story.happened.iter().map(mark).collect(),
+    }
+}
+
+/// How it ended, in words.
+pub(super) fn outcome(end: &End) -> String {
+    match end {
+        End::Complete => "complete".to_owned(),
+        End::Ended { message } => format!("ended: {message}"),
+        End::Stuck { message } => format!("does not end: {message}"),
+        End::TimeIsOver { message } => format!("not complete when the time was over: {message}"),
+    }
+}
+
+fn steps(
+    case: &Case,
+    story: &Story,
+    set: &str,
+    runs: &[(String, RolloutRunStatus)],
+) -> Vec<StepLine> {
+    let mut of_step: BTreeMap<Option<usize>, Vec<ApplicationLine>> = BTreeMap::new();
+    for (name, (_, step)) in case.applications.iter().filter(|(_, (of, _))| of == set) {
+        let known = story.applications.get(name);
+        let spans = known.map(|known| spans(known, story.end)).unwrap_or_default();
+        let line = ApplicationLine { name: name.clone(), spans };
+        of_step.entry(*step).or_default().push(line);
+    }
+    let line = |(step, applications): (Option<usize>, Vec<ApplicationLine>)| {
+        // A run that superseded another begins its steps anew.
+        let of_runs = || runs.iter().filter_map(|(_, run)| run.steps.get(step?));
+        let total = u64::try_from(applications.len()).unwrap_or(u64::MAX);
+        StepLine {
+            number: step.map(|step| step + 1),
+            limit: step.and_then(|step| case.limit(set, step, total)),
+            opened: of_runs().filter_map(|step| Some(step.opened_at.as_ref()?.0)).min(),
+            completed: of_runs().last().and_then(|step| Some(step.completed_at.as_ref()?.0)),
+            total,
+            applications,
+            gates: runs.iter().flat_map(|(_, run)| gates(run, step, story.end)).collect(),
+        }
+    };
+    // Those of no step are last.
+    let (without, with): (Vec<_>, Vec<_>) =
+        of_step.into_iter().partition(|(step, _)| step.is_none());
+    with.into_iter().chain(without).map(line).collect()
+}
+
+/// The gates of a run that hold a step.
+fn gates(run: &RolloutRunStatus, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
+    let Some(known) = step.and_then(|step| run.steps.get(step)) else { return Vec::new() };
+    let is_of_step = |gate: &&RunGate| known.gates.contains(&gate.name);
+    let line = |gate: &RunGate| {
+        // Until the Applications before it are Healthy, these are waited for, and not the gate.
+        let since = known.opened_at.as_ref().or(gate.soaking_since.as_ref())?.0;
+        let has_soak = gate.soaks_until.is_some();
+        Some(GateLine {
+            name: gate.name.clone(),
+            since: since.min(end),
+            opened: gate.opened_at.as_ref().map(|at| at.0),
+            what: match (gate.approvals > 0, has_soak) {
+                (true, true) => GateKind::Both,
+                (true, false) => GateKind::Approval,
+                _ => GateKind::Soak,
+            },
+            by: Some(gate.approved_by.join(", ")).filter(|by| !by.is_empty()),
+        })
+    };
+    run.gates.iter().filter(is_of_step).filter_map(line).collect()
+}
+
+fn spans(story: &ApplicationStory, end: Timestamp) -> Vec<Span> {
+    let next = story.spans.iter().skip(1).map(|span| span.from).chain([end]);
+    let span = |(span, until): (&crate::simulation::Span, Timestamp)| Span {
+        from: span.from,
+        until,
+        what: match span.state {
+            State::Healthy => SpanKind::Healthy,
+            State::Waiting => SpanKind::Waiting,
+            State::Pending => SpanKind::Pending,
+            State::Syncing => SpanKind::Syncing,
+            State::BecomingHealthy => SpanKind::BecomingHealthy,
+            State::Failed => SpanKind::Failed,
+            State::GoingBack => SpanKind::GoingBack,
+            State::Back => SpanKind::Back,
+        },
+    };
+    // What lasts no time is a comparison before the next one.
+    let lasts = |(span, until): &(&crate::simulation::Span, Timestamp)| span.from < *until;
+    story.spans.iter().zip(next).filter(lasts).map(span).collect()
+}

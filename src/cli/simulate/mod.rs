@@ -1,0 +1,211 @@
+//! `wavegate simulate`: a whole rollout on a clock that jumps.
+
+mod chart;
+mod course;
+#[cfg(test)]
+mod fixtures;
+mod history;
+mod natures;
+mod path;
+mod report;
+mod scale;
+mod scenario;
+mod segments;
+mod svg;
+mod timeline;
+mod when;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use self::report::Report;
+use self::when::{At, Pattern, Slow};
+use super::cluster::{ClusterArgs, block_on};
+use super::controller::ControllerArgs;
+use super::error::{CHECK_FAILED, Error};
+use super::output::Output;
+use super::watch_args::timeout;
+use crate::simulation::{self, Story};
+
+/// Simulate a rollout: hours of it in seconds, with failures where you put them
+///
+/// Runs the controllers against an API server in memory, on a clock that jumps to the next
+/// moment at which something can happen. Nothing is deployed, and nothing is read from
+/// repositories except by generators: each Application has one workload that becomes Healthy
+/// after the time that the options give. Exits with 1 when the rollout would not complete.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate simulate -f appset.yaml -f policy.yaml
+  wavegate simulate -f appset.yaml --fail web-eu --slow 'db-*=5m'
+  wavegate simulate -f appset.yaml -f policy.yaml --approve production@2h --svg rollout.svg
+  wavegate simulate -f appset.yaml --runs 100 --flaky 5%
+  wavegate simulate --live APPSET         with the set, policies and Applications of a cluster
+
+Times are durations since the start, such as 90s, 10m or 1h30m. An Application is its name, or a
+pattern such as 'web-*'; a pattern followed by @2 is for those of step 2 only.")]
+pub(super) struct Args {
+    /// Files with ApplicationSets, RolloutPolicies, AppProjects; - for standard input
+    #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only the ApplicationSet with this name
+    #[arg(value_name = "APPSET")]
+    name: Option<String>,
+    /// Take the set, its policies and projects from the cluster; nothing is written there
+    #[arg(long, requires = "name", conflicts_with = "files")]
+    live: bool,
+    /// The workloads of these Applications fail; can be repeated, as the following ones
+    #[arg(long, value_name = "APP[@STEP]", help_heading = "What happens")]
+    fail: Vec<Pattern>,
+    /// The workloads of these Applications never become Healthy
+    #[arg(long, value_name = "APP[@STEP]", help_heading = "What happens")]
+    hang: Vec<Pattern>,
+    /// These Applications become Healthy after this time
+    #[arg(long, value_name = "APP[@STEP]=TIME", help_heading = "What happens")]
+    slow: Vec<Slow>,
+    /// So many of all deployments fail, by chance
+    #[arg(long, value_name = "PERCENT", value_parser = when::percent, help_heading = "What happens")]
+    flaky: Option<u8>,
+    /// A Healthy Application becomes Degraded
+    #[arg(long, value_name = "APP@TIME", help_heading = "What happens")]
+    degrade: Vec<At>,
+    /// Another commit
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What happens")]
+    push: Vec<Duration>,
+    /// The controllers are killed and start again
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What happens")]
+    restart_at: Vec<Duration>,
+    /// The API server answers the controllers with 503 for a time
+    #[arg(long, value_name = "TIME:FOR", help_heading = "What happens")]
+    api_down: Vec<when::Outage>,
+    /// A person pauses the sets
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
+    pause_at: Vec<Duration>,
+    /// A person resumes them
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
+    resume_at: Vec<Duration>,
+    /// A person approves a gate
+    #[arg(long, value_name = "GATE@TIME", help_heading = "What people do")]
+    approve: Vec<At>,
+    /// A person takes the run back
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
+    rollback_at: Vec<Duration>,
+    /// A person aborts the run
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
+    abort_at: Vec<Duration>,
+    /// A person retries what has failed
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
+    retry_at: Vec<Duration>,
+    /// A person leaves an Application out
+    #[arg(long, value_name = "APP@TIME", help_heading = "What people do")]
+    skip: Vec<At>,
+    /// How long an Application takes to become Healthy after its sync
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout,
+        help_heading = "How long")]
+    health: Duration,
+    /// How long its sync takes
+    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "How long")]
+    sync: Option<Duration>,
+    /// A table of such times: a line each with a pattern, the time of its health, and that of its
+    /// sync; the first that is for an Application counts
+    #[arg(long, value_name = "FILE", help_heading = "How long")]
+    durations: Option<PathBuf>,
+    /// Begin with the creation of the Applications, instead of a commit after all were rolled out
+    #[arg(long)]
+    first: bool,
+    /// The time at which it begins, for sync windows [default: a Monday at 9:00 UTC]
+    #[arg(
+        long,
+        value_name = "RFC3339",
+        default_value = "2026-01-05T09:00:00Z",
+        hide_default_value = true
+    )]
+    at: Timestamp,
+    /// Give up after this time
+    #[arg(long, value_name = "TIME", default_value = "168h", value_parser = timeout)]
+    limit: Duration,
+    /// What chance comes from: the same seed gives the same course
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Simulate so many times, with other seeds and times that differ by up to a third
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    runs: u32,
+    /// Write a chart of the rollout to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the log of the API server to this file: each request, and each change of an object
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    #[command(flatten)]
+    controller: ControllerArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// The most simulations of one command.
+const MOST_RUNS: u32 = 100_000;
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.runs == 0 || args.runs > MOST_RUNS {
+        let why = format!("it must be from 1 to {MOST_RUNS}");
+        return Err(Error::input("invalid option", "--runs", why).into());
+    }
+    let case = block_on(scenario::read(&args))?;
+    let simulate = |number: u32| -> anyhow::Result<Story> {
+        simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))
+    };
+    let story = simulate(0)?;
+    if let Some(file) = &args.log {
+        write(file, &story.log)?;
+    }
+    let is_complete = if args.runs == 1 {
+        let report = Report::of(&case, &story);
+        if let Some(file) = &args.svg {
+            write(file, &report.svg())?;
+        }
+        args.output.print(&report, Report::table)?;
+        report.is_complete()
+    } else {
+        let mut stories = vec![story];
+        stories.extend(side_by_side(args.runs, simulate)?);
+        let all = report::Distribution::of(&stories);
+        args.output.print(&all, report::Distribution::table)?;
+        all.is_complete()
+    };
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(file, text)
+        .map_err(|error| Error::input("cannot write", file.display().to_string(), error))
+}
+
+/// The simulations 1, 2, … before `count`, in this order, as many at a time as there are cores.
+fn side_by_side(
+    count: u32,
+    simulate: impl Fn(u32) -> anyhow::Result<Story> + Sync,
+) -> anyhow::Result<Vec<Story>> {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let simulate = &simulate;
+    let of_thread = |first: u32| {
+        let numbers = (first..count).step_by(threads as usize);
+        numbers.map(|number| Ok((number, simulate(number)?))).collect::<anyhow::Result<Vec<_>>>()
+    };
+    let mut all = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (1..=threads).map(|first| scope.spawn(move || of_thread(first))).collect();
+        let mut all = Vec::new();
+        for thread in threads {
+            let stories = thread.join().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
+            all.extend(stories?);
+        }
+        anyhow::Ok(all)
+    })?;
+    all.sort_by_key(|(number, _)| *number);
+    Ok(all.into_iter().map(|(_, story)| story).collect())
+}

@@ -1,0 +1,153 @@
+//! What `wavegate simulate` prints.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::path::{self, Part};
+use super::scenario::Case;
+use super::timeline::Timeline;
+use super::{chart, course, svg};
+use crate::cli::output::printable;
+use crate::cli::rollout_view::{terminal, ui};
+use crate::simulation::{End, Story};
+
+/// The most rows of Applications in a terminal.
+const ROWS: usize = 60;
+/// The width where the output is no terminal.
+const WIDTH: usize = 100;
+
+/// One simulation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    outcome: End,
+    /// How long it took, in seconds of the simulation.
+    seconds: i64,
+    /// Requests of the controllers that changed something.
+    writes: u64,
+    critical_path: Vec<Part>,
+    timeline: Timeline,
+}
+
+impl Report {
+    /// The report of a story.
+    pub fn of(case: &Case, story: &Story) -> Self {
+        let timeline = course::timeline(case, story);
+        Self {
+            outcome: story.outcome.clone(),
+            seconds: story.end.duration_since(story.start).as_secs(),
+            writes: story.writes,
+            critical_path: path::parts(&timeline),
+            timeline,
+        }
+    }
+
+    /// Whether all is rolled out.
+    pub fn is_complete(&self) -> bool {
+        self.outcome == End::Complete
+    }
+
+    /// The chart as SVG.
+    pub fn svg(&self) -> String {
+        svg::svg(&self.timeline)
+    }
+
+    /// The text.
+    pub fn table(&self) -> String {
+        let draws = ui::can_draw();
+        let width = if draws { terminal::size().0 } else { WIDTH };
+        let mut text = chart::chart(&self.timeline, width, draws, ROWS);
+        let took = path::text(self.seconds);
+        let end = match &self.outcome {
+            End::Complete => format!("Complete after {took}."),
+            other => format!("After {took}: {}.", course::outcome(other)),
+        };
+        let _ = writeln!(text, "\n{}", printable(&end));
+        if !self.critical_path.is_empty() {
+            text.push_str("\nWhat it took its time for:\n");
+        }
+        for part in &self.critical_path {
+            let line = format!(
+                "  {:>10}  {} step {}: {}",
+                path::text(part.seconds),
+                part.set,
+                part.step,
+                part.what
+            );
+            let _ = writeln!(text, "{}", printable(&line));
+        }
+        if let Some(part) = path::longest(&self.critical_path)
+            && !part.shorten.is_empty()
+        {
+            let line = format!("What would shorten it the most: {}.", part.shorten);
+            let _ = writeln!(text, "{}", printable(&line));
+        }
+        text
+    }
+}
+
+/// Several simulations.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Distribution {
+    runs: usize,
+    complete: usize,
+    /// Seconds of the complete ones.
+    seconds: Option<Seconds>,
+    /// How the others ended, with how often.
+    others: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct Seconds {
+    min: i64,
+    median: i64,
+    p90: i64,
+    max: i64,
+}
+
+impl Distribution {
+    /// Of these stories.
+    pub fn of(stories: &[Story]) -> Self {
+        let mut complete: Vec<i64> = stories
+            .iter()
+            .filter(|story| story.outcome == End::Complete)
+            .map(|story| story.end.duration_since(story.start).as_secs())
+            .collect();
+        complete.sort_unstable();
+        let at = |percent: usize| complete[(complete.len() - 1) * percent / 100];
+        let seconds = (!complete.is_empty()).then(|| Seconds {
+            min: at(0),
+            median: at(50),
+            p90: at(90),
+            max: at(100),
+        });
+        let mut others = BTreeMap::new();
+        for story in stories.iter().filter(|story| story.outcome != End::Complete) {
+            *others.entry(course::outcome(&story.outcome)).or_default() += 1;
+        }
+        Self { runs: stories.len(), complete: complete.len(), seconds, others }
+    }
+
+    /// Whether each of them was complete.
+    pub fn is_complete(&self) -> bool {
+        self.complete == self.runs
+    }
+
+    /// The text.
+    pub fn table(&self) -> String {
+        let mut text = format!("{} of {} complete\n", self.complete, self.runs);
+        if let Some(Seconds { min, median, p90, max }) = &self.seconds {
+            let [min, median, p90, max] = [min, median, p90, max].map(|time| path::text(*time));
+            let _ = writeln!(text, "min {min}, median {median}, 90 % within {p90}, max {max}");
+        }
+        let mut others: Vec<(&String, &usize)> = self.others.iter().collect();
+        others.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (what, count) in others {
+            let _ = writeln!(text, "{count:>6}  {}", printable(what));
+        }
+        text
+    }
+}

@@ -1,0 +1,328 @@
+//! What is simulated, from files or from a cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::natures::{self, natures};
+use super::{Args, history};
+use crate::api::cluster::IN_CLUSTER_SERVER;
+use crate::api::steering::{POLICY, RUN};
+use crate::api::{ApplicationSet, Raw};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::controller::Controller;
+use crate::cli::error::{Error, note};
+use crate::cli::facts::Facts;
+use crate::cli::generate;
+use crate::cli::input::{self, Object, is_application_set, is_policy};
+use crate::decide::app_state::access::project_of;
+use crate::decide::application_set::shown;
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::steps::Strategy;
+use crate::desired::{Generation, name_of};
+use crate::settings::CONTROL_PLANE_NAMESPACE;
+use crate::simulation::{Act, Happening, Nature, Scenario};
+
+/// The most Applications of a simulation: each of them is an object, and its workload another.
+const MOST: usize = 20_000;
+const SERVER_METADATA: [&str; 5] =
+    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];
+
+/// What a command simulates, once or several times.
+#[derive(Debug)]
+pub(super) struct Case {
+    namespace: String,
+    objects: Vec<Value>,
+    /// The Applications with their sets and steps, counted from 0.
+    pub applications: BTreeMap<String, (String, Option<usize>)>,
+    natures: BTreeMap<String, Nature>,
+}
+
+/// Reads what the arguments name.
+pub(super) async fn read(args: &Args) -> Result<Case, Error> {
+    match args.live {
+        true => of_cluster(args).await,
+        false => of_files(args).await,
+    }
+}
+
+async fn of_files(args: &Args) -> Result<Case, Error> {
+    let objects = input::objects(&args.files)?;
+    let (sets, others): (Vec<Object>, Vec<Object>) =
+        objects.into_iter().partition(|object| is_application_set(&object.value));
+    let is_named =
+        |set: &Object| args.name.as_deref().is_none_or(|name| name_of(&set.value) == name);
+    let sets: Vec<Object> = sets.into_iter().filter(is_named).collect();
+    if sets.is_empty() {
+        let place = args.files.iter().map(|file| file.display().to_string());
+        let place = place.collect::<Vec<_>>().join(", ");
+        let why = "it contains none, or none of this name";
+        return Err(Error::input("cannot find an ApplicationSet", place, why));
+    }
+    let mut facts =
+        Facts::of_objects(others.iter().map(|object| &object.value), args.controller.inputs());
+    let mut generated = Vec::new();
+    for set in &sets {
+        generated.push((set.value.clone(), generate::generate_known(set, &mut facts).await?));
+    }
+    let (policies, others): (Vec<Object>, Vec<Object>) =
+        others.into_iter().partition(|object| is_policy(&object.value));
+    let (projects, others): (Vec<Object>, Vec<Object>) =
+        others.into_iter().partition(|object| object.value["kind"] == "AppProject");
+    let is_unused = |object: &&Object| object.value["kind"] != "Secret";
+    for object in others.iter().filter(is_unused) {
+        note(&format!("{}: {} is not used", object.place(), object.title()));
+    }
+    let values = |objects: Vec<Object>| objects.into_iter().map(|object| object.value).collect();
+    Case::new(args, &generated, values(policies), values(projects), |_| None)
+}
+
+async fn of_cluster(args: &Args) -> Result<Case, Error> {
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let sets = generate::live_sets(&cluster, &[], args.name.as_deref()).await?;
+    let controller = Controller::read(&cluster, &args.controller).await?;
+    let mut facts = controller.facts();
+    let mut generated = Vec::new();
+    let (mut policies, mut projects) = (Vec::new(), Vec::new());
+    let mut known = BTreeMap::new();
+    for set in &sets {
+        let namespace = set.value.namespace();
+        let generation = generate::generate_known(set, &mut facts).await?;
+        // Where there are none, or this user may not read them, nothing is said of them.
+        let found = cluster.with_labels(POLICY, Some(namespace), None).await.unwrap_or_default();
+        policies.extend(found.iter().map(|policy| (**policy).clone()));
+        let found = cluster.projects(namespace).await.unwrap_or_default();
+        projects.extend(found.iter().map(|project| (**project).clone()));
+        let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
+        let live = cluster.applications_by_name(namespace).await?;
+        let steps = shown::steps(&set.value, &generation);
+        known.extend(history::natures(&set.value, &steps, &live, &runs));
+        generated.push((set.value.clone(), generation));
+    }
+    Case::new(args, &generated, policies, projects, |name| known.get(name).copied())
+}
+
+impl Case {
+    fn new(
+        args: &Args,
+        sets: &[(Value, Generation)],
+        policies: Vec<Value>,
+        projects: Vec<Value>,
+        known: impl Fn(&str) -> Option<history::Times>,
+    ) -> Result<Self, Error> {
+        let namespaces: BTreeSet<&str> = sets.iter().map(|(set, _)| set.namespace()).collect();
+        let namespace = match Vec::from_iter(namespaces).as_slice() {
+            [] | [""] => CONTROL_PLANE_NAMESPACE.to_owned(),
+            [one] => (*one).to_owned(),
+            several => {
+                let why = format!("they are in namespaces {}; use one", several.join(" and "));
+                return Err(Error::input("cannot simulate", "the ApplicationSets", why));
+            }
+        };
+        let mut applications = BTreeMap::new();
+        for (set, generation) in sets {
+            for (name, step) in shown::steps(set, generation) {
+                let former = applications.insert(name.clone(), (name_of(set).to_owned(), step));
+                if let Some((other, _)) = former {
+                    let why = format!("ApplicationSets {other} and {} generate it", name_of(set));
+                    return Err(Error::check(
+                        "cannot simulate",
+                        format!("Application {name}"),
+                        why,
+                    ));
+                }
+            }
+        }
+        if applications.len() > MOST {
+            let why = format!("they generate {} Applications; at most {MOST}", applications.len());
+            return Err(Error::input("cannot simulate", "the ApplicationSets", why));
+        }
+        let steps = applications.iter().map(|(name, (_, step))| (name.clone(), *step)).collect();
+        let table = args.durations.as_deref().map(natures::table).transpose()?;
+        let mut natures = natures(args, table.as_deref().unwrap_or_default(), &steps)?;
+        for (name, nature) in &mut natures {
+            let given = args.slow.iter().any(|slow| slow.pattern.is_for(name, steps[name]));
+            if let Some(times) = known(name).filter(|_| !given && args.durations.is_none()) {
+                (nature.sync, nature.health) = (times.sync, times.health);
+            }
+        }
+        let mut objects = Vec::new();
+        let mut needed = BTreeSet::from([namespace.clone()]);
+        let all = || sets.iter().flat_map(|(_, generation)| &generation.applications);
+        needed.extend(all().map(destination));
+        for name in needed.iter().filter(|name| *name != "default") {
+            let metadata = json!({"name": name});
+            objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
+        }
+        let used: BTreeSet<&str> = all().map(project_of).collect();
+        for name in used {
+            let given = projects.iter().find(|project| project.name() == name);
+            objects.push(project(name, &namespace, given));
+        }
+        for policy in policies {
+            objects.push(as_written(policy, &namespace));
+        }
+        for (set, generation) in sets {
+            objects.push(frozen(as_written(set.clone(), &namespace), generation));
+        }
+        Ok(Self { namespace, objects, applications, natures })
+    }
+
+    /// The namespace of the control plane.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The `maxUpdate` of a step of a set, as a number of its Applications; `None` without one.
+    pub fn limit(&self, set: &str, step: usize, total: u64) -> Option<u64> {
+        let of = |object: &&Value| object["kind"] == ApplicationSet::KIND && object.name() == set;
+        let found = self.objects.iter().find(of)?;
+        let (strategy, _) = Strategy::read(found["spec"].get("strategy"));
+        match strategy.steps().get(step)?.max_update.limit(total) {
+            Limit::AtMost(limit) => Some(limit),
+            Limit::Unlimited => None,
+        }
+    }
+
+    /// One simulation. With several, the times of each but the first differ.
+    pub fn scenario(&self, args: &Args, seed: u64) -> Scenario {
+        let mut chance = Chance(seed);
+        let mut natures = self.natures.clone();
+        for nature in natures.values_mut() {
+            if seed != args.seed {
+                nature.health = chance.about(nature.health);
+                nature.sync = chance.about(nature.sync);
+            }
+            if args.flaky.is_some_and(|share| chance.next() % 100 < u64::from(share)) {
+                nature.outcome = crate::simulation::Outcome::Fails;
+            }
+        }
+        Scenario {
+            namespace: self.namespace.clone(),
+            objects: self.objects.clone(),
+            natures,
+            start: args.at,
+            is_first: args.first,
+            happenings: happenings(args),
+            limit: args.limit,
+            logs: args.log.is_some(),
+            seed,
+        }
+    }
+}
+
+fn happenings(args: &Args) -> Vec<Happening> {
+    let plain = |times: &[Duration], act: Act| {
+        let one = |at: &Duration| Happening { at: *at, act: act.clone() };
+        times.iter().map(one).collect::<Vec<_>>()
+    };
+    let mut all = plain(&args.push, Act::Push);
+    all.extend(plain(&args.restart_at, Act::Restart));
+    all.extend(plain(&args.pause_at, Act::Pause));
+    all.extend(plain(&args.resume_at, Act::Resume));
+    all.extend(plain(&args.rollback_at, Act::Rollback));
+    all.extend(plain(&args.abort_at, Act::Abort));
+    all.extend(plain(&args.retry_at, Act::Retry));
+    all.extend(
+        args.api_down.iter().map(|one| Happening { at: one.at, act: Act::ApiDown(one.time) }),
+    );
+    let named = |act: fn(String) -> Act| {
+        move |one: &super::At| Happening { at: one.time, act: act(one.name.clone()) }
+    };
+    all.extend(args.degrade.iter().map(named(Act::Degrade)));
+    all.extend(args.approve.iter().map(named(Act::Approve)));
+    all.extend(args.skip.iter().map(named(Act::Skip)));
+    all.sort_by_key(|one| one.at);
+    all
+}
+
+fn destination(application: &Value) -> String {
+    let namespace = application["spec"]["destination"]["namespace"].as_str().unwrap_or_default();
+    if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() }
+}
+
+/// Without what a server adds, and in a namespace.
+fn as_written(mut object: Value, namespace: &str) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        SERVER_METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
+    object
+}
+
+/// The project of this name with its sync windows: what it permits is not simulated.
+fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
+    let windows = given.map(|given| given["spec"]["syncWindows"].clone());
+    json!({
+        "apiVersion": crate::api::API_VERSION,
+        "kind": "AppProject",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"namespace": "*", "server": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+            "syncWindows": windows.filter(Value::is_array).unwrap_or_else(|| json!([])),
+        },
+    })
+}
+
+/// The set with the Applications that it generates now, all in one cluster: neither what its
+/// generators read nor the clusters of its Applications are simulated.
+fn frozen(mut set: Value, generation: &Generation) -> Value {
+    let element = |application: &Value| {
+        let mut application = application.clone();
+        let namespace = destination(&application);
+        let metadata = application["metadata"].take();
+        let kept = ["labels", "annotations", "finalizers"].map(|field| (field, &metadata[field]));
+        let kept = kept.into_iter().filter(|(_, value)| !value.is_null());
+        let kept: serde_json::Map<String, Value> =
+            kept.map(|(field, value)| (field.to_owned(), value.clone())).collect();
+        let mut spec = application["spec"].take();
+        spec["destination"] = json!({"server": IN_CLUSTER_SERVER, "namespace": namespace});
+        let patch = json!({"metadata": kept, "spec": spec}).to_string();
+        json!({"name": metadata["name"], "project": project_name(&spec), "patch": patch})
+    };
+    let elements: Vec<Value> = generation.applications.iter().map(element).collect();
+    let spec = &mut set["spec"];
+    spec["generators"] = json!([{"list": {"elements": elements}}]);
+    spec["goTemplate"] = true.into();
+    spec["template"] = json!({
+        "metadata": {"name": "{{ .name }}"},
+        "spec": {
+            "project": "{{ .project }}",
+            "destination": {"server": IN_CLUSTER_SERVER},
+        },
+    });
+    spec["templatePatch"] = "{{ .patch }}".into();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("goTemplateOptions");
+    }
+    set
+}
+
+fn project_name(spec: &Value) -> &str {
+    spec["project"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
+}
+
+/// SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// From two thirds to four thirds of a time.
+    fn about(&mut self, time: Duration) -> Duration {
+        let thousandths = 667 + u32::try_from(self.next() % 667).unwrap_or_default();
+        time * thousandths / 1000
+    }
+}

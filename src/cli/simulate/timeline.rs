@@ -1,0 +1,234 @@
+//! What happened in a simulated rollout, and when. Plain data: the simulator fills it in, and
+//! [`chart`](super::chart) and [`svg`](super::svg) draw it.
+//!
+//! Nothing here is checked. What draws a timeline accepts any content: spans that are out of
+//! order, overlap, or lie outside of the simulated time, and names with any character.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// A simulated rollout of one or several ApplicationSets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// The beginning of the simulated time; all offsets are relative to it.
+    pub start: Timestamp,
+    /// The end of the simulated time.
+    pub end: Timestamp,
+    /// Whether all Applications reached the end of the rollout.
+    pub is_complete: bool,
+    /// How it ended, such as `complete` or `does not end: step 2 waits for an approval`.
+    pub outcome: String,
+    /// The ApplicationSets, in the order in which they are shown.
+    pub sets: Vec<SetLine>,
+    /// What happened to the rollout from outside, in any order.
+    pub marks: Vec<Mark>,
+}
+
+/// An ApplicationSet.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetLine {
+    /// The namespace of the set; empty when it has none.
+    pub namespace: String,
+    /// The name of the set.
+    pub name: String,
+    /// The steps, in their order.
+    pub steps: Vec<StepLine>,
+}
+
+/// A step of the strategy of a set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepLine {
+    /// The number of the step, from 1; `None` for the Applications that no step selects.
+    pub number: Option<usize>,
+    /// The `maxUpdate` of the step as a number of Applications; `None` without a limit.
+    pub limit: Option<u64>,
+    /// When the first Application of the step was allowed to sync; `None` if never.
+    pub opened: Option<Timestamp>,
+    /// When all Applications of the step were Healthy; `None` if never.
+    pub completed: Option<Timestamp>,
+    /// The number of Applications in the step.
+    pub total: u64,
+    /// The Applications; the ones that start at the same time are shown in this order.
+    pub applications: Vec<ApplicationLine>,
+    /// The gates that held the step or an Application of it.
+    pub gates: Vec<GateLine>,
+}
+
+/// A gate of a rollout policy, over the time in which it held something.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GateLine {
+    /// The name of the gate.
+    pub name: String,
+    /// When the gate began to hold.
+    pub since: Timestamp,
+    /// When the gate opened; `None` if it held until the end.
+    pub opened: Option<Timestamp>,
+    /// What the gate waits for.
+    pub what: GateKind,
+    /// Who approved it, when it was approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// What a gate waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum GateKind {
+    /// An approval.
+    Approval,
+    /// A time since the step before was Healthy.
+    Soak,
+    /// An approval and a time.
+    Both,
+}
+
+/// An Application and its states over the simulated time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationLine {
+    /// The name of the Application.
+    pub name: String,
+    /// The states, normally one after another. Where two overlap, the one that begins later
+    /// is shown. Times without a span are left blank.
+    pub spans: Vec<Span>,
+}
+
+/// A state of an Application over some time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Span {
+    /// When the state began.
+    pub from: Timestamp,
+    /// When it ended.
+    pub until: Timestamp,
+    /// The state.
+    pub what: SpanKind,
+}
+
+/// A state of an Application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SpanKind {
+    /// Its step is not open, or as many others are in flight as the step allows.
+    Waiting,
+    /// A gate, a pause or a window of a policy holds it.
+    Held,
+    /// Chosen to sync; the sync has not started.
+    Pending,
+    /// The sync is running.
+    Syncing,
+    /// Synced, and not Healthy yet.
+    BecomingHealthy,
+    /// Healthy at the new revision.
+    Healthy,
+    /// The sync failed, or it is Degraded.
+    Failed,
+    /// The sync back to the previous revision is running.
+    GoingBack,
+    /// At the previous revision again.
+    Back,
+    /// Left out of the rollout.
+    Skipped,
+}
+
+impl SpanKind {
+    /// All states, in the order of a legend.
+    pub const ALL: [Self; 10] = [
+        Self::Waiting,
+        Self::Held,
+        Self::Pending,
+        Self::Syncing,
+        Self::BecomingHealthy,
+        Self::Healthy,
+        Self::Failed,
+        Self::GoingBack,
+        Self::Back,
+        Self::Skipped,
+    ];
+
+    /// The state in words.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Pending => "pending",
+            Self::Syncing => "syncing",
+            Self::BecomingHealthy => "becoming healthy",
+            Self::Healthy => "healthy",
+            Self::Failed => "failed",
+            Self::GoingBack => "going back",
+            Self::Back => "back",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// Whether the Application is in flight: these are short, and what a timeline is read for.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Pending | Self::Syncing | Self::BecomingHealthy | Self::GoingBack)
+    }
+
+    /// The position in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl GateKind {
+    /// The condition in words.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Soak => "soak",
+            Self::Both => "approval and soak",
+        }
+    }
+}
+
+/// Something that happened to the rollout from outside: a commit, a pause, a fault.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mark {
+    /// When it happened.
+    pub at: Timestamp,
+    /// When it ended, for what lasted, such as an API server that was down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// What happened, in a few words.
+    pub text: String,
+}
+
+impl Timeline {
+    /// The number of Applications in all sets.
+    pub fn applications(&self) -> usize {
+        self.steps().map(|step| step.applications.len()).sum()
+    }
+
+    /// The steps of all sets.
+    pub fn steps(&self) -> impl Iterator<Item = &StepLine> {
+        self.sets.iter().flat_map(|set| &set.steps)
+    }
+}
+
+impl SetLine {
+    /// `namespace/name`, or the name alone.
+    pub fn key(&self) -> String {
+        match self.namespace.is_empty() {
+            true => self.name.clone(),
+            false => format!("{}/{}", self.namespace, self.name),
+        }
+    }
+}
+
+impl StepLine {
+    /// `Step 2`, or a heading for the Applications in no step.
+    pub fn title(&self) -> String {
+        match self.number {
+            Some(number) => format!("Step {number}"),
+            None => "No step".to_owned(),
+        }
+    }
+}

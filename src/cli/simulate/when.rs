@@ -1,0 +1,97 @@
+//! Arguments that name Applications and times.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::cli::watch_args::timeout;
+use crate::glob::Glob;
+
+/// Applications: a pattern of names, perhaps of one step.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Pattern {
+    pub text: String,
+    glob: Glob,
+    /// Counted from 1.
+    pub step: Option<usize>,
+}
+
+impl Pattern {
+    /// Whether it is for this Application, of the step that is counted from 0.
+    pub fn is_for(&self, name: &str, step: Option<usize>) -> bool {
+        self.glob.matches(name) && self.step.is_none_or(|wanted| step == wanted.checked_sub(1))
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, step) = match text.rsplit_once('@') {
+            None => (text, None),
+            Some((name, step)) => {
+                let wrong = || format!("{step} is not the number of a step, such as web-*@2");
+                let number: usize = step.parse().map_err(|_| wrong())?;
+                (name, Some(number).filter(|number| *number > 0).ok_or_else(wrong).map(Some)?)
+            }
+        };
+        if name.is_empty() {
+            return Err("it names no Application".to_owned());
+        }
+        let glob = Glob::new(name).map_err(|error| error.to_string())?;
+        Ok(Self { text: text.to_owned(), glob, step })
+    }
+}
+
+/// Applications that become Healthy after a time.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Slow {
+    pub pattern: Pattern,
+    pub time: Duration,
+}
+
+impl FromStr for Slow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (pattern, time) = text.split_once('=').ok_or("write it as APP=5m")?;
+        Ok(Self { pattern: pattern.parse()?, time: timeout(time)? })
+    }
+}
+
+/// A name and a time.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct At {
+    pub name: String,
+    pub time: Duration,
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, time) = text.rsplit_once('@').ok_or("write it as NAME@10m")?;
+        Ok(Self { name: name.to_owned(), time: timeout(time)? })
+    }
+}
+
+/// A time, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Outage {
+    pub at: Duration,
+    pub time: Duration,
+}
+
+impl FromStr for Outage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (at, time) = text.split_once(':').ok_or("write it as 5m:30s")?;
+        Ok(Self { at: timeout(at)?, time: timeout(time)? })
+    }
+}
+
+/// A share: `5` or `5%`.
+pub(super) fn percent(text: &str) -> Result<u8, String> {
+    let number = text.trim_end_matches('%').parse::<u8>().ok().filter(|share| *share <= 100);
+    number.ok_or_else(|| "write it as a number from 0 to 100, such as 5%".to_owned())
+}

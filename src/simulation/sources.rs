@@ -1,0 +1,102 @@
+//! What Applications deploy: one workload each, which changes with every commit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::{Nature, Outcome};
+use crate::source::InMemory;
+
+/// The repositories: all of them have the same commits.
+#[derive(Debug)]
+pub(super) struct Sources {
+    natures: BTreeMap<String, Nature>,
+    /// The number of the newest commit; that of the beginning is 0.
+    newest: Mutex<u64>,
+}
+
+impl Sources {
+    pub fn new(natures: BTreeMap<String, Nature>) -> Self {
+        Self { natures, newest: Mutex::new(0) }
+    }
+
+    /// Adds a commit to each repository, and returns its hash.
+    pub fn push(&self) -> String {
+        let mut newest = self.newest.lock();
+        *newest += 1;
+        commit(*newest)
+    }
+}
+
+/// The hash of a commit: recognizable in what is printed.
+fn commit(number: u64) -> String {
+    format!("{number:08x}{:032x}", 0)
+}
+
+fn number(commit: &str) -> u64 {
+    commit.get(..8).and_then(|digits| u64::from_str_radix(digits, 16).ok()).unwrap_or_default()
+}
+
+impl InMemory for Sources {
+    fn head(&self, _: &str) -> String {
+        commit(*self.newest.lock())
+    }
+
+    fn objects(&self, application: &str, source: &Value, commit: &str) -> Vec<Value> {
+        // The other sources of an Application hold values only.
+        if source["ref"].is_string() && source["path"].is_null() {
+            return Vec::new();
+        }
+        let number = number(commit);
+        let nature = self.natures.get(application).filter(|_| number > 0);
+        let (sync, health, outcome) = match nature {
+            // What was there before is deployed at once.
+            None => (Duration::ZERO, Duration::ZERO, Outcome::Succeeds),
+            Some(Nature { sync, health, outcome }) => (*sync, *health, *outcome),
+        };
+        let outcome = match outcome {
+            Outcome::Succeeds => "succeed",
+            Outcome::Fails => "fail",
+            Outcome::Hangs => "hang",
+        };
+        let image = format!("registry.invalid/{application}:{number}");
+        let pod = |labels: Value, restart: &str| {
+            json!({
+                "metadata": {"labels": labels},
+                "spec": {"restartPolicy": restart, "containers": [{"name": "app", "image": image}]},
+            })
+        };
+        let delay = |time: Duration| format!("{}ms", time.as_millis());
+        let labels = json!({"app": application});
+        let mut objects = vec![json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": application,
+                "annotations": {DELAY_ANNOTATION: delay(health), OUTCOME_ANNOTATION: outcome},
+            },
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": pod(labels.clone(), "Always"),
+            },
+        })];
+        if !sync.is_zero() {
+            objects.push(json!({
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    "name": format!("{application}-sync"),
+                    "annotations": {
+                        "argocd.argoproj.io/hook": "PreSync",
+                        DELAY_ANNOTATION: delay(sync),
+                    },
+                },
+                "spec": {"template": pod(labels, "Never")},
+            }));
+        }
+        objects
+    }
+}

@@ -1,0 +1,140 @@
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+
+fn set(sizes: &[usize], max_update: Value) -> Value {
+    let elements: Vec<Value> = sizes
+        .iter()
+        .enumerate()
+        .flat_map(|(step, size)| {
+            (0..*size).map(
+                move |index| json!({"name": format!("s{step}-{index}"), "step": step.to_string()}),
+            )
+        })
+        .collect();
+    let steps: Vec<Value> = (0..sizes.len())
+        .map(|step| {
+            json!({
+                "matchExpressions": [{"key": "step", "operator": "In", "values": [step.to_string()]}],
+                "maxUpdate": max_update,
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": "shop", "namespace": "argocd"},
+        "spec": {
+            "goTemplate": true,
+            "generators": [{"list": {"elements": elements}}],
+            "strategy": {"type": "RollingSync", "rollingSync": {"steps": steps}},
+            "template": {
+                "metadata": {"name": "{{.name}}", "labels": {"step": "{{.step}}"}},
+                "spec": {
+                    "project": "default",
+                    "source": {"repoURL": "https://example.com/shop.git", "path": "{{.name}}", "targetRevision": "main"},
+                    "destination": {"server": "https://kubernetes.default.svc", "namespace": "{{.name}}"},
+                    "syncPolicy": {"syncOptions": ["CreateNamespace=true"]},
+                },
+            },
+        },
+    })
+}
+
+fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
+    let natures = sizes.iter().enumerate().flat_map(|(step, size)| {
+        (0..*size).map(move |index| {
+            let nature = Nature {
+                sync: Duration::ZERO,
+                health: Duration::from_secs(30),
+                outcome: Outcome::Succeeds,
+            };
+            (format!("s{step}-{index}"), nature)
+        })
+    });
+    let project = json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "default", "namespace": "argocd"},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"namespace": "*", "server": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        },
+    });
+    Scenario {
+        namespace: "argocd".to_owned(),
+        objects: vec![
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}}),
+            project,
+            set(sizes, max_update),
+        ],
+        natures: natures.collect(),
+        start: "2026-01-05T09:00:00Z".parse().unwrap(),
+        is_first: false,
+        happenings: Vec::new(),
+        limit: Duration::from_secs(7 * 24 * 3600),
+        logs: false,
+        seed: 1,
+    }
+}
+
+#[test]
+fn a_rollout_takes_its_time_by_the_clock_of_the_simulation() {
+    let story = run(&scenario(&[2, 3], json!(1))).unwrap();
+    assert_eq!(story.outcome, End::Complete, "{story:#?}");
+    let seconds = story.end.duration_since(story.start).as_secs();
+    assert!((150..180).contains(&seconds), "5 of 30 s each, one after the other: {seconds} s");
+}
+
+#[test]
+fn two_simulations_of_one_scenario_give_the_same_log() {
+    let mut scenario = scenario(&[2, 3], json!("50%"));
+    scenario.logs = true;
+    let happens = |seconds: u64, act: Act| Happening { at: Duration::from_secs(seconds), act };
+    scenario.happenings = vec![
+        happens(20, Act::Restart),
+        happens(40, Act::ApiDown(Duration::from_secs(20))),
+        happens(50, Act::Push),
+    ];
+    let [one, other] = [(); 2].map(|()| run(&scenario).unwrap());
+    assert_eq!(one.outcome, End::Complete, "{one:#?}");
+    assert!(one.log.lines().count() > 300, "{}", one.log);
+    let differs = one.log.lines().zip(other.log.lines()).find(|(one, other)| one != other);
+    assert_eq!(differs, None);
+    assert_eq!(one.log.len(), other.log.len());
+}
+
+#[test]
+fn what_fails_hangs_or_is_held_ends_with_its_reason() {
+    let end = |change: &dyn Fn(&mut Scenario)| {
+        let mut scenario = scenario(&[1, 1], json!(null));
+        change(&mut scenario);
+        run(&scenario).unwrap().outcome
+    };
+    let fails = |outcome: Outcome| {
+        end(&move |scenario| scenario.natures.get_mut("s0-0").unwrap().outcome = outcome)
+    };
+    let words = |end: &End| match end {
+        End::Stuck { message } => message.clone(),
+        other => panic!("{other:?}"),
+    };
+    for outcome in [Outcome::Fails, Outcome::Hangs] {
+        let message = words(&fails(outcome));
+        assert!(message.contains("s0-0"), "{outcome:?}: {message}");
+    }
+    let paused = end(&|scenario| {
+        scenario.happenings = vec![Happening { at: Duration::from_secs(5), act: Act::Pause }];
+    });
+    assert!(words(&paused).contains("paused"), "{paused:?}");
+    let resumed = end(&|scenario| {
+        let at = Duration::from_secs;
+        scenario.happenings = vec![
+            Happening { at: at(5), act: Act::Pause },
+            Happening { at: at(3600), act: Act::Resume },
+        ];
+    });
+    assert_eq!(resumed, End::Complete);
+}
