@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use serde_json::Value;
 
 use super::Inner;
+use super::effect::Dropped;
 use super::errors::ApiError;
 use super::stored::to_json;
 use super::unread::{UNREAD_LIMIT, Unread};
@@ -18,11 +19,6 @@ use super::watch::Watch;
 
 /// The body of an answer; a watch streams, all else is whole.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Dropped>;
-
-/// The connection was cut on purpose: see [`Effect::DropAfterApplying`](super::Effect::DropAfterApplying).
-#[derive(Debug, thiserror::Error)]
-#[error("connection reset by the embedded API server, as an injected fault asks")]
-pub struct Dropped;
 
 /// An answer before it is HTTP.
 pub(crate) enum Reply {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::requests::RequestRecord;
+use super::request_record::RequestRecord;
 
 /// One field that was refused, as it appears under `details.causes`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,43 +6,10 @@ use std::time::Duration;
 use http::Response;
 use tokio::time::Instant;
 
-use super::answer::{Dropped, ResponseBody, error_response, injected};
+use super::answer::{ResponseBody, error_response, injected};
+use super::effect::{Dropped, Effect};
 use super::errors::ApiError;
-use super::requests::RequestRecord;
-use super::watch::Disturbance;
-
-/// What a fault does to the request that it matches.
-///
-/// Those of several faults add up, in the order in which they were injected, up
-/// to the first that does not carry the request out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Answers after this time, otherwise as usual.
-    Latency(Duration),
-    /// Refuses with this HTTP code and does nothing (429 comes with `Retry-After: 1`).
-    Status(u16),
-    /// The same with this number of seconds as `Retry-After`.
-    StatusRetryAfter(u16, u32),
-    /// Refuses as the server does to a client without the permission, and does nothing.
-    /// Watches that are open stay open.
-    Forbidden,
-    /// Fails the connection and does nothing.
-    Drop,
-    /// Never answers and does nothing: the client has to give up.
-    Hang,
-    /// Carries the request out and answers after this time.
-    LatencyAfterApplying(Duration),
-    /// Carries the request out and answers with this HTTP code, such as 504.
-    StatusAfterApplying(u16),
-    /// Carries the request out and then fails the connection: the client cannot know.
-    DropAfterApplying,
-    /// Carries the request out and never answers.
-    HangAfterApplying,
-    /// Carries the request out and fails the connection in the middle of the answer's body.
-    CutAnswer,
-    /// Makes something happen to a watch as soon as it is open; nothing to other requests.
-    Disturb(Disturbance),
-}
+use super::request_record::RequestRecord;
 
 /// Decides whether a fault is for a request; `code` is not known yet.
 pub type Matcher = Box<dyn FnMut(&RequestRecord) -> bool + Send>;

@@ -21,7 +21,8 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
-use super::answer::{Dropped, ResponseBody, error_response};
+use super::answer::{ResponseBody, error_response};
+use super::effect::Dropped;
 use super::guard::Guard;
 use super::handler::handle;
 

@@ -37,6 +37,7 @@ mod crd;
 mod defaults;
 mod deletion;
 mod discovery;
+mod effect;
 mod errors;
 mod event_expiry;
 mod faults;
@@ -59,6 +60,7 @@ mod protobuf;
 mod read;
 mod record;
 mod request;
+mod request_record;
 mod requests;
 mod scale;
 mod schema;
@@ -86,16 +88,17 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-pub use self::answer::{Dropped, ResponseBody};
+pub use self::answer::ResponseBody;
 pub use self::clock::Clock;
-pub use self::faults::{Effect, Fault, Matcher};
+pub use self::effect::{Disturbance, Dropped, Effect};
+pub use self::faults::{Fault, Matcher};
 pub use self::guard::{Guard, Unusable};
 pub use self::http::ApiService;
 pub use self::record::{Entry, EventType, Exchange, ObjectChange};
-pub use self::requests::{Counts, RequestRecord};
+pub use self::request_record::RequestRecord;
+pub use self::requests::Counts;
 pub use self::settings::Settings;
 pub use self::store::Memory;
-pub use self::watch::Disturbance;
 
 /// What all handles of one server share.
 struct Inner {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::requests::RequestRecord;
-use super::watch::Disturbance;
+use super::effect::Disturbance;
+use super::request_record::RequestRecord;
 
 /// An open watch.
 #[derive(Debug)]

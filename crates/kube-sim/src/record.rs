@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::clock::Clock;
 use super::log::Change;
 use super::place::ResourceKey;
-use super::requests::RequestRecord;
+use super::request_record::RequestRecord;
 
 /// What [`Server::record_into`](super::Server::record_into) hands over.
 ///

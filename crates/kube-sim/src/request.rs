@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use http::Method;
 use percent_encoding::percent_decode_str;
 
+use super::effect::Effect;
 use super::errors::ApiError;
-use super::faults::Effect;
-use super::requests::RequestRecord;
+use super::request_record::RequestRecord;
 
 /// The parts of a resource path such as
 /// `/apis/apps/v1/namespaces/default/deployments/web/status`.

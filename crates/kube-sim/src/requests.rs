@@ -4,45 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tokio::time::Instant;
 
-use super::faults::{Effect, Fault};
+use super::effect::Effect;
+use super::faults::Fault;
+use super::request_record::RequestRecord;
 
 /// Requests kept in the record; older ones are forgotten, the counts are not.
 const RECORDS: usize = 20_000;
-
-/// One request, as the server saw it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestRecord {
-    /// Counts from 1 over the life of the server.
-    pub seq: u64,
-    /// Name given to [`Server::client_as`](super::Server::client_as), or the first word of `User-Agent`.
-    pub client: String,
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`;
-    /// the HTTP method in lower case for paths that are no resource.
-    pub verb: String,
-    /// API group; empty for core.
-    pub group: String,
-    /// Plural name; the whole path for paths that are no resource.
-    pub resource: String,
-    /// `status`, `scale` or empty.
-    pub subresource: String,
-    /// Empty for cluster-scoped resources and for all namespaces.
-    pub namespace: String,
-    /// Empty for requests about a collection.
-    pub name: String,
-    /// HTTP code of the answer; 0 until there is one or when the connection was dropped.
-    pub code: u16,
-    /// Whether nothing was to be stored.
-    pub dry_run: bool,
-}
-
-impl RequestRecord {
-    /// Whether it asks to change what is stored.
-    fn is_write(&self) -> bool {
-        const WRITES: [&str; 6] =
-            ["create", "update", "patch", "apply", "delete", "deletecollection"];
-        !self.dry_run && WRITES.contains(&self.verb.as_str())
-    }
-}
 
 /// How often each verb was used on each resource, by `(client, verb, resource)`.
 pub type Counts = BTreeMap<(String, String, String), u64>;

@@ -16,13 +16,11 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-pub use self::disturbance::Disturbance;
 use self::disturbance::Silence;
 use super::Inner;
-use super::answer::Dropped;
 use super::convert;
+use super::effect::{Dropped, Effect};
 use super::errors::ApiError;
-use super::faults::Effect;
 use super::kinds::Kind;
 use super::listeners::Listener;
 use super::log::Change;

@@ -1,34 +1,12 @@
 //! What can happen to a watch that is open.
 
-use std::time::Duration;
-
 use hyper::body::Bytes;
 use tokio::time::Instant;
 
 use super::{MAX_TIMEOUT, Watch};
+use crate::effect::Disturbance;
 use crate::errors::ApiError;
 use crate::log::Change;
-
-/// What happens to a watch that is open, by
-/// [`Server::disturb`](crate::Server::disturb), or as soon as it is, by
-/// [`Effect::Disturb`](crate::Effect::Disturb).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Disturbance {
-    /// Sends nothing for this time, not even bookmarks, and then all that was missed.
-    /// With [`Duration::MAX`] nothing comes ever again, and the connection stays open
-    /// even when the time of the watch is over, as when the other end is gone.
-    Silence(Duration),
-    /// Sends everything this much later than it happens, from now on; zero ends that.
-    Delay(Duration),
-    /// Sends as many of the last events once more, oldest first.
-    Repeat(usize),
-    /// Sends an `ERROR` event with the code 410, and ends.
-    Expire,
-    /// Ends, as when its time is over.
-    Close,
-    /// Fails the connection in the middle of an event.
-    Cut,
-}
 
 /// Whether a watch sends anything.
 #[derive(Clone, Copy, Debug, Default)]
