@@ -36,6 +36,7 @@ pub mod config;
 pub mod controller;
 pub mod serve;
 pub mod settings;
+pub mod simulation;
 
 pub mod cli;
 pub mod telemetry;

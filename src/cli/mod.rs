@@ -32,6 +32,7 @@ mod render;
 mod rollout_view;
 pub mod run;
 mod runs;
+mod simulate;
 mod status;
 mod steer;
 mod sync;
@@ -65,6 +66,8 @@ enum Command {
     Run(Box<run::Args>),
     Render(render::Args),
     Plan(plan::Args),
+    // Boxed, since it has many options.
+    Simulate(Box<simulate::Args>),
     Order(order::Args),
     Health(health::Args),
     Diff(diff::Args),
@@ -125,6 +128,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(_) => {}
         // The screen replaces the log, unless RUST_LOG is set.
         Command::Demo(_) => telemetry::init(telemetry::Format::Text, "off")?,
+        // Its controllers are simulated, and so are their warnings.
+        Command::Simulate(_) => telemetry::init(telemetry::Format::Text, "off")?,
         // The progress says what the engine in this process does.
         Command::Sync(args) if args.is_local() => {
             telemetry::init(telemetry::Format::Text, "error")?;
@@ -139,6 +144,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(*args),
         Command::Render(args) => render::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Simulate(args) => simulate::run(*args),
         Command::Order(args) => order::run(args),
         Command::Health(args) => health::run(args),
         Command::Diff(args) => diff::run(args),

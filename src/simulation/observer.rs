@@ -50,7 +50,7 @@ pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) 
         let mut seen = seen.lock();
         match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                seen.take(kind, &object.parse(), now);
+                seen.take(kind, object.parse(), now);
             }
             Ok(Event::Delete(object)) => seen.forget(kind, &object.parse()),
             Ok(Event::Init | Event::InitDone) | Err(_) => {}
@@ -59,15 +59,15 @@ pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) 
 }
 
 impl Seen {
-    fn take(&mut self, kind: &str, object: &Value, now: Timestamp) {
+    fn take(&mut self, kind: &str, object: Value, now: Timestamp) {
         let is_changed = match kind {
             RUN => self.run(object),
-            Application::KIND => self.application(object, now),
+            Application::KIND => self.application(&object, now),
             _ => {
-                let place = place(object);
-                let message = |set: &Value| set["status"]["rollout"]["waitingFor"].clone();
-                let before = self.sets.insert(place, Arc::new(object.clone()));
-                before.is_none_or(|before| message(&before) != message(object))
+                let (place, object) = (place(&object), Arc::new(object));
+                let before = self.sets.insert(place, Arc::clone(&object));
+                let waits = |set: &'_ Value| set["status"]["rollout"]["waitingFor"].clone();
+                before.is_none_or(|before| waits(&before) != waits(&object))
             }
         };
         if is_changed {
@@ -83,7 +83,7 @@ impl Seen {
         }
     }
 
-    fn run(&mut self, object: &Value) -> bool {
+    fn run(&mut self, object: Value) -> bool {
         let status = RolloutRunStatus::deserialize(&object["status"]).unwrap_or_default();
         let set = format!(
             "{}/{}",
@@ -94,7 +94,7 @@ impl Seen {
         let runs = self.runs.entry(set).or_default();
         let is_changed =
             runs.get(&number).is_none_or(|(_, before)| before.transitions != status.transitions);
-        runs.insert(number, (Arc::new(object.clone()), status));
+        runs.insert(number, (Arc::new(object), status));
         is_changed
     }
 
@@ -114,9 +114,6 @@ impl Seen {
 impl Seen {
     /// Whether all Applications are Healthy at their newest targets, and the sets know it.
     pub fn is_at_rest(&self, expected: usize) -> bool {
-        let is_healthy = |story: &ApplicationStory| {
-            story.spans.last().is_some_and(|last| last.state == State::Healthy)
-        };
         let is_done = |set: &Arc<Value>| {
             let entries = set.items("/status/applicationStatus");
             entries.iter().all(|entry| entry["status"] == "Healthy")
@@ -125,8 +122,17 @@ impl Seen {
                 })
         };
         self.applications.len() >= expected
-            && self.applications.values().all(is_healthy)
+            && self.not_at_rest().next().is_none()
             && self.sets.values().all(is_done)
+    }
+
+    /// The names of the Applications that are not Healthy at their newest targets.
+    pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
+        let is_healthy = |story: &ApplicationStory| {
+            story.spans.last().is_some_and(|last| last.state == State::Healthy)
+        };
+        let left = self.applications.iter().filter(move |(_, story)| !is_healthy(story));
+        left.map(|(name, _)| name.as_str())
     }
 
     /// Begins anew with what the Applications are now; the last run of each set.

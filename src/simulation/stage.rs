@@ -28,6 +28,7 @@ use crate::api::{ApplicationSet, ObjectKey, Raw};
 use crate::clock::Clock;
 use crate::config::{Config, Flags};
 use crate::controller;
+use crate::decide::names::some_of;
 use crate::decide::steering::{self, Person, Run, Verdict};
 use crate::source::Repositories;
 use crate::watch::failure::reason;
@@ -43,6 +44,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const QUIET: Duration = Duration::from_secs(20 * 60);
 /// The change has begun, or there is nothing to roll out.
 const BEGINNING: Duration = Duration::from_secs(60);
+/// The most names in a message.
+const NAMES: usize = 3;
 /// What the Applications are before the change is rolled out in this time.
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 
@@ -57,6 +60,8 @@ struct Stage<'a> {
     seen: Arc<Mutex<Seen>>,
     controllers: Option<(Lifeline, JoinHandle<()>)>,
     happened: Vec<Happened>,
+    /// When the last of it happened.
+    acted: Instant,
 }
 
 /// Plays a scenario.
@@ -86,12 +91,17 @@ pub(super) async fn play(scenario: &Scenario) -> anyhow::Result<Story> {
         seen: Arc::default(),
         controllers: None,
         happened: Vec::new(),
+        acted: Instant::now(),
     };
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
     manifests::define_all(&stage.client, USER).await.context("cannot define the kinds")?;
-    let options =
-        workloads::Options { delay: Duration::ZERO, pods: false, ..workloads::Options::default() };
+    let options = workloads::Options {
+        delay: Duration::ZERO,
+        pods: false,
+        clock: stage.server.clock(),
+        ..workloads::Options::default()
+    };
     tokio::spawn(workloads::run(
         stage.server.client_as("simulated-workloads"),
         options,
@@ -208,6 +218,7 @@ impl Stage<'_> {
             while let Some(Happening { act, .. }) = left.next_if(|next| next.at <= began.elapsed())
             {
                 let refused = self.act(&act).await.err();
+                self.acted = Instant::now();
                 let (at, what) = (self.clock.now(), act.to_string());
                 self.happened.push(Happened { at, what, refused });
             }
@@ -265,19 +276,30 @@ impl Stage<'_> {
         if is_over && is_complete && seen.is_at_rest(expected) {
             return Some(End::Complete);
         }
-        let quiet = seen.changed_at.map_or(began, |at| at.max(began)).elapsed();
-        if is_over && !is_complete && quiet >= BEGINNING {
+        let quiet = seen.changed_at.into_iter().chain([began, self.acted]).max();
+        let quiet = quiet.map(|at| at.elapsed()).unwrap_or_default();
+        if is_over && !phases.is_empty() && quiet >= BEGINNING {
             let other = phases.iter().filter(|(phase, _)| *phase != RunPhase::Complete);
-            let words: Vec<String> =
+            let mut words: Vec<String> =
                 other.map(|(phase, message)| format!("{phase}: {message}")).collect();
+            if is_complete {
+                let left = some_of(seen.not_at_rest(), NAMES);
+                words.push(format!("Complete without {left}"));
+            }
             return Some(End::Ended { message: words.join("; ") });
         }
         let until = seen
             .known_until()
             .and_then(|until| Duration::try_from(until.duration_since(self.clock.now())).ok());
-        let is_stuck = quiet >= QUIET && until.is_none();
+        let is_stuck = quiet >= self.patience() && until.is_none();
         drop(seen);
         is_stuck.then(|| End::Stuck { message: self.waits_for() })
+    }
+
+    /// How long nothing changes while the slowest Application is deployed.
+    fn patience(&self) -> Duration {
+        let natures = self.scenario.natures.values();
+        QUIET + natures.map(|nature| nature.sync + nature.health).max().unwrap_or_default()
     }
 
     /// What the sets wait for.

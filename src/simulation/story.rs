@@ -33,7 +33,7 @@ pub struct Story {
 
 /// How a simulation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "end")]
+#[serde(tag = "end")]
 pub enum End {
     /// All is rolled out.
     Complete,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::checkout::Checkout;
 use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
-use super::in_memory;
+use super::in_memory::InMemory;
 use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::programs::{Programs, blocking};
@@ -58,10 +58,24 @@ pub async fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     if let Some(memory) = checkout.memory() {
-        return Ok(in_memory::render(memory, &subject.application, source, checkout.revision()));
+        return Ok(in_memory(memory, &subject.application, source, checkout.revision()));
     }
     let rendered = render_source(checkout, source, subject, options).await;
     rendered.map_err(|error| error.at(checkout.repo(), checkout.revision()))
+}
+
+fn in_memory(memory: &dyn InMemory, application: &str, source: &Value, commit: &str) -> Rendered {
+    let manifest = |object| Manifest {
+        object,
+        file: "simulated.yaml".to_owned(),
+        line: 1,
+        repeated: Vec::new(),
+    };
+    Rendered {
+        manifests: memory.objects(application, source, commit).into_iter().map(manifest).collect(),
+        source_type: Some(SourceType::Directory),
+        warnings: Vec::new(),
+    }
 }
 
 async fn render_source(

@@ -131,7 +131,8 @@ impl Repositories {
         match &self.0 {
             Kind::Git(git) => git.checkout(repo_url, revision, credentials).await,
             Kind::Memory(memory) => {
-                Ok(Arc::new(in_memory::checkout(memory, repo_url, &revision.sha)))
+                let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
+                Ok(Arc::new(Checkout::in_memory(memory, repo, revision.sha.clone())))
             }
         }
     }

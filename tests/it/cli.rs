@@ -28,6 +28,7 @@ mod permissions;
 mod proxy;
 mod repeated;
 mod secrets;
+mod simulating;
 mod starting;
 mod steering;
 mod templates;

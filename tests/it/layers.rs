@@ -11,7 +11,7 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 19] = [
+const MAY_NAME: [(&str, &[&str]); 20] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
@@ -30,6 +30,10 @@ const MAY_NAME: [(&str, &[&str]); 19] = [
     ("telemetry", &["redact", "terminal"]),
     ("settings", &["api", "decide", "desired", "glob", "source"]),
     ("config", &["api", "decide", "desired", "gotime", "settings", "source", "yaml"]),
+    (
+        "simulation",
+        &["act", "api", "clock", "config", "controller", "decide", "kube_sim", "source", "watch"],
+    ),
     (
         "controller",
         &[

@@ -77,7 +77,7 @@ fn steps(
             number: step.map(|step| step + 1),
             limit: step.and_then(|step| case.limit(set, step, total)),
             opened: of_runs().filter_map(|step| Some(step.opened_at.as_ref()?.0)).min(),
-            completed: of_runs().last().and_then(|step| Some(step.completed_at.as_ref()?.0)),
+            completed: of_runs().next_back().and_then(|step| Some(step.completed_at.as_ref()?.0)),
             total,
             applications,
             gates: runs.iter().flat_map(|(_, run)| gates(run, step, story.end)).collect(),

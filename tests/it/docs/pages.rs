@@ -44,6 +44,7 @@ pages! {
     install: "docs/install.md",
     operations: "docs/operations.md",
     command_line: "docs/reference/cli.md",
+    simulate: "docs/simulate.md",
     steering: "docs/steering.md",
     steering_with_kubectl: "docs/steering-kubectl.md",
 }
