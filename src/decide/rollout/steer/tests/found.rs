@@ -360,27 +360,27 @@ fn an_application_that_is_retried_closes_later_steps_again_as_st_063() {
 
 #[test]
 fn a_retry_of_one_in_an_aborted_run_begins_another_at_once_as_st_063() {
-    let mut fleet = Fleet::new(&[2], json!(1));
+    let gate = json!({"gates": [{"name": "calm", "steps": [1], "soak": "5s"}]});
+    let mut fleet = Fleet::new(&[2], json!(1)).policy(gate);
     fleet.push("r2");
-    fleet.run(1);
+    fleet.run(2);
     let at = Some(Time(fleet.now));
     fleet.said(|spec| {
         spec.abort = Some(Abort { by: "ann".to_owned(), at: at.clone(), terminate: false });
     });
-    fleet.run(20);
-    fleet.now += SignedDuration::from_secs(60);
+    fleet.run(2);
+    assert_eq!(fleet.status().phase, RunPhase::Aborted);
     let at = Some(Time(fleet.now));
     fleet.said(|spec| {
-        spec.retries.push(Retry {
-            by: "bob".to_owned(),
-            at,
-            applications: vec!["s1-1".to_owned()],
-        });
+        let applications = vec!["s1-1".to_owned()];
+        spec.retries.push(Retry { by: "bob".to_owned(), at, applications });
     });
     fleet.reconcile();
     let wake = fleet.plan.as_ref().unwrap().wake_at.unwrap();
     assert_eq!(wake.duration_since(fleet.now), SignedDuration::from_secs(1));
+    fleet.run(1);
+    assert_eq!((fleet.runs.len(), fleet.status().phase), (2, RunPhase::Soaking));
     fleet.run(20);
-    assert_eq!(fleet.runs.len(), 2, "{:?}", fleet.runs);
-    assert_eq!(fleet.apps["s1-1"].deployed, "r2");
+    assert_eq!(fleet.apps["s1-1"].deployed, "r2", "{:?}", fleet.runs);
+    assert_eq!(fleet.apps["s1-0"].deployed, "r1", "its target stays aborted");
 }
