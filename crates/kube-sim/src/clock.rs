@@ -10,6 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::random::SplitMix64;
+
 /// A clock that follows tokio's. Clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Shared>);
@@ -61,25 +63,17 @@ pub(crate) fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A source of identifiers: SplitMix64 from a seed.
+/// A source of identifiers, from a seed.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    seed: u64,
+    random: SplitMix64,
     /// The next UID; see [`super::Server::reserve_uid`].
     reserved: Option<String>,
 }
 
 impl Ids {
     pub fn new(seed: u64) -> Self {
-        Self { seed, reserved: None }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self { random: SplitMix64::new(seed), reserved: None }
     }
 
     /// Sets the next UID.
@@ -92,7 +86,7 @@ impl Ids {
         if let Some(uid) = self.reserved.take() {
             return uid;
         }
-        let (a, b) = (self.next(), self.next());
+        let (a, b) = (self.random.next(), self.random.next());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
             a >> 32,
@@ -106,7 +100,7 @@ impl Ids {
     /// What `generateName` appends: five letters that spell no word.
     pub fn suffix(&mut self) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let mut n = self.next();
+        let mut n = self.random.next();
         (0..5)
             .map(|_| {
                 let letter = LETTERS[(n % LETTERS.len() as u64) as usize] as char;

@@ -70,10 +70,12 @@ pub struct ObjectChange {
 
 /// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "as in the events of watches")]
 pub enum EventType {
+    /// It was created.
     Added,
+    /// Another version of it was stored.
     Modified,
+    /// It is gone.
     Deleted,
 }
 

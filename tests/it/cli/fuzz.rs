@@ -15,6 +15,7 @@ use std::path::Path;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
+use kube_sim::SplitMix64;
 use wavegate::api::crds;
 use wavegate::watch::object::resource;
 
@@ -37,16 +38,12 @@ fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Pseudo-random numbers (SplitMix64).
-struct Dice(u64);
+/// Pseudo-random numbers.
+struct Dice(SplitMix64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -241,7 +238,7 @@ fn mutated_objects_are_rendered_and_planned_or_refused() {
     let seeds = objects("examples");
     let (first, cases) = (number("WAVEGATE_SEED", 1), number("WAVEGATE_CASES", 40));
     for seed in first..first + cases {
-        let object = mutated(&seeds, &mut Dice(seed));
+        let object = mutated(&seeds, &mut Dice(SplitMix64::new(seed)));
         survives("render", &object, &format!("WAVEGATE_SEED={seed}"));
         survives("plan", &object, &format!("WAVEGATE_SEED={seed}"));
     }
@@ -283,7 +280,8 @@ async fn the_controller_survives_mutated_objects() {
     seeds.extend(objects("tests/data/fuzz"));
     let (first, cases) = (number("WAVEGATE_SEED", 1), number("WAVEGATE_CASES", 40));
     let corpus: Vec<Value> = objects("tests/data/fuzz");
-    let mutations = (first..first + cases).map(|seed| mutated(&seeds, &mut Dice(seed)));
+    let mutations =
+        (first..first + cases).map(|seed| mutated(&seeds, &mut Dice(SplitMix64::new(seed))));
     for (index, mut object) in corpus.into_iter().chain(mutations).enumerate() {
         let kind = KINDS.into_iter().find(|kind| object["kind"] == *kind);
         if !object["metadata"].is_object() {
