@@ -105,7 +105,7 @@ impl State {
                 state.quarantine = inherited(&aborted, before.phase, &before.skipped, rows);
             }
         }
-        let is_live = state.name.is_some() && !state.status.phase.has_ended();
+        let is_live = state.is_live();
         let is_superseded =
             is_live && rows.iter().any(|row| state.is_superseded_by(row, steering.set));
         let begins = !is_live && rows.iter().any(|row| state.is_changed(row));
