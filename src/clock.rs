@@ -3,12 +3,12 @@
 //! Controllers read it once per reconcile and pass the time on, so that a decision uses
 //! one point in time. Tests advance a clock manually.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
 /// A source of time. Cheap to clone; clones show the same time.
 #[derive(Clone, Debug, Default)]
@@ -20,9 +20,17 @@ enum Source {
     System,
     /// Advanced manually.
     Manual(Arc<Mutex<Timestamp>>),
-    /// That of tokio, which a simulation lets jump: the time at `at`, and how far it was set
-    /// forward since.
-    Tokio { start: Timestamp, at: Instant, shift: Arc<Mutex<SignedDuration>> },
+    /// Another clock, such as that of a simulation.
+    Other(Other),
+}
+
+#[derive(Clone)]
+struct Other(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl fmt::Debug for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Other")
+    }
 }
 
 impl Clock {
@@ -36,9 +44,9 @@ impl Clock {
         Self(Source::Manual(Arc::new(Mutex::new(at))))
     }
 
-    /// A clock that begins at `start` now, and follows tokio's clock.
-    pub fn of_tokio(start: Timestamp) -> Self {
-        Self(Source::Tokio { start, at: Instant::now(), shift: Arc::default() })
+    /// A clock that shows what another one does.
+    pub fn of(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Source::Other(Other(Arc::new(now))))
     }
 
     /// The current time.
@@ -46,27 +54,15 @@ impl Clock {
         match &self.0 {
             Source::System => Timestamp::now(),
             Source::Manual(at) => *at.lock(),
-            Source::Tokio { start, at, shift } => {
-                let passed = SignedDuration::try_from(at.elapsed()).unwrap_or(SignedDuration::MAX);
-                let passed = passed.saturating_add(*shift.lock());
-                start.saturating_add(passed).unwrap_or(*start)
-            }
+            Source::Other(Other(now)) => now(),
         }
     }
 
-    /// Advances a manual clock, or sets that of a simulation forward, or back by a negative
-    /// time; has no effect on the system clock.
+    /// Advances a manual clock; has no effect on another one.
     pub fn advance(&self, by: SignedDuration) {
-        match &self.0 {
-            Source::System => {}
-            Source::Manual(at) => {
-                let mut at = at.lock();
-                *at = at.saturating_add(by).unwrap_or(*at);
-            }
-            Source::Tokio { shift, .. } => {
-                let mut shift = shift.lock();
-                *shift = shift.saturating_add(by);
-            }
+        if let Source::Manual(at) = &self.0 {
+            let mut at = at.lock();
+            *at = at.saturating_add(by).unwrap_or(*at);
         }
     }
 }
@@ -93,10 +89,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_clock_of_a_simulation_follows_tokio_and_can_be_set_back() {
-        let clock = Clock::of_tokio(Timestamp::UNIX_EPOCH);
+        let simulated = kube_sim::Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let clock = {
+            let simulated = simulated.clone();
+            Clock::of(move || simulated.now())
+        };
         tokio::time::sleep(Duration::from_secs(3600)).await;
         assert_eq!(clock.now().as_second(), 3600);
-        clock.clone().advance(SignedDuration::from_secs(-60));
+        simulated.shift(SignedDuration::from_secs(-60));
         assert_eq!(clock.now().as_second(), 3540);
     }
 }

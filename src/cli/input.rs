@@ -16,6 +16,17 @@ use crate::decide::names::some_of;
 use crate::desired::inputs::Inputs;
 use crate::yaml;
 
+/// Metadata that only a server writes.
+const SERVER_METADATA: [&str; 7] = [
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
 /// Size limit of a file and of standard input, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 /// Most files of a directory.
@@ -58,6 +69,18 @@ impl Object {
 struct Text {
     name: String,
     text: String,
+}
+
+/// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
+pub(super) fn clean(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in SERVER_METADATA {
+            metadata.remove(field);
+        }
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
 }
 
 /// The documents of files, directories and standard input, in the given order; files of a

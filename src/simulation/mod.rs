@@ -2,16 +2,16 @@
 //! that jumps to the next moment at which something can happen.
 //!
 //! The controllers are those of `wavegate run`, and so is what they write. What they deploy is
-//! not read from repositories: each Application has one workload, with the nature that the
+//! not read from repositories: each Application has one workload, with the behavior that the
 //! [`Scenario`] gives it. Nothing here waits for real time, starts a program, or uses files or
 //! the network; the same scenario takes the same course each time.
 
-mod happening;
+mod action;
+mod environment;
+mod history;
 mod lifeline;
 mod observer;
 mod sources;
-mod stage;
-mod story;
 #[cfg(test)]
 mod tests;
 
@@ -21,13 +21,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use self::happening::{Act, Happening};
-pub use self::story::{ApplicationStory, End, Happened, Span, State, Story};
+pub use self::action::{Action, ScheduledAction};
+pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State};
 
 /// How an Application behaves when it is deployed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Nature {
+pub struct Behavior {
     /// How long its sync takes, besides what the engine adds.
     pub sync: Duration,
     /// How long it takes to become Healthy after that.
@@ -56,14 +56,14 @@ pub struct Scenario {
     /// ApplicationSets, policies, projects and namespaces, as a user wrote them.
     pub objects: Vec<Value>,
     /// The Applications that the sets generate, by name.
-    pub natures: BTreeMap<String, Nature>,
+    pub behaviors: BTreeMap<String, Behavior>,
     /// When it begins, by the clock of the simulation.
     pub start: Timestamp,
     /// Whether it begins with the creation of the Applications, instead of a commit after all
     /// were rolled out.
     pub is_first: bool,
     /// What happens, by the time since the start.
-    pub happenings: Vec<Happening>,
+    pub actions: Vec<ScheduledAction>,
     /// After this time it is given up.
     pub limit: Duration,
     /// Whether the log of the API server is kept.
@@ -77,8 +77,8 @@ pub struct Scenario {
 /// # Errors
 ///
 /// Objects that the API server rejects, and a runtime that cannot be created.
-pub fn run(scenario: &Scenario) -> anyhow::Result<Story> {
+pub fn run(scenario: &Scenario) -> anyhow::Result<History> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(stage::play(scenario))
+    runtime.block_on(environment::simulate(scenario))
 }

@@ -12,7 +12,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::story::{ApplicationStory, Span, State};
+use super::history::{ApplicationHistory, Span, State};
 use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, Raw};
 use crate::clock::Clock;
@@ -28,7 +28,7 @@ pub(super) struct Seen {
     /// The runs of each set, by number.
     pub runs: BTreeMap<String, BTreeMap<u64, (Arc<Value>, RolloutRunStatus)>>,
     /// The Applications, by name.
-    pub applications: BTreeMap<String, ApplicationStory>,
+    pub applications: BTreeMap<String, ApplicationHistory>,
     /// When something changed that is part of the rollout.
     pub changed_at: Option<Instant>,
 }
@@ -100,12 +100,12 @@ impl Seen {
 
     fn application(&mut self, object: &Value, now: Timestamp) -> bool {
         let owner = object["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default();
-        let story = self.applications.entry(object.name().to_owned()).or_default();
-        story.set = format!("{}/{owner}", object.namespace());
+        let history = self.applications.entry(object.name().to_owned()).or_default();
+        history.set = format!("{}/{owner}", object.namespace());
         let state = state_of(object);
-        let is_changed = story.spans.last().is_none_or(|last| last.state != state);
+        let is_changed = history.spans.last().is_none_or(|last| last.state != state);
         if is_changed {
-            story.spans.push(Span { from: now, state });
+            history.spans.push(Span { from: now, state });
         }
         is_changed
     }
@@ -128,18 +128,18 @@ impl Seen {
 
     /// The names of the Applications that are not Healthy at their newest targets.
     pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
-        let is_healthy = |story: &ApplicationStory| {
-            story.spans.last().is_some_and(|last| last.state == State::Healthy)
+        let is_healthy = |history: &ApplicationHistory| {
+            history.spans.last().is_some_and(|last| last.state == State::Healthy)
         };
-        let left = self.applications.iter().filter(move |(_, story)| !is_healthy(story));
+        let left = self.applications.iter().filter(move |(_, history)| !is_healthy(history));
         left.map(|(name, _)| name.as_str())
     }
 
     /// Begins anew with what the Applications are now; the last run of each set.
     pub fn begin(&mut self, now: Timestamp) -> BTreeMap<String, u64> {
-        for story in self.applications.values_mut() {
-            let last = story.spans.pop();
-            story.spans = last.map(|last| Span { from: now, ..last }).into_iter().collect();
+        for history in self.applications.values_mut() {
+            let last = history.spans.pop();
+            history.spans = last.map(|last| Span { from: now, ..last }).into_iter().collect();
         }
         let last = |(set, runs): (&String, &BTreeMap<u64, _>)| {
             Some((set.clone(), *runs.last_key_value()?.0))
@@ -149,7 +149,7 @@ impl Seen {
 
     /// The last change of an Application or a run; not before `start`.
     pub fn last_change(&self, start: Timestamp) -> Timestamp {
-        let spans = self.applications.values().filter_map(|story| story.spans.last());
+        let spans = self.applications.values().filter_map(|history| history.spans.last());
         let runs = self.runs.values().filter_map(|runs| runs.last_key_value());
         let runs = runs.filter_map(|(_, (_, status))| Some(status.timeline.last()?.at.as_ref()?.0));
         spans.map(|span| span.from).chain(runs).chain([start]).max().unwrap_or(start)

@@ -7,20 +7,20 @@ use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Nature, Outcome};
+use super::{Behavior, Outcome};
 use crate::source::InMemory;
 
 /// The repositories: all of them have the same commits.
 #[derive(Debug)]
 pub(super) struct Sources {
-    natures: BTreeMap<String, Nature>,
+    behaviors: BTreeMap<String, Behavior>,
     /// The number of the newest commit; that of the beginning is 0.
     newest: Mutex<u64>,
 }
 
 impl Sources {
-    pub fn new(natures: BTreeMap<String, Nature>) -> Self {
-        Self { natures, newest: Mutex::new(0) }
+    pub fn new(behaviors: BTreeMap<String, Behavior>) -> Self {
+        Self { behaviors, newest: Mutex::new(0) }
     }
 
     /// Adds a commit to each repository, and returns its hash.
@@ -51,11 +51,11 @@ impl InMemory for Sources {
             return Vec::new();
         }
         let number = number(commit);
-        let nature = self.natures.get(application).filter(|_| number > 0);
-        let (sync, health, outcome) = match nature {
+        let behavior = self.behaviors.get(application).filter(|_| number > 0);
+        let (sync, health, outcome) = match behavior {
             // What was there before is deployed at once.
             None => (Duration::ZERO, Duration::ZERO, Outcome::Succeeds),
-            Some(Nature { sync, health, outcome }) => (*sync, *health, *outcome),
+            Some(Behavior { sync, health, outcome }) => (*sync, *health, *outcome),
         };
         let outcome = match outcome {
             Outcome::Succeeds => "succeed",

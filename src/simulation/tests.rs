@@ -44,14 +44,14 @@ fn set(sizes: &[usize], max_update: Value) -> Value {
 }
 
 fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
-    let natures = sizes.iter().enumerate().flat_map(|(step, size)| {
+    let behaviors = sizes.iter().enumerate().flat_map(|(step, size)| {
         (0..*size).map(move |index| {
-            let nature = Nature {
+            let behavior = Behavior {
                 sync: Duration::ZERO,
                 health: Duration::from_secs(30),
                 outcome: Outcome::Succeeds,
             };
-            (format!("s{step}-{index}"), nature)
+            (format!("s{step}-{index}"), behavior)
         })
     });
     let project = json!({
@@ -71,10 +71,10 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
             project,
             set(sizes, max_update),
         ],
-        natures: natures.collect(),
+        behaviors: behaviors.collect(),
         start: "2026-01-05T09:00:00Z".parse().unwrap(),
         is_first: false,
-        happenings: Vec::new(),
+        actions: Vec::new(),
         limit: Duration::from_secs(7 * 24 * 3600),
         logs: false,
         seed: 1,
@@ -83,9 +83,9 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
 
 #[test]
 fn a_rollout_takes_its_time_by_the_clock_of_the_simulation() {
-    let story = run(&scenario(&[2, 3], json!(1))).unwrap();
-    assert_eq!(story.outcome, End::Complete, "{story:#?}");
-    let seconds = story.end.duration_since(story.start).as_secs();
+    let history = run(&scenario(&[2, 3], json!(1))).unwrap();
+    assert_eq!(history.outcome, End::Complete, "{history:#?}");
+    let seconds = history.end.duration_since(history.start).as_secs();
     assert!((150..180).contains(&seconds), "5 of 30 s each, one after the other: {seconds} s");
 }
 
@@ -93,11 +93,12 @@ fn a_rollout_takes_its_time_by_the_clock_of_the_simulation() {
 fn two_simulations_of_one_scenario_give_the_same_log() {
     let mut scenario = scenario(&[2, 3], json!("50%"));
     scenario.logs = true;
-    let happens = |seconds: u64, act: Act| Happening { at: Duration::from_secs(seconds), act };
-    scenario.happenings = vec![
-        happens(20, Act::Restart),
-        happens(40, Act::ApiDown(Duration::from_secs(20))),
-        happens(50, Act::Push),
+    let happens =
+        |seconds: u64, action: Action| ScheduledAction { at: Duration::from_secs(seconds), action };
+    scenario.actions = vec![
+        happens(20, Action::Restart),
+        happens(40, Action::ApiDown(Duration::from_secs(20))),
+        happens(50, Action::Push),
     ];
     let [one, other] = [(); 2].map(|()| run(&scenario).unwrap());
     assert_eq!(one.outcome, End::Complete, "{one:#?}");
@@ -115,7 +116,7 @@ fn what_fails_hangs_or_is_held_ends_with_its_reason() {
         run(&scenario).unwrap().outcome
     };
     let fails = |outcome: Outcome| {
-        end(&move |scenario| scenario.natures.get_mut("s0-0").unwrap().outcome = outcome)
+        end(&move |scenario| scenario.behaviors.get_mut("s0-0").unwrap().outcome = outcome)
     };
     let words = |end: &End| match end {
         End::Stuck { message } => message.clone(),
@@ -126,14 +127,15 @@ fn what_fails_hangs_or_is_held_ends_with_its_reason() {
         assert!(message.contains("s0-0"), "{outcome:?}: {message}");
     }
     let paused = end(&|scenario| {
-        scenario.happenings = vec![Happening { at: Duration::from_secs(5), act: Act::Pause }];
+        scenario.actions =
+            vec![ScheduledAction { at: Duration::from_secs(5), action: Action::Pause }];
     });
     assert!(words(&paused).contains("paused"), "{paused:?}");
     let resumed = end(&|scenario| {
         let at = Duration::from_secs;
-        scenario.happenings = vec![
-            Happening { at: at(5), act: Act::Pause },
-            Happening { at: at(3600), act: Act::Resume },
+        scenario.actions = vec![
+            ScheduledAction { at: at(5), action: Action::Pause },
+            ScheduledAction { at: at(3600), action: Action::Resume },
         ];
     });
     assert_eq!(resumed, End::Complete);

@@ -17,17 +17,6 @@ use crate::desired;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
 
-/// Metadata that only a server writes.
-const SERVER_METADATA: [&str; 7] = [
-    "creationTimestamp",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
-
 /// Reads the files: the control plane's namespace, the objects to create, and what the
 /// generators read.
 ///
@@ -63,7 +52,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
     for object in &mut objects {
         let folder = Path::new(&object.file).parent().unwrap_or(Path::new(""));
         let folder = here.join(folder);
-        clean(&mut object.value);
+        input::clean(&mut object.value);
         set_default_namespace(&mut object.value, &namespace);
         if object.value["apiVersion"] == api::API_VERSION {
             resolve_relative_urls(&mut object.value, &folder);
@@ -80,18 +69,6 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
 
 fn namespace_of(object: &Value) -> Option<&str> {
     object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty())
-}
-
-/// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
-fn clean(object: &mut Value) {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        for field in SERVER_METADATA {
-            metadata.remove(field);
-        }
-    }
-    if let Some(object) = object.as_object_mut() {
-        object.remove("status");
-    }
 }
 
 /// Sets the control plane's namespace on objects of our kinds without a namespace.

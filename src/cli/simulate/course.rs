@@ -9,10 +9,10 @@ use super::timeline::{
     ApplicationLine, GateKind, GateLine, Mark, SetLine, Span, SpanKind, StepLine, Timeline,
 };
 use crate::api::steering::{RolloutRunStatus, RunGate};
-use crate::simulation::{ApplicationStory, End, State, Story};
+use crate::simulation::{ApplicationHistory, End, History, State};
 
-/// The timeline of a story.
-pub(super) fn timeline(case: &Case, story: &Story) -> Timeline {
+/// The timeline of a history.
+pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
     let names: Vec<&str> = {
         let mut names: Vec<&str> = case.applications.values().map(|(set, _)| &**set).collect();
         names.sort_unstable();
@@ -21,14 +21,14 @@ pub(super) fn timeline(case: &Case, story: &Story) -> Timeline {
     };
     let set = |name: &str| {
         let place = format!("{}/{name}", case.namespace());
-        let runs = story.runs.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let runs = history.runs.get(&place).map(Vec::as_slice).unwrap_or_default();
         SetLine {
             namespace: case.namespace().to_owned(),
             name: name.to_owned(),
-            steps: steps(case, story, name, runs),
+            steps: steps(case, history, name, runs),
         }
     };
-    let mark = |happened: &crate::simulation::Happened| Mark {
+    let mark = |happened: &crate::simulation::PerformedAction| Mark {
         at: happened.at,
         until: None,
         text: match &happened.refused {
@@ -37,12 +37,12 @@ pub(super) fn timeline(case: &Case, story: &Story) -> Timeline {
         },
     };
     Timeline {
-        start: story.start,
-        end: story.end,
-        is_complete: story.outcome == End::Complete,
-        outcome: outcome(&story.outcome),
+        start: history.start,
+        end: history.end,
+        is_complete: history.outcome == End::Complete,
+        outcome: outcome(&history.outcome),
         sets: names.into_iter().map(set).collect(),
-        marks: story.happened.iter().map(mark).collect(),
+        marks: history.happened.iter().map(mark).collect(),
     }
 }
 
@@ -58,14 +58,14 @@ pub(super) fn outcome(end: &End) -> String {
 
 fn steps(
     case: &Case,
-    story: &Story,
+    history: &History,
     set: &str,
     runs: &[(String, RolloutRunStatus)],
 ) -> Vec<StepLine> {
     let mut of_step: BTreeMap<Option<usize>, Vec<ApplicationLine>> = BTreeMap::new();
     for (name, (_, step)) in case.applications.iter().filter(|(_, (of, _))| of == set) {
-        let known = story.applications.get(name);
-        let spans = known.map(|known| spans(known, story.end)).unwrap_or_default();
+        let known = history.applications.get(name);
+        let spans = known.map(|known| spans(known, history.end)).unwrap_or_default();
         let line = ApplicationLine { name: name.clone(), spans };
         of_step.entry(*step).or_default().push(line);
     }
@@ -80,7 +80,7 @@ fn steps(
             completed: of_runs().next_back().and_then(|step| Some(step.completed_at.as_ref()?.0)),
             total,
             applications,
-            gates: runs.iter().flat_map(|(_, run)| gates(run, step, story.end)).collect(),
+            gates: runs.iter().flat_map(|(_, run)| gates(run, step, history.end)).collect(),
         }
     };
     // Those of no step are last.
@@ -112,8 +112,8 @@ fn gates(run: &RolloutRunStatus, step: Option<usize>, end: Timestamp) -> Vec<Gat
     run.gates.iter().filter(is_of_step).filter_map(line).collect()
 }
 
-fn spans(story: &ApplicationStory, end: Timestamp) -> Vec<Span> {
-    let next = story.spans.iter().skip(1).map(|span| span.from).chain([end]);
+fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
+    let next = history.spans.iter().skip(1).map(|span| span.from).chain([end]);
     let span = |(span, until): (&crate::simulation::Span, Timestamp)| Span {
         from: span.from,
         until,
@@ -130,5 +130,5 @@ fn spans(story: &ApplicationStory, end: Timestamp) -> Vec<Span> {
     };
     // What lasts no time is a comparison before the next one.
     let lasts = |(span, until): &(&crate::simulation::Span, Timestamp)| span.from < *until;
-    story.spans.iter().zip(next).filter(lasts).map(span).collect()
+    history.spans.iter().zip(next).filter(lasts).map(span).collect()
 }

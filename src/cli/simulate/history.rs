@@ -23,7 +23,7 @@ pub(super) struct Times {
 }
 
 /// The times of the Applications of a set of which both are known.
-pub(super) fn natures(
+pub(super) fn behaviors(
     set: &Value,
     steps: &BTreeMap<String, Option<usize>>,
     live: &BTreeMap<String, Arc<Value>>,

@@ -1,11 +1,11 @@
 //! `wavegate simulate`: a whole rollout on a clock that jumps.
 
+mod behaviors;
 mod chart;
 mod course;
 #[cfg(test)]
 mod fixtures;
 mod history;
-mod natures;
 mod path;
 mod report;
 mod scale;
@@ -28,7 +28,7 @@ use super::controller::ControllerArgs;
 use super::error::{CHECK_FAILED, Error};
 use super::output::Output;
 use super::watch_args::timeout;
-use crate::simulation::{self, Story};
+use crate::simulation::{self, History};
 
 /// Simulate a rollout: hours of it in seconds, with failures where you put them
 ///
@@ -156,24 +156,24 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(Error::input("invalid option", "--runs", why).into());
     }
     let case = block_on(scenario::read(&args))?;
-    let simulate = |number: u32| -> anyhow::Result<Story> {
+    let simulate = |number: u32| -> anyhow::Result<History> {
         simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))
     };
-    let story = simulate(0)?;
+    let history = simulate(0)?;
     if let Some(file) = &args.log {
-        write(file, &story.log)?;
+        write(file, &history.log)?;
     }
     let is_complete = if args.runs == 1 {
-        let report = Report::of(&case, &story);
+        let report = Report::of(&case, &history);
         if let Some(file) = &args.svg {
             write(file, &report.svg())?;
         }
         args.output.print(&report, Report::table)?;
         report.is_complete()
     } else {
-        let mut stories = vec![story];
-        stories.extend(side_by_side(args.runs, simulate)?);
-        let all = report::Distribution::of(&stories);
+        let mut histories = vec![history];
+        histories.extend(side_by_side(args.runs, simulate)?);
+        let all = report::Distribution::of(&histories);
         args.output.print(&all, report::Distribution::table)?;
         all.is_complete()
     };
@@ -188,8 +188,8 @@ fn write(file: &Path, text: &str) -> Result<(), Error> {
 /// The simulations 1, 2, … before `count`, in this order, as many at a time as there are cores.
 fn side_by_side(
     count: u32,
-    simulate: impl Fn(u32) -> anyhow::Result<Story> + Sync,
-) -> anyhow::Result<Vec<Story>> {
+    simulate: impl Fn(u32) -> anyhow::Result<History> + Sync,
+) -> anyhow::Result<Vec<History>> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let simulate = &simulate;
     let of_thread = |first: u32| {
@@ -201,11 +201,11 @@ fn side_by_side(
             (1..=threads).map(|first| scope.spawn(move || of_thread(first))).collect();
         let mut all = Vec::new();
         for thread in threads {
-            let stories = thread.join().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
-            all.extend(stories?);
+            let histories = thread.join().map_err(|_| anyhow::anyhow!("a simulation panicked"))?;
+            all.extend(histories?);
         }
         anyhow::Ok(all)
     })?;
     all.sort_by_key(|(number, _)| *number);
-    Ok(all.into_iter().map(|(_, story)| story).collect())
+    Ok(all.into_iter().map(|(_, history)| history).collect())
 }

@@ -11,7 +11,7 @@ use super::timeline::Timeline;
 use super::{chart, course, svg};
 use crate::cli::output::printable;
 use crate::cli::rollout_view::{terminal, ui};
-use crate::simulation::{End, Story};
+use crate::simulation::{End, History};
 
 /// The most rows of Applications in a terminal.
 const ROWS: usize = 60;
@@ -32,13 +32,13 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// The report of a story.
-    pub fn of(case: &Case, story: &Story) -> Self {
-        let timeline = course::timeline(case, story);
+    /// The report of a history.
+    pub fn of(case: &Case, history: &History) -> Self {
+        let timeline = course::timeline(case, history);
         Self {
-            outcome: story.outcome.clone(),
-            seconds: story.end.duration_since(story.start).as_secs(),
-            writes: story.writes,
+            outcome: history.outcome.clone(),
+            seconds: history.end.duration_since(history.start).as_secs(),
+            writes: history.writes,
             critical_path: path::parts(&timeline),
             timeline,
         }
@@ -109,12 +109,12 @@ struct Seconds {
 }
 
 impl Distribution {
-    /// Of these stories.
-    pub fn of(stories: &[Story]) -> Self {
-        let mut complete: Vec<i64> = stories
+    /// Of these histories.
+    pub fn of(histories: &[History]) -> Self {
+        let mut complete: Vec<i64> = histories
             .iter()
-            .filter(|story| story.outcome == End::Complete)
-            .map(|story| story.end.duration_since(story.start).as_secs())
+            .filter(|history| history.outcome == End::Complete)
+            .map(|history| history.end.duration_since(history.start).as_secs())
             .collect();
         complete.sort_unstable();
         let at = |percent: usize| complete[(complete.len() - 1) * percent / 100];
@@ -125,10 +125,10 @@ impl Distribution {
             max: at(100),
         });
         let mut others = BTreeMap::new();
-        for story in stories.iter().filter(|story| story.outcome != End::Complete) {
-            *others.entry(course::outcome(&story.outcome)).or_default() += 1;
+        for history in histories.iter().filter(|history| history.outcome != End::Complete) {
+            *others.entry(course::outcome(&history.outcome)).or_default() += 1;
         }
-        Self { runs: stories.len(), complete: complete.len(), seconds, others }
+        Self { runs: histories.len(), complete: complete.len(), seconds, others }
     }
 
     /// Whether each of them was complete.

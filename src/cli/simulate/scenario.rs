@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use kube_sim::SplitMix64;
 use serde_json::{Value, json};
 
-use super::natures::{self, natures};
+use super::behaviors::{self, behaviors};
 use super::{Args, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
@@ -22,12 +23,10 @@ use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::{Generation, name_of};
 use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::simulation::{Act, Happening, Nature, Scenario};
+use crate::simulation::{Action, Behavior, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
-const SERVER_METADATA: [&str; 5] =
-    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"];
 
 /// What a command simulates, once or several times.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub(super) struct Case {
     objects: Vec<Value>,
     /// The Applications with their sets and steps, counted from 0.
     pub applications: BTreeMap<String, (String, Option<usize>)>,
-    natures: BTreeMap<String, Nature>,
+    behaviors: BTreeMap<String, Behavior>,
 }
 
 /// Reads what the arguments name.
@@ -97,7 +96,7 @@ async fn of_cluster(args: &Args) -> Result<Case, Error> {
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
         let steps = shown::steps(&set.value, &generation);
-        known.extend(history::natures(&set.value, &steps, &live, &runs));
+        known.extend(history::behaviors(&set.value, &steps, &live, &runs));
         generated.push((set.value.clone(), generation));
     }
     Case::new(args, &generated, policies, projects, |name| known.get(name).copied())
@@ -139,12 +138,12 @@ impl Case {
             return Err(Error::input("cannot simulate", "the ApplicationSets", why));
         }
         let steps = applications.iter().map(|(name, (_, step))| (name.clone(), *step)).collect();
-        let table = args.durations.as_deref().map(natures::table).transpose()?;
-        let mut natures = natures(args, table.as_deref().unwrap_or_default(), &steps)?;
-        for (name, nature) in &mut natures {
+        let table = args.durations.as_deref().map(behaviors::table).transpose()?;
+        let mut behaviors = behaviors(args, table.as_deref().unwrap_or_default(), &steps)?;
+        for (name, behavior) in &mut behaviors {
             let given = args.slow.iter().any(|slow| slow.pattern.is_for(name, steps[name]));
             if let Some(times) = known(name).filter(|_| !given && args.durations.is_none()) {
-                (nature.sync, nature.health) = (times.sync, times.health);
+                (behavior.sync, behavior.health) = (times.sync, times.health);
             }
         }
         let mut objects = Vec::new();
@@ -166,7 +165,7 @@ impl Case {
         for (set, generation) in sets {
             objects.push(frozen(as_written(set.clone(), &namespace), generation));
         }
-        Ok(Self { namespace, objects, applications, natures })
+        Ok(Self { namespace, objects, applications, behaviors })
     }
 
     /// The namespace of the control plane.
@@ -187,24 +186,24 @@ impl Case {
 
     /// One simulation. With several, the times of each but the first differ.
     pub fn scenario(&self, args: &Args, seed: u64) -> Scenario {
-        let mut chance = Chance(seed);
-        let mut natures = self.natures.clone();
-        for nature in natures.values_mut() {
+        let mut random = SplitMix64::new(seed);
+        let mut behaviors = self.behaviors.clone();
+        for behavior in behaviors.values_mut() {
             if seed != args.seed {
-                nature.health = chance.about(nature.health);
-                nature.sync = chance.about(nature.sync);
+                behavior.health = about(behavior.health, &mut random);
+                behavior.sync = about(behavior.sync, &mut random);
             }
-            if args.flaky.is_some_and(|share| chance.next() % 100 < u64::from(share)) {
-                nature.outcome = crate::simulation::Outcome::Fails;
+            if args.flaky.is_some_and(|share| random.next() % 100 < u64::from(share)) {
+                behavior.outcome = crate::simulation::Outcome::Fails;
             }
         }
         Scenario {
             namespace: self.namespace.clone(),
             objects: self.objects.clone(),
-            natures,
+            behaviors,
             start: args.at,
             is_first: args.first,
-            happenings: happenings(args),
+            actions: actions(args),
             limit: args.limit,
             logs: args.log.is_some(),
             seed,
@@ -212,28 +211,29 @@ impl Case {
     }
 }
 
-fn happenings(args: &Args) -> Vec<Happening> {
-    let plain = |times: &[Duration], act: Act| {
-        let one = |at: &Duration| Happening { at: *at, act: act.clone() };
+fn actions(args: &Args) -> Vec<ScheduledAction> {
+    let plain = |times: &[Duration], action: Action| {
+        let one = |at: &Duration| ScheduledAction { at: *at, action: action.clone() };
         times.iter().map(one).collect::<Vec<_>>()
     };
-    let mut all = plain(&args.push, Act::Push);
-    all.extend(plain(&args.restart_at, Act::Restart));
-    all.extend(plain(&args.pause_at, Act::Pause));
-    all.extend(plain(&args.resume_at, Act::Resume));
-    all.extend(plain(&args.rollback_at, Act::Rollback));
-    all.extend(plain(&args.abort_at, Act::Abort));
-    all.extend(plain(&args.retry_at, Act::Retry));
+    let mut all = plain(&args.push, Action::Push);
+    all.extend(plain(&args.restart_at, Action::Restart));
+    all.extend(plain(&args.pause_at, Action::Pause));
+    all.extend(plain(&args.resume_at, Action::Resume));
+    all.extend(plain(&args.rollback_at, Action::Rollback));
+    all.extend(plain(&args.abort_at, Action::Abort));
+    all.extend(plain(&args.retry_at, Action::Retry));
     all.extend(
-        args.api_down.iter().map(|one| Happening { at: one.at, act: Act::ApiDown(one.time) }),
+        args.api_down
+            .iter()
+            .map(|one| ScheduledAction { at: one.at, action: Action::ApiDown(one.time) }),
     );
-    let named = |act: fn(String) -> Act| {
-        move |one: &super::At| Happening { at: one.time, act: act(one.name.clone()) }
+    let named = |action: fn(String) -> Action| {
+        move |one: &super::At| ScheduledAction { at: one.time, action: action(one.name.clone()) }
     };
-    all.extend(args.degrade.iter().map(named(Act::Degrade)));
-    all.extend(args.approve.iter().map(named(Act::Approve)));
-    all.extend(args.skip.iter().map(named(Act::Skip)));
-    all.sort_by_key(|one| one.at);
+    all.extend(args.degrade.iter().map(named(Action::Degrade)));
+    all.extend(args.approve.iter().map(named(Action::Approve)));
+    all.extend(args.skip.iter().map(named(Action::Skip)));
     all
 }
 
@@ -244,12 +244,9 @@ fn destination(application: &Value) -> String {
 
 /// Without what a server adds, and in a namespace.
 fn as_written(mut object: Value, namespace: &str) -> Value {
+    input::clean(&mut object);
     if let Some(metadata) = object["metadata"].as_object_mut() {
-        SERVER_METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
         metadata.insert("namespace".to_owned(), namespace.into());
-    }
-    if let Some(object) = object.as_object_mut() {
-        object.remove("status");
     }
     object
 }
@@ -308,21 +305,8 @@ fn project_name(spec: &Value) -> &str {
     spec["project"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
 }
 
-/// SplitMix64.
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From two thirds to four thirds of a time.
-    fn about(&mut self, time: Duration) -> Duration {
-        let thousandths = 667 + u32::try_from(self.next() % 667).unwrap_or_default();
-        time * thousandths / 1000
-    }
+/// From two thirds to four thirds of a time.
+fn about(time: Duration, random: &mut SplitMix64) -> Duration {
+    let thousandths = 667 + u32::try_from(random.next() % 667).unwrap_or_default();
+    time * thousandths / 1000
 }

@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Scenario;
-use super::happening::{Act, Happening};
+use super::action::{Action, ScheduledAction};
+use super::history::{End, History, PerformedAction};
 use super::lifeline::Lifeline;
 use super::observer::{self, Seen};
 use super::sources::Sources;
-use super::story::{End, Happened, Story};
 use crate::act::{manifests, refresh, steering as words};
 use crate::api::steering::{POLICY, RUN, RunPhase};
 use crate::api::{ApplicationSet, ObjectKey, Raw};
@@ -37,8 +37,8 @@ use crate::watch::failure::reason;
 const CONTROLLERS: &str = "wavegate";
 /// The user who does what people do.
 const USER: &str = "simulation";
-/// How often it is looked at whether something is left to do.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the end is checked.
+const POLL: Duration = Duration::from_secs(1);
 /// A rollout in which nothing changes for this time is stuck, unless something is known to happen
 /// later. Longer than any timeout of the controllers.
 const QUIET: Duration = Duration::from_secs(20 * 60);
@@ -50,7 +50,7 @@ const NAMES: usize = 3;
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 
 /// The running parts.
-struct Stage<'a> {
+struct Environment<'a> {
     scenario: &'a Scenario,
     server: Server,
     /// For what users and the cluster do.
@@ -59,18 +59,16 @@ struct Stage<'a> {
     sources: Arc<Sources>,
     seen: Arc<Mutex<Seen>>,
     controllers: Option<(Lifeline, JoinHandle<()>)>,
-    happened: Vec<Happened>,
+    happened: Vec<PerformedAction>,
     /// When the last of it happened.
     acted: Instant,
 }
 
 /// Plays a scenario.
-pub(super) async fn play(scenario: &Scenario) -> anyhow::Result<Story> {
-    let server = Server::with(Settings {
-        clock: ServerClock::starting_at(scenario.start),
-        seed: scenario.seed,
-        request_log: false,
-    });
+pub(super) async fn simulate(scenario: &Scenario) -> anyhow::Result<History> {
+    let time = ServerClock::starting_at(scenario.start);
+    let server =
+        Server::with(Settings { clock: time.clone(), seed: scenario.seed, request_log: false });
     let log = Arc::new(Mutex::new(String::new()));
     if scenario.logs {
         let lines = Arc::clone(&log);
@@ -80,14 +78,14 @@ pub(super) async fn play(scenario: &Scenario) -> anyhow::Result<Story> {
             lines.push('\n');
         });
     }
-    let clock = Clock::of_tokio(scenario.start);
+    let clock = Clock::of(move || time.now());
     let client = server.client_as(USER);
-    let mut stage = Stage {
+    let mut environment = Environment {
         scenario,
         server,
         client,
         clock,
-        sources: Arc::new(Sources::new(scenario.natures.clone())),
+        sources: Arc::new(Sources::new(scenario.behaviors.clone())),
         seen: Arc::default(),
         controllers: None,
         happened: Vec::new(),
@@ -95,36 +93,37 @@ pub(super) async fn play(scenario: &Scenario) -> anyhow::Result<Story> {
     };
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    manifests::define_all(&stage.client, USER).await.context("cannot define the kinds")?;
+    manifests::define_all(&environment.client, USER).await.context("cannot define the kinds")?;
     let options = workloads::Options {
         delay: Duration::ZERO,
         pods: false,
-        clock: stage.server.clock(),
+        clock: environment.server.clock(),
         ..workloads::Options::default()
     };
     tokio::spawn(workloads::run(
-        stage.server.client_as("simulated-workloads"),
+        environment.server.client_as("simulated-workloads"),
         options,
         stop.clone(),
     ));
-    let watch = observer::watch(stage.client.clone(), stage.clock.clone(), stage.seen.clone());
+    let watch = observer::watch(
+        environment.client.clone(),
+        environment.clock.clone(),
+        environment.seen.clone(),
+    );
     let watch = tokio::spawn(watch);
-    stage.create().await?;
-    stage.start()?;
+    environment.create().await?;
+    environment.start()?;
     if !scenario.is_first {
-        stage.prepare().await?;
+        environment.prepare().await?;
     }
-    let story = stage.change().await;
-    stage.server.stop_recording();
+    let history = environment.change().await;
+    environment.server.stop_recording();
     watch.abort();
-    if let Some((lifeline, task)) = stage.controllers.take() {
-        lifeline.cut();
-        task.abort();
-    }
-    Ok(Story { log: std::mem::take(&mut log.lock()), ..story? })
+    environment.kill();
+    Ok(History { log: std::mem::take(&mut log.lock()), ..history? })
 }
 
-impl Stage<'_> {
+impl Environment<'_> {
     /// Starts the controllers.
     fn start(&mut self) -> anyhow::Result<()> {
         let config = Config::resolve(
@@ -184,14 +183,14 @@ impl Stage<'_> {
     /// what the user wrote.
     async fn prepare(&mut self) -> anyhow::Result<()> {
         let began = Instant::now();
-        let expected = self.scenario.natures.len();
+        let expected = self.scenario.behaviors.len();
         while !self.seen.lock().is_at_rest(expected) {
             anyhow::ensure!(
                 began.elapsed() < BEFORE,
                 "the Applications do not become Healthy before the change: {}",
                 self.waits_for()
             );
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
         for object in &self.scenario.objects {
             if object["kind"] == POLICY || object["kind"] == ApplicationSet::KIND {
@@ -199,28 +198,29 @@ impl Stage<'_> {
             }
         }
         // The controllers have read all of it.
-        tokio::time::sleep(LOOK * 10).await;
+        tokio::time::sleep(POLL * 10).await;
         Ok(())
     }
 
     /// The change and what follows.
-    async fn change(&mut self) -> anyhow::Result<Story> {
+    async fn change(&mut self) -> anyhow::Result<History> {
         let (start, began) = (self.clock.now(), Instant::now());
         let writes = self.server.writes(CONTROLLERS);
         let known = self.seen.lock().begin(start);
-        let mut left = self.scenario.happenings.clone();
-        left.sort_by_key(|happening| happening.at);
+        let mut left = self.scenario.actions.clone();
+        left.sort_by_key(|action| action.at);
         if !self.scenario.is_first {
             self.push().await;
         }
         let mut left = left.into_iter().peekable();
         let outcome = loop {
-            while let Some(Happening { act, .. }) = left.next_if(|next| next.at <= began.elapsed())
+            while let Some(ScheduledAction { action, .. }) =
+                left.next_if(|next| next.at <= began.elapsed())
             {
-                let refused = self.act(&act).await.err();
+                let refused = self.act(&action).await.err();
                 self.acted = Instant::now();
-                let (at, what) = (self.clock.now(), act.to_string());
-                self.happened.push(Happened { at, what, refused });
+                let (at, what) = (self.clock.now(), action.to_string());
+                self.happened.push(PerformedAction { at, what, refused });
             }
             if left.peek().is_none()
                 && let Some(end) = self.end(&known, began)
@@ -230,8 +230,8 @@ impl Stage<'_> {
             if began.elapsed() >= self.scenario.limit {
                 break End::TimeIsOver { message: self.waits_for() };
             }
-            let next = left.peek().map_or(LOOK, |next| next.at.saturating_sub(began.elapsed()));
-            tokio::time::sleep(next.clamp(Duration::from_millis(1), LOOK)).await;
+            let next = left.peek().map_or(POLL, |next| next.at.saturating_sub(began.elapsed()));
+            tokio::time::sleep(next.clamp(Duration::from_millis(1), POLL)).await;
         };
         let seen = self.seen.lock();
         let end = match outcome {
@@ -239,13 +239,12 @@ impl Stage<'_> {
             End::Stuck { .. } | End::Ended { .. } => seen.last_change(start),
             End::Complete | End::TimeIsOver { .. } => self.clock.now(),
         };
-        let is_new = |set: &str, number: u64| known.get(set).is_none_or(|last| number > *last);
         let of_set = |(set, runs): (&String, &BTreeMap<u64, (Arc<Value>, _)>)| {
-            let new = runs.iter().filter(|(number, _)| is_new(set, **number));
+            let new = runs.iter().filter(|(number, _)| is_new(&known, set, **number));
             let named = new.map(|(_, (run, status))| (run.name().to_owned(), Clone::clone(status)));
             (set.clone(), named.collect())
         };
-        Ok(Story {
+        Ok(History {
             start,
             end,
             outcome,
@@ -263,7 +262,7 @@ impl Stage<'_> {
         let mut phases = Vec::new();
         for set in seen.sets.keys() {
             let last = seen.runs.get(set).and_then(|runs| runs.last_key_value());
-            match last.filter(|(number, _)| known.get(set).is_none_or(|last| *number > last)) {
+            match last.filter(|(number, _)| is_new(known, set, **number)) {
                 Some((_, (_, status))) => phases.push((status.phase, &status.message)),
                 // Perhaps it has not begun yet.
                 None if began.elapsed() < BEGINNING => return None,
@@ -272,7 +271,7 @@ impl Stage<'_> {
         }
         let is_over = phases.iter().all(|(phase, _)| phase.has_ended());
         let is_complete = phases.iter().all(|(phase, _)| *phase == RunPhase::Complete);
-        let expected = self.scenario.natures.len();
+        let expected = self.scenario.behaviors.len();
         if is_over && is_complete && seen.is_at_rest(expected) {
             return Some(End::Complete);
         }
@@ -291,15 +290,15 @@ impl Stage<'_> {
         let until = seen
             .known_until()
             .and_then(|until| Duration::try_from(until.duration_since(self.clock.now())).ok());
-        let is_stuck = quiet >= self.patience() && until.is_none();
+        let is_stuck = quiet >= self.stuck_after() && until.is_none();
         drop(seen);
         is_stuck.then(|| End::Stuck { message: self.waits_for() })
     }
 
-    /// How long nothing changes while the slowest Application is deployed.
-    fn patience(&self) -> Duration {
-        let natures = self.scenario.natures.values();
-        QUIET + natures.map(|nature| nature.sync + nature.health).max().unwrap_or_default()
+    /// How long nothing may change: longer than the slowest Application takes.
+    fn stuck_after(&self) -> Duration {
+        let behaviors = self.scenario.behaviors.values();
+        QUIET + behaviors.map(|behavior| behavior.sync + behavior.health).max().unwrap_or_default()
     }
 
     /// What the sets wait for.
@@ -325,8 +324,8 @@ impl Stage<'_> {
         self.sources.push();
         let names: Vec<(String, String)> = {
             let seen = self.seen.lock();
-            let of = |(name, story): (&String, &super::ApplicationStory)| {
-                let (namespace, _) = story.set.split_once('/')?;
+            let of = |(name, history): (&String, &super::ApplicationHistory)| {
+                let (namespace, _) = history.set.split_once('/')?;
                 Some((namespace.to_owned(), name.clone()))
             };
             seen.applications.iter().filter_map(of).collect()
@@ -337,35 +336,35 @@ impl Stage<'_> {
         }
     }
 
-    async fn act(&mut self, act: &Act) -> Result<(), String> {
-        match act {
-            Act::Push => self.push().await,
-            Act::Restart => {
+    async fn act(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Push => self.push().await,
+            Action::Restart => {
                 self.kill();
                 self.start().map_err(|error| error.to_string())?;
             }
-            Act::ApiDown(time) => self.api_down(*time),
-            Act::Degrade(application) => self.degrade(application).await?,
-            Act::Pause => {
-                self.say(ApplicationSet::KIND, |set| {
-                    steering::pause(set, Some("as the simulation says"), USER)
-                })
-                .await?;
+            Action::ApiDown(time) => self.api_down(*time),
+            Action::Degrade(application) => self.degrade(application).await?,
+            Action::Pause => {
+                self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
+                    .await?;
             }
-            Act::Resume => {
+            Action::Resume => {
                 let none: [Arc<Value>; 0] = [];
-                self.say(ApplicationSet::KIND, |set| steering::resume(set, &none)).await?;
+                self.say_of_sets(|set| steering::resume(set, &none)).await?;
             }
-            Act::Approve(gate) => {
+            Action::Approve(gate) => {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
                 self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
             }
-            Act::Rollback => self.say_of_runs(steering::rollback).await?,
-            Act::Abort => {
+            Action::Rollback => self.say_of_runs(steering::rollback).await?,
+            Action::Abort => {
                 self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
             }
-            Act::Retry => self.say_of_runs(|run, person| steering::retry(run, &[], person)).await?,
-            Act::Skip(application) => {
+            Action::Retry => {
+                self.say_of_runs(|run, person| steering::retry(run, &[], person)).await?
+            }
+            Action::Skip(application) => {
                 self.say_of_runs(|run, _| steering::skip(run, &[application])).await?;
             }
         }
@@ -397,9 +396,32 @@ impl Stage<'_> {
         applied.map(|_| ()).map_err(|error| reason(&error))
     }
 
-    /// A word about each set.
-    async fn say(&self, kind: &str, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
-        let objects: Vec<Arc<Value>> = self.seen.lock().sets.values().cloned().collect();
+    /// What a person says about each set.
+    async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
+        let sets: Vec<Arc<Value>> = self.seen.lock().sets.values().cloned().collect();
+        self.say(ApplicationSet::KIND, sets, decide).await
+    }
+
+    /// What a person says about the current run of each set.
+    async fn say_of_runs(
+        &self,
+        decide: impl Fn(&Run, Person<'_>) -> Verdict,
+    ) -> Result<(), String> {
+        let runs: Vec<Arc<Value>> = {
+            let seen = self.seen.lock();
+            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
+            last.map(|(_, (run, _))| run.clone()).collect()
+        };
+        let person = Person { by: USER, at: self.clock.now() };
+        self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
+    }
+
+    async fn say(
+        &self,
+        kind: &str,
+        objects: Vec<Arc<Value>>,
+        decide: impl Fn(&Value) -> Verdict,
+    ) -> Result<(), String> {
         let mut refused = None;
         for object in objects {
             match decide(&object) {
@@ -413,32 +435,11 @@ impl Stage<'_> {
         }
         refused.map_or(Ok(()), Err)
     }
+}
 
-    /// A word about the current run of each set.
-    async fn say_of_runs(
-        &self,
-        decide: impl Fn(&Run, Person<'_>) -> Verdict,
-    ) -> Result<(), String> {
-        let runs: Vec<Arc<Value>> = {
-            let seen = self.seen.lock();
-            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
-            last.map(|(_, (run, _))| run.clone()).collect()
-        };
-        let person = Person { by: USER, at: self.clock.now() };
-        let decide = |run: &Value| decide(&Run::read(run), person);
-        let mut refused = None;
-        for run in runs {
-            match decide(&run) {
-                Verdict::Change { change, .. } => {
-                    let written = words::write(&self.client, RUN, &run, &change, decide).await;
-                    written.map_err(|error| error.to_string())?;
-                }
-                Verdict::Already(_) => {}
-                Verdict::Refused(why) => refused = Some(why),
-            }
-        }
-        refused.map_or(Ok(()), Err)
-    }
+/// Whether a run of a set began after those that are known.
+fn is_new(known: &BTreeMap<String, u64>, set: &str, number: u64) -> bool {
+    known.get(set).is_none_or(|last| number > *last)
 }
 
 /// An object without what slows down its first rollout: the state before the change is not what

@@ -10,7 +10,7 @@ use crate::api::steering::RolloutRunStatus;
 /// The course of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Story {
+pub struct History {
     /// When the change began.
     pub start: Timestamp,
     /// When nothing was left to do, or it was given up.
@@ -18,11 +18,11 @@ pub struct Story {
     /// How it ended.
     pub outcome: End,
     /// The Applications, by name.
-    pub applications: BTreeMap<String, ApplicationStory>,
+    pub applications: BTreeMap<String, ApplicationHistory>,
     /// The runs since the start, by set and in their order: name and last status.
     pub runs: BTreeMap<String, Vec<(String, RolloutRunStatus)>>,
     /// What happened from outside, with the answer if it could not be done.
-    pub happened: Vec<Happened>,
+    pub happened: Vec<PerformedAction>,
     /// Number of requests of the controllers since the start that changed something.
     pub writes: u64,
     /// The log of the API server, a line for each request and each change of an object; empty
@@ -57,7 +57,7 @@ pub enum End {
 /// Something that happened from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Happened {
+pub struct PerformedAction {
     /// When.
     pub at: Timestamp,
     /// What.
@@ -69,7 +69,7 @@ pub struct Happened {
 /// The course of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ApplicationStory {
+pub struct ApplicationHistory {
     /// Its set, as namespace and name.
     pub set: String,
     /// What it was, in the order of time; each until the next one.

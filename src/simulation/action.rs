@@ -4,16 +4,16 @@ use std::time::Duration;
 
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
+pub struct ScheduledAction {
     /// When: the time since the start.
     pub at: Duration,
     /// What.
-    pub act: Act,
+    pub action: Action,
 }
 
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// A commit to all repositories.
     Push,
     /// A Healthy Application becomes Degraded.
@@ -38,7 +38,7 @@ pub enum Act {
     Skip(String),
 }
 
-impl std::fmt::Display for Act {
+impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Push => f.write_str("a commit is pushed"),

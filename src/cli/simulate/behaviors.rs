@@ -1,6 +1,6 @@
 //! How the Applications of a simulation behave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,7 +8,11 @@ use super::Args;
 use super::when::Pattern;
 use crate::cli::error::Error;
 use crate::cli::watch_args::timeout;
-use crate::simulation::{Nature, Outcome};
+use crate::decide::names::some_of;
+use crate::simulation::{Behavior, Outcome};
+
+/// The most names in a message.
+const NAMES: usize = 5;
 
 /// A line of a table of durations.
 #[derive(Clone, Debug)]
@@ -53,16 +57,16 @@ pub(super) fn table(file: &Path) -> Result<Vec<Line>, Error> {
     lines.map(line).collect()
 }
 
-/// The natures of all Applications, given with their steps.
+/// The behaviors of all Applications, given with their steps.
 ///
 /// # Errors
 ///
 /// A pattern that is for none of them: a failure that does not happen proves nothing.
-pub(super) fn natures(
+pub(super) fn behaviors(
     args: &Args,
     table: &[Line],
     applications: &BTreeMap<String, Option<usize>>,
-) -> Result<BTreeMap<String, Nature>, Error> {
+) -> Result<BTreeMap<String, Behavior>, Error> {
     let options = args.fail.iter().map(|one| ("--fail", one));
     let options = options.chain(args.hang.iter().map(|one| ("--hang", one)));
     let options = options.chain(args.slow.iter().map(|one| ("--slow", &one.pattern)));
@@ -76,7 +80,7 @@ pub(super) fn natures(
             return Err(unknown("--degrade, --skip", &at.name, applications));
         }
     }
-    let nature = |(name, step): (&String, &Option<usize>)| {
+    let behavior = |(name, step): (&String, &Option<usize>)| {
         let is_one = |patterns: &[Pattern]| patterns.iter().any(|one| one.is_for(name, *step));
         let line = table.iter().find(|line| line.pattern.is_for(name, *step));
         let slow = args.slow.iter().find(|slow| slow.pattern.is_for(name, *step));
@@ -86,14 +90,14 @@ pub(super) fn natures(
             () => Outcome::Succeeds,
         };
         let health = slow.map(|slow| slow.time).or(line.map(|line| line.health));
-        let nature = Nature {
+        let behavior = Behavior {
             sync: args.sync.or(line.map(|line| line.sync)).unwrap_or_default(),
             health: health.unwrap_or(args.health),
             outcome,
         };
-        (name.clone(), nature)
+        (name.clone(), behavior)
     };
-    Ok(applications.iter().map(nature).collect())
+    Ok(applications.iter().map(behavior).collect())
 }
 
 fn unknown(
@@ -101,10 +105,7 @@ fn unknown(
     name: &str,
     applications: &BTreeMap<String, Option<usize>>,
 ) -> Error {
-    let known: BTreeSet<&str> = applications.keys().map(String::as_str).collect();
-    let some: Vec<&str> = known.iter().copied().take(5).collect();
-    let more = known.len() - some.len();
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let why = format!("it is for none of the Applications: {}{more}", some.join(", "));
+    let known = some_of(applications.keys(), NAMES);
+    let why = format!("it is for none of the Applications: {known}");
     Error::input("invalid option", format!("{option} {name}"), why)
 }
