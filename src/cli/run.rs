@@ -17,15 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::controller::leader::Candidate;
-use crate::controller::{self, Controllers};
+use crate::controller::{self, Controllers, Led};
 use crate::redact;
 use crate::serve::{self, Readiness};
 use crate::source::confine::{self, Confinement};
 use crate::source::{self, Repositories};
 use crate::watch::failure;
-
-/// How long a running reconcile may take after a stop signal.
-const GRACE: Duration = Duration::from_secs(20);
 
 /// How long the API server may take to answer a request for settings.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -125,9 +122,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let result = run_as_leader(controllers, lease, &shutdown).await;
+    let led = controllers.lead(lease.as_ref(), &shutdown).await;
     readiness.set(false);
-    result
+    anyhow::ensure!(
+        led? == Led::UntilShutdown,
+        "the lease was lost: another replica holds it, or it could not be renewed in time"
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A namespace that is mistyped looks like an empty one. A Pod does not ask: its role does
@@ -203,46 +204,6 @@ fn serve(
         });
         start("--webhook-addr", serve::webhook(addr, receive, stop()).boxed());
     }
-}
-
-/// Runs the controllers while the lease is held.
-async fn run_as_leader(
-    controllers: Controllers,
-    lease: Option<Candidate>,
-    shutdown: &CancellationToken,
-) -> anyhow::Result<ExitCode> {
-    let stop = shutdown.child_token();
-    let keep = async {
-        match &lease {
-            Some(candidate) => candidate.keep(shutdown).await,
-            None => shutdown.cancelled().await,
-        }
-    };
-    let run = controllers.run(stop.clone());
-    tokio::pin!(run);
-    tokio::select! {
-        result = &mut run => {
-            result?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        () = keep => {}
-    }
-    let lost = !shutdown.is_cancelled();
-    stop.cancel();
-    if lost {
-        // Another replica may be active from now on: nothing more may be written.
-        anyhow::bail!(
-            "the lease was lost: another replica holds it, or it could not be renewed in time"
-        );
-    }
-    tracing::info!("stopping");
-    match tokio::time::timeout(GRACE, run).await {
-        Ok(result) => result?,
-        Err(_) => {
-            tracing::warn!("a reconcile did not finish in time; it continues after the next start")
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Opens the cache of repositories.

@@ -15,12 +15,14 @@ mod runtime;
 pub mod unread;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use self::application::OwnCluster;
 use self::context::Core;
+use self::leader::Candidate;
 use self::metrics::Metrics;
 use crate::clock::Clock;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings, Settings};
@@ -38,6 +40,19 @@ pub enum Stopped {
     /// A controller stopped unexpectedly.
     #[error("a controller stopped unexpectedly; this is a bug")]
     Unexpected,
+}
+
+/// How long a running reconcile may take after a stop signal.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// How controllers that lead ended, without an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Led {
+    /// They were shut down.
+    UntilShutdown,
+    /// Another replica holds the Lease, or it could not be renewed in time: the process must
+    /// end, and write nothing more.
+    UntilLeaseLost,
 }
 
 /// The controllers: both, or, without settings for the application controller
@@ -86,6 +101,45 @@ impl Controllers {
         let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
         let applications = settings.applications.map(|settings| (settings, own));
         run_with(core, Some(settings.application_sets), applications, sources, shutdown).await
+    }
+
+    /// Runs them while the Lease is held, if there is one, or until `shutdown`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::run`].
+    pub async fn lead(
+        self,
+        lease: Option<&Candidate>,
+        shutdown: &CancellationToken,
+    ) -> Result<Led, Stopped> {
+        let stop = shutdown.child_token();
+        let keep = async {
+            match lease {
+                Some(candidate) => candidate.keep(shutdown).await,
+                None => shutdown.cancelled().await,
+            }
+        };
+        let run = self.run(stop.clone());
+        tokio::pin!(run);
+        tokio::select! {
+            biased;
+            result = &mut run => return result.map(|()| Led::UntilShutdown),
+            () = keep => {}
+        }
+        let is_lost = !shutdown.is_cancelled();
+        stop.cancel();
+        if is_lost {
+            return Ok(Led::UntilLeaseLost);
+        }
+        tracing::info!("stopping");
+        match tokio::time::timeout(GRACE, run).await {
+            Ok(result) => result?,
+            Err(_) => tracing::warn!(
+                "a reconcile did not finish in time; it continues after the next start"
+            ),
+        }
+        Ok(Led::UntilShutdown)
     }
 }
 
