@@ -13,8 +13,8 @@ use kube::config::AuthInfo;
 use tower::BoxError;
 use tower::util::MapErrLayer;
 
-use super::busy;
 use super::failure::reason;
+use super::{busy, time_limit};
 
 /// User agent of all requests, as shown in audit logs.
 pub const AGENT: &str = concat!("wavegate/", env!("CARGO_PKG_VERSION"));
@@ -66,10 +66,15 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
         ClientBuilder::try_from(config).map(|builder| builder.with_layer(&unreachable).build())
     });
     match std::panic::catch_unwind(made) {
-        Ok(Ok(client)) => Ok(busy::client(client)),
+        Ok(Ok(client)) => Ok(careful(client)),
         Ok(Err(error)) => Err(Unusable::Credentials(reason(&error))),
         Err(_) => Err(Unusable::Credentials("cannot be used".to_owned())),
     }
+}
+
+/// The same client for a server that is busy, and for one that does not answer.
+pub fn careful(client: kube::Client) -> kube::Client {
+    busy::client(time_limit::client(client))
 }
 
 /// A server that cannot be connected to: which one it is, is the first thing to check.

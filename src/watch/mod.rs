@@ -13,5 +13,6 @@ pub mod mutation_cache;
 pub mod object;
 pub mod read_only;
 pub mod secrets;
+pub mod time_limit;
 pub mod trust;
 mod watched;
