@@ -79,8 +79,6 @@ pub enum ErrorAction {
     Retry,
     /// Reconcile again soon, based on a newer version.
     Outdated,
-    /// The object was deleted.
-    Gone,
     /// Like [`Self::Retry`], and the bug is reported on the object.
     Bug,
 }
@@ -89,10 +87,11 @@ impl Error {
     /// The error handling of both controllers.
     pub fn action(&self) -> ErrorAction {
         match self {
-            Self::ApplicationStatus(application_status::Error::Stale { .. }) => {
-                ErrorAction::Outdated
-            }
-            Self::ApplicationStatus(application_status::Error::Gone { .. }) => ErrorAction::Gone,
+            // A server says that an object does not exist also while it does not serve its kind:
+            // only the watch tells that it was deleted.
+            Self::ApplicationStatus(
+                application_status::Error::Stale { .. } | application_status::Error::Gone { .. },
+            ) => ErrorAction::Outdated,
             Self::Panic(_) => ErrorAction::Bug,
             Self::ApplicationStatus(
                 application_status::Error::Failed { .. }

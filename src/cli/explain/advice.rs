@@ -217,7 +217,10 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
         WaitKind::FailedOperation => {
             format!("commit a fix, or start a new sync: {}", sync()).into()
         }
-        WaitKind::OutOfSync | WaitKind::Degraded | WaitKind::Health => Action::nothing(&format!(
+        WaitKind::OutOfSync => {
+            format!("nothing syncs it again by itself; start a new sync: {}", sync()).into()
+        }
+        WaitKind::Degraded | WaitKind::Health => Action::nothing(&format!(
             "it continues when the Application is Synced and Healthy; its resources: {}",
             own("tree")
         )),

@@ -111,10 +111,6 @@ pub async fn contained<C: Reconciler>(
         Err(_) => Error::TimeLimit(TIME_LIMIT),
     };
     match error.action() {
-        ErrorAction::Gone => {
-            controller.forget(key).await;
-            ReconcileResult::Gone
-        }
         ErrorAction::Outdated => {
             tracing::debug!(%error, "changed in the meantime, reconciling again");
             ReconcileResult::Outdated

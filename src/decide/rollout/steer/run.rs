@@ -262,17 +262,18 @@ impl State {
     }
 
     /// Whether a retry is due for an Application: it has failed, or is held at its last good
-    /// revisions, or a person's sync holds it; and it was not started since.
+    /// revisions, or a person's sync holds it; and it was not started since. When it is named, it
+    /// is also enough that somebody changed what its sync deployed, and nothing syncs it again.
     fn is_retried(&self, row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
         let (Some(entry), Some(seen)) = (&row.entry, row.member.observed) else { return false };
         let retries = self.spec.retries.iter().zip(&self.status.retried);
-        let mut due = retries
+        let due = retries
             .filter(|(_, since)| row.member.started.is_none_or(|started| started.at < since.0));
         let is_named =
             |applications: &[String]| applications.iter().any(|name| name == row.member.name);
         if entry.is_held() {
             // One that a person has synced is taken back only when it is named.
-            return due.any(|(retry, since)| {
+            return due.clone().any(|(retry, since)| {
                 // Also when no controller has read it before the sync.
                 let said = retry.at.as_ref().map_or(since.0, |at| at.0.min(since.0));
                 let is_older = seen.person.as_ref().is_none_or(|sync| sync.started_at <= said);
@@ -290,9 +291,16 @@ impl State {
             true => entry.phase != Phase::Healthy,
             false => !is_rolling_back && failures::of(row, deadline, now).is_some(),
         };
-        has_failed
-            && !seen.has_operation_in_flight()
-            && due.any(|(retry, _)| retry.applications.is_empty() || is_named(&retry.applications))
+        let is_left_behind = !started.goes_back
+            && !is_rolling_back
+            && entry.phase != Phase::Healthy
+            && seen.stays_out_of_sync();
+        let is_meant = |applications: &[String]| {
+            has_failed && applications.is_empty()
+                || (has_failed || is_left_behind) && is_named(applications)
+        };
+        !seen.has_operation_in_flight()
+            && due.clone().any(|(retry, _)| is_meant(&retry.applications))
     }
 
     /// Acts on an abort and on a rollback that people ask for (ST-060, ST-061).

@@ -384,3 +384,28 @@ fn a_retry_of_one_in_an_aborted_run_begins_another_at_once_as_st_063() {
     assert_eq!(fleet.apps["s1-1"].deployed, "r2", "{:?}", fleet.runs);
     assert_eq!(fleet.apps["s1-0"].deployed, "r1", "its target stays aborted");
 }
+
+/// Found by simulated fleets: somebody changes what a sync of the rollout has just deployed.
+#[test]
+fn a_retry_that_names_it_starts_an_application_again_that_drifted_before_it_was_healthy_as_st_063()
+{
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Progresses;
+    fleet.run(5);
+    let app = fleet.apps.get_mut("s1-0").unwrap();
+    app.fate = Fate::Healthy;
+    app.deployed = "drift".to_owned();
+    app.observed.health = HealthStatus::Healthy;
+    // One of all that has failed is not about it.
+    retry(&mut fleet);
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (0, RunPhase::Progressing));
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| {
+        let applications = vec!["s1-0".to_owned()];
+        spec.retries.push(Retry { by: "bob".to_owned(), at, applications });
+    });
+    fleet.run(10);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Complete));
+}
