@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::Fault;
+use crate::api::Raw as _;
+
 /// Something that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledAction {
@@ -34,8 +39,14 @@ pub enum Action {
     Abort,
     /// A person retries what has failed.
     Retry,
+    /// A person retries one Application.
+    RetryOne(String),
     /// A person leaves an Application out.
     Skip(String),
+    /// A user applies an object.
+    Apply(Value),
+    /// Something goes wrong.
+    Fault(Fault),
 }
 
 impl std::fmt::Display for Action {
@@ -51,7 +62,12 @@ impl std::fmt::Display for Action {
             Self::Rollback => f.write_str("a person takes the run back"),
             Self::Abort => f.write_str("a person aborts the run"),
             Self::Retry => f.write_str("a person retries what has failed"),
+            Self::RetryOne(application) => write!(f, "a person retries {application}"),
             Self::Skip(application) => write!(f, "a person skips {application}"),
+            Self::Apply(object) => {
+                write!(f, "a user applies {} {}", object.field("kind"), object.name())
+            }
+            Self::Fault(fault) => fault.fmt(f),
         }
     }
 }

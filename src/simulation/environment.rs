@@ -5,38 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::ListParams;
-use kube::{Api, Client};
-use kube_sim::workloads::{self, OUTCOME_ANNOTATION};
-use kube_sim::{Clock as ServerClock, Effect, Fault, RequestRecord, Server, Settings};
+use jiff::SignedDuration;
+use kube::Client;
+use kube_sim::workloads;
+use kube_sim::{Clock as ServerClock, Server, Settings};
 use parking_lot::Mutex;
-use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Scenario;
-use super::action::{Action, ScheduledAction};
+use super::action::ScheduledAction;
 use super::history::{End, History, PerformedAction};
-use super::lifeline::Lifeline;
 use super::observer::{self, Seen};
+use super::replica::{self, Common, Replica};
 use super::sources::Sources;
-use crate::act::{manifests, refresh, steering as words};
-use crate::api::steering::{POLICY, RUN, RunPhase};
-use crate::api::{ApplicationSet, ObjectKey, Raw};
+use super::{Scenario, Setup};
+use crate::act::manifests;
+use crate::api::steering::{POLICY, RunPhase};
+use crate::api::{ApplicationSet, Raw};
 use crate::clock::Clock;
-use crate::config::{Config, Flags};
-use crate::controller;
 use crate::decide::names::some_of;
-use crate::decide::steering::{self, Person, Run, Verdict};
 use crate::source::Repositories;
-use crate::watch::failure::reason;
 
-/// Client name of the controllers' requests.
-const CONTROLLERS: &str = "wavegate";
 /// The user who does what people do.
-const USER: &str = "simulation";
+pub(super) const USER: &str = "simulation";
 /// How often the end is checked.
 const POLL: Duration = Duration::from_secs(1);
 /// A rollout in which nothing changes for this time is stuck, unless something is known to happen
@@ -50,27 +42,36 @@ const NAMES: usize = 3;
 const BEFORE: Duration = Duration::from_secs(24 * 3600);
 
 /// The running parts.
-struct Environment<'a> {
+pub(super) struct Environment<'a> {
     scenario: &'a Scenario,
-    server: Server,
+    setup: &'a Setup,
+    pub namespace: &'a str,
+    pub seed: u64,
+    /// The number of faults so far.
+    pub faults: u64,
+    pub server: Server,
     /// For what users and the cluster do.
-    client: Client,
-    clock: Clock,
-    sources: Arc<Sources>,
-    seen: Arc<Mutex<Seen>>,
-    controllers: Option<(Lifeline, JoinHandle<()>)>,
+    pub client: Client,
+    pub clock: Clock,
+    /// How far the clocks of the controllers are behind that of the server.
+    pub behind: Arc<Mutex<SignedDuration>>,
+    pub sources: Arc<Sources>,
+    pub seen: Arc<Mutex<Seen>>,
+    pub replicas: Vec<Replica>,
     happened: Vec<PerformedAction>,
     /// When the last of it happened.
     acted: Instant,
 }
 
 /// Plays a scenario.
-pub(super) async fn simulate(scenario: &Scenario) -> anyhow::Result<History> {
+pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::Result<History> {
     let time = ServerClock::starting_at(scenario.start);
     let server =
         Server::with(Settings { clock: time.clone(), seed: scenario.seed, request_log: false });
     let log = Arc::new(Mutex::new(String::new()));
-    if scenario.logs {
+    if let Some(sink) = setup.record.take() {
+        server.record_into(sink);
+    } else if scenario.logs {
         let lines = Arc::clone(&log);
         server.record_into(move |entry| {
             let mut lines = lines.lock();
@@ -80,14 +81,23 @@ pub(super) async fn simulate(scenario: &Scenario) -> anyhow::Result<History> {
     }
     let clock = Clock::of(move || time.now());
     let client = server.client_as(USER);
+    let sources = match &setup.manifests {
+        Some(manifests) => Sources::of(Arc::clone(manifests)),
+        None => Sources::new(scenario.behaviors.clone()),
+    };
     let mut environment = Environment {
         scenario,
+        setup: &setup,
+        namespace: &scenario.namespace,
+        seed: scenario.seed,
+        faults: 0,
         server,
         client,
         clock,
-        sources: Arc::new(Sources::new(scenario.behaviors.clone())),
+        behind: Arc::default(),
+        sources: Arc::new(sources),
         seen: Arc::default(),
-        controllers: None,
+        replicas: Vec::new(),
         happened: Vec::new(),
         acted: Instant::now(),
     };
@@ -112,50 +122,59 @@ pub(super) async fn simulate(scenario: &Scenario) -> anyhow::Result<History> {
     );
     let watch = tokio::spawn(watch);
     environment.create().await?;
-    environment.start()?;
+    for number in 0..scenario.replicas.max(1) {
+        let replica = environment.replica(number)?;
+        environment.replicas.push(replica);
+    }
     if !scenario.is_first {
         environment.prepare().await?;
     }
     let history = environment.change().await;
     environment.server.stop_recording();
     watch.abort();
-    environment.kill();
+    for replica in environment.replicas.drain(..) {
+        replica.kill();
+    }
     Ok(History { log: std::mem::take(&mut log.lock()), ..history? })
 }
 
 impl Environment<'_> {
-    /// Starts the controllers.
-    fn start(&mut self) -> anyhow::Result<()> {
-        let config = Config::resolve(
-            Flags {
-                namespace: Some(self.scenario.namespace.clone()),
-                enable_progressive_syncs: Some(true),
-                concurrent_application_updates: Some(16),
-                enable_leader_election: Some(false),
-                ..Flags::default()
-            },
-            &|_| None,
-            &BTreeMap::new(),
-        )?;
-        let lifeline = Lifeline::default();
-        let client = lifeline.client(self.server.client_as(CONTROLLERS));
-        let sources = Arc::new(Repositories::in_memory(self.sources.clone()));
-        let (settings, clock) = (config.settings(), self.clock.clone());
-        let task = tokio::spawn(async move {
-            let token = CancellationToken::new();
-            // Ended by a kill only.
-            let _ = controller::run(client, settings, sources, clock, token).await;
-        });
-        self.controllers = Some((lifeline, task));
-        Ok(())
+    /// Starts a replica of the controllers.
+    pub fn replica(&self, number: usize) -> anyhow::Result<Replica> {
+        let (clock, behind) = (self.clock.clone(), Arc::clone(&self.behind));
+        let now = move || {
+            let now = clock.now();
+            now.checked_sub(*behind.lock()).unwrap_or(now)
+        };
+        let common = Common {
+            namespace: self.scenario.namespace.clone(),
+            elects: self.scenario.replicas > 1,
+            sources: Arc::new(Repositories::in_memory(self.sources.clone())),
+            clock: Clock::of(now),
+        };
+        let client = self.server.client_as(&replica::client_name(number));
+        let client = match &self.setup.client {
+            Some(wrap) => wrap(client),
+            None => client,
+        };
+        Replica::start(number, client, common)
     }
 
-    /// Kills the controllers: what they have sent is done, and nothing else.
-    fn kill(&mut self) {
-        if let Some((lifeline, task)) = self.controllers.take() {
-            lifeline.cut();
-            task.abort();
+    /// The number of requests of all controllers that changed something.
+    fn writes(&self) -> u64 {
+        let of = |number| self.server.writes(&replica::client_name(number));
+        (0..self.replicas.len()).map(of).sum()
+    }
+
+    /// Starts those again that were killed by a fault.
+    fn revive(&mut self) -> anyhow::Result<()> {
+        for number in 0..self.replicas.len() {
+            if self.replicas[number].lifeline.is_cut() {
+                let new = self.replica(number)?;
+                std::mem::replace(&mut self.replicas[number], new).kill();
+            }
         }
+        Ok(())
     }
 
     /// Creates the objects; unless the creation itself is simulated, without what slows it down.
@@ -172,7 +191,7 @@ impl Environment<'_> {
         Ok(())
     }
 
-    async fn apply(&self, object: &Value) -> anyhow::Result<()> {
+    pub async fn apply(&self, object: &Value) -> anyhow::Result<()> {
         let applied = manifests::apply(&self.client, USER, object).await;
         applied
             .with_context(|| format!("cannot create {} {}", object.field("kind"), object.name()))?;
@@ -205,32 +224,43 @@ impl Environment<'_> {
     /// The change and what follows.
     async fn change(&mut self) -> anyhow::Result<History> {
         let (start, began) = (self.clock.now(), Instant::now());
-        let writes = self.server.writes(CONTROLLERS);
+        if let Some(started) = &self.setup.started {
+            let _ = started.set(start);
+        }
+        let writes = self.writes();
         let known = self.seen.lock().begin(start);
-        let mut left = self.scenario.actions.clone();
-        left.sort_by_key(|action| action.at);
+        let in_order = |actions: &[ScheduledAction]| {
+            let mut actions = actions.to_vec();
+            actions.sort_by_key(|action| action.at);
+            actions.into_iter()
+        };
+        let mut left = in_order(&self.scenario.actions);
+        let mut remedies = in_order(&self.scenario.remedies);
         if !self.scenario.is_first {
             self.push().await;
         }
-        let mut left = left.into_iter().peekable();
         let outcome = loop {
-            while let Some(ScheduledAction { action, .. }) =
-                left.next_if(|next| next.at <= began.elapsed())
-            {
+            self.revive()?;
+            while let Some(ScheduledAction { action, .. }) = match left.as_slice() {
+                [] => due(&mut remedies, began),
+                _ => due(&mut left, began),
+            } {
                 let refused = self.act(&action).await.err();
                 self.acted = Instant::now();
                 let (at, what) = (self.clock.now(), action.to_string());
                 self.happened.push(PerformedAction { at, what, refused });
             }
-            if left.peek().is_none()
+            if left.as_slice().is_empty()
                 && let Some(end) = self.end(&known, began)
+                && (remedies.as_slice().is_empty() || end == End::Complete && self.is_settled())
             {
                 break end;
             }
             if began.elapsed() >= self.scenario.limit {
                 break End::TimeIsOver { message: self.waits_for() };
             }
-            let next = left.peek().map_or(POLL, |next| next.at.saturating_sub(began.elapsed()));
+            let next = left.as_slice().first().or(remedies.as_slice().first());
+            let next = next.map_or(POLL, |next| next.at.saturating_sub(began.elapsed()));
             tokio::time::sleep(next.clamp(Duration::from_millis(1), POLL)).await;
         };
         let seen = self.seen.lock();
@@ -251,7 +281,7 @@ impl Environment<'_> {
             applications: seen.applications.clone(),
             runs: seen.runs.iter().map(of_set).collect(),
             happened: std::mem::take(&mut self.happened),
-            writes: self.server.writes(CONTROLLERS) - writes,
+            writes: self.writes() - writes,
             log: String::new(),
         })
     }
@@ -295,6 +325,11 @@ impl Environment<'_> {
         is_stuck.then(|| End::Stuck { message: self.waits_for() })
     }
 
+    /// Whether all is as it shall be, as far as it is known what that is.
+    fn is_settled(&self) -> bool {
+        self.setup.is_settled.as_ref().is_none_or(|is_settled| is_settled())
+    }
+
     /// How long nothing may change: longer than the slowest Application takes.
     fn stuck_after(&self) -> Duration {
         let behaviors = self.scenario.behaviors.values();
@@ -318,123 +353,12 @@ impl Environment<'_> {
         };
         seen.sets.values().map(|set| message(set)).collect::<Vec<_>>().join("; ")
     }
+}
 
-    /// A commit, which a webhook tells.
-    async fn push(&self) {
-        self.sources.push();
-        let names: Vec<(String, String)> = {
-            let seen = self.seen.lock();
-            let of = |(name, history): (&String, &super::ApplicationHistory)| {
-                let (namespace, _) = history.set.split_once('/')?;
-                Some((namespace.to_owned(), name.clone()))
-            };
-            seen.applications.iter().filter_map(of).collect()
-        };
-        for (namespace, name) in names {
-            // A later comparison finds it, too.
-            let _ = refresh::application(&self.client, &ObjectKey { namespace, name }, false).await;
-        }
-    }
-
-    async fn act(&mut self, action: &Action) -> Result<(), String> {
-        match action {
-            Action::Push => self.push().await,
-            Action::Restart => {
-                self.kill();
-                self.start().map_err(|error| error.to_string())?;
-            }
-            Action::ApiDown(time) => self.api_down(*time),
-            Action::Degrade(application) => self.degrade(application).await?,
-            Action::Pause => {
-                self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
-                    .await?;
-            }
-            Action::Resume => {
-                let none: [Arc<Value>; 0] = [];
-                self.say_of_sets(|set| steering::resume(set, &none)).await?;
-            }
-            Action::Approve(gate) => {
-                let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
-                self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
-            }
-            Action::Rollback => self.say_of_runs(steering::rollback).await?,
-            Action::Abort => {
-                self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
-            }
-            Action::Retry => {
-                self.say_of_runs(|run, person| steering::retry(run, &[], person)).await?
-            }
-            Action::Skip(application) => {
-                self.say_of_runs(|run, _| steering::skip(run, &[application])).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The requests of the controllers fail for this time.
-    fn api_down(&self, time: Duration) {
-        let is_meant = |request: &RequestRecord| request.client == CONTROLLERS;
-        self.server.inject(Fault::new(Effect::Status(503), is_meant).lasting(time));
-    }
-
-    /// The workload of an Application fails, although nothing was deployed.
-    async fn degrade(&self, application: &str) -> Result<(), String> {
-        let deployments: Api<Deployment> = Api::all(self.client.clone());
-        let all = deployments.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
-        let is_own = |one: &&Deployment| one.metadata.name.as_deref() == Some(application);
-        let found = all.items.iter().find(is_own).ok_or("it has no workload yet")?;
-        let object = json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": application,
-                "namespace": found.metadata.namespace,
-                "annotations": {OUTCOME_ANNOTATION: "fail"},
-            },
-        });
-        let applied = manifests::apply(&self.client, USER, &object).await;
-        applied.map(|_| ()).map_err(|error| reason(&error))
-    }
-
-    /// What a person says about each set.
-    async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
-        let sets: Vec<Arc<Value>> = self.seen.lock().sets.values().cloned().collect();
-        self.say(ApplicationSet::KIND, sets, decide).await
-    }
-
-    /// What a person says about the current run of each set.
-    async fn say_of_runs(
-        &self,
-        decide: impl Fn(&Run, Person<'_>) -> Verdict,
-    ) -> Result<(), String> {
-        let runs: Vec<Arc<Value>> = {
-            let seen = self.seen.lock();
-            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
-            last.map(|(_, (run, _))| run.clone()).collect()
-        };
-        let person = Person { by: USER, at: self.clock.now() };
-        self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
-    }
-
-    async fn say(
-        &self,
-        kind: &str,
-        objects: Vec<Arc<Value>>,
-        decide: impl Fn(&Value) -> Verdict,
-    ) -> Result<(), String> {
-        let mut refused = None;
-        for object in objects {
-            match decide(&object) {
-                Verdict::Change { change, .. } => {
-                    let written = words::write(&self.client, kind, &object, &change, &decide).await;
-                    written.map_err(|error| error.to_string())?;
-                }
-                Verdict::Already(_) => {}
-                Verdict::Refused(why) => refused = Some(why),
-            }
-        }
-        refused.map_or(Ok(()), Err)
-    }
+/// The next of these actions, if it is time for it.
+fn due(left: &mut std::vec::IntoIter<ScheduledAction>, began: Instant) -> Option<ScheduledAction> {
+    let next = left.as_slice().first()?;
+    if next.at <= began.elapsed() { left.next() } else { None }
 }
 
 /// Whether a run of a set began after those that are known.

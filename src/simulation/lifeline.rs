@@ -1,39 +1,146 @@
-//! A client that can be cut off, as that of a process that is killed.
+//! The connection of a process, which ends when it is killed and stands still while it is frozen.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Request;
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
+use tokio::sync::watch;
 
 /// Whether the process of a client still lives.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lifeline(Arc<AtomicBool>);
+#[derive(Clone, Debug)]
+pub(super) struct Lifeline(Arc<Line>);
+
+#[derive(Debug)]
+struct Line {
+    state: watch::Sender<State>,
+    /// The request at which the process is killed.
+    crash: Mutex<Option<Crash>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Alive,
+    Frozen,
+    Cut,
+}
+
+/// When a process is killed by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crash {
+    /// At which of its requests, counted from now; 1 is the next one.
+    pub at: u32,
+    /// Whether this request is carried out.
+    pub is_applied: bool,
+}
+
+impl Default for Lifeline {
+    fn default() -> Self {
+        let line = Line { state: watch::Sender::new(State::Alive), crash: Mutex::new(None) };
+        Self(Arc::new(line))
+    }
+}
 
 impl Lifeline {
     /// A client of the same server: once it is cut off, none of its requests is sent, and none is
-    /// answered.
+    /// answered. While it is frozen, both wait; what was under way before is sent afterwards, also
+    /// when nobody waits for it any more.
     pub fn client(&self, inner: Client) -> Client {
         let namespace = inner.default_namespace().to_owned();
-        let is_cut = Arc::clone(&self.0);
+        let line = self.clone();
         let send = move |request: Request<Body>| {
-            let (inner, is_cut) = (inner.clone(), Arc::clone(&is_cut));
+            let (inner, line) = (inner.clone(), line.clone());
             async move {
-                if is_cut.load(Ordering::Relaxed) {
-                    return std::future::pending().await;
+                match line.crashes() {
+                    Some(Crash { is_applied: false, .. }) => {
+                        line.cut();
+                        return std::future::pending().await;
+                    }
+                    Some(Crash { is_applied: true, .. }) => {
+                        // It is carried out before anything else happens.
+                        let _ = inner.send(request).await;
+                        line.cut();
+                        return std::future::pending().await;
+                    }
+                    None => {}
                 }
-                let answer = inner.send(request).await;
-                if is_cut.load(Ordering::Relaxed) {
-                    return std::future::pending().await;
-                }
+                let answer = if line.state() == State::Frozen {
+                    let thaws = line.clone();
+                    let late = async move {
+                        thaws.while_frozen().await;
+                        inner.send(request).await
+                    };
+                    match tokio::spawn(late).await {
+                        Ok(answer) => answer,
+                        // Only the end of the simulation cancels it.
+                        Err(_) => std::future::pending().await,
+                    }
+                } else {
+                    line.while_frozen().await;
+                    inner.send(request).await
+                };
+                line.while_frozen().await;
                 answer
             }
         };
         Client::new(tower::service_fn(send), namespace)
     }
 
+    /// Ends it.
     pub fn cut(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.state.send_replace(State::Cut);
+    }
+
+    /// Whether it was ended.
+    pub fn is_cut(&self) -> bool {
+        self.state() == State::Cut
+    }
+
+    /// Stands still, until [`Self::thaw`].
+    pub fn freeze(&self) {
+        self.change(State::Alive, State::Frozen);
+    }
+
+    /// Goes on.
+    pub fn thaw(&self) {
+        self.change(State::Frozen, State::Alive);
+    }
+
+    /// Ends it at a request to come.
+    pub fn crash(&self, crash: Crash) {
+        *self.0.crash.lock() = Some(crash);
+    }
+
+    fn change(&self, from: State, to: State) {
+        self.0.state.send_if_modified(|state| {
+            let is_from = *state == from;
+            if is_from {
+                *state = to;
+            }
+            is_from
+        });
+    }
+
+    fn state(&self) -> State {
+        *self.0.state.borrow()
+    }
+
+    /// Counts a request; the crash if this is the one.
+    fn crashes(&self) -> Option<Crash> {
+        let mut crash = self.0.crash.lock();
+        let left = crash.as_mut()?;
+        left.at = left.at.saturating_sub(1);
+        if left.at == 0 { crash.take() } else { None }
+    }
+
+    /// Waits while it is frozen, and for ever once it is cut off.
+    async fn while_frozen(&self) {
+        let mut state = self.0.state.subscribe();
+        // The sender lives as long as this.
+        let is_over = state.wait_for(|state| *state != State::Frozen).await.map(|state| *state);
+        if is_over.is_ok_and(|state| state == State::Cut) {
+            std::future::pending::<()>().await;
+        }
     }
 }

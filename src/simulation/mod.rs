@@ -6,23 +6,30 @@
 //! [`Scenario`] gives it. Nothing here waits for real time, starts a program, or uses files or
 //! the network; the same scenario takes the same course each time.
 
+mod acting;
 mod action;
 mod environment;
+mod fault;
 mod history;
 mod lifeline;
 mod observer;
+mod replica;
 mod sources;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
 pub use self::action::{Action, ScheduledAction};
+pub use self::fault::{Fault, Part};
 pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State};
+pub use self::replica::is_controller;
+pub use self::sources::Manifests;
 
 /// How an Application behaves when it is deployed.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -64,12 +71,42 @@ pub struct Scenario {
     pub is_first: bool,
     /// What happens, by the time since the start.
     pub actions: Vec<ScheduledAction>,
+    /// What happens unless all is complete before, all of it later than the actions.
+    pub remedies: Vec<ScheduledAction>,
     /// After this time it is given up.
     pub limit: Duration,
+    /// How many replicas of the controllers run, of which one leads.
+    pub replicas: usize,
     /// Whether the log of the API server is kept.
     pub logs: bool,
     /// Gives the same course each time; another one, another order of what is simultaneous.
     pub seed: u64,
+}
+
+/// What is different from a simulation that users see.
+#[derive(Default)]
+pub struct Setup {
+    /// Gets each request and each change of an object, in place of the log.
+    pub record: Option<Record>,
+    /// Wraps the client of the controllers.
+    pub client: Option<Wrap>,
+    /// What Applications deploy, instead of one workload each.
+    pub manifests: Option<Manifests>,
+    /// Whether all is as it shall be at last: remedies are left out then.
+    pub is_settled: Option<Box<dyn Fn() -> bool + Send>>,
+    /// Is set when the change begins, by the clock of the API server as if never shifted.
+    pub started: Option<Arc<OnceLock<Timestamp>>>,
+}
+
+/// Gets what happens at the API server.
+pub type Record = Box<dyn FnMut(kube_sim::Entry) + Send>;
+/// Makes a client of another one.
+pub type Wrap = Box<dyn Fn(kube::Client) -> kube::Client + Send>;
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").finish_non_exhaustive()
+    }
 }
 
 /// Simulates a rollout.
@@ -78,7 +115,16 @@ pub struct Scenario {
 ///
 /// Objects that the API server rejects, and a runtime that cannot be created.
 pub fn run(scenario: &Scenario) -> anyhow::Result<History> {
+    run_with(scenario, Setup::default())
+}
+
+/// Simulates a rollout that differs.
+///
+/// # Errors
+///
+/// As [`run`].
+pub fn run_with(scenario: &Scenario, setup: Setup) -> anyhow::Result<History> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(environment::simulate(scenario))
+    runtime.block_on(environment::simulate(scenario, setup))
 }

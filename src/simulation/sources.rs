@@ -1,6 +1,7 @@
 //! What Applications deploy: one workload each, which changes with every commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
@@ -10,17 +11,36 @@ use serde_json::{Value, json};
 use super::{Behavior, Outcome};
 use crate::source::InMemory;
 
+/// What an Application deploys at the commit of a number, 0 being that of the beginning.
+pub type Manifests = Arc<dyn Fn(&str, u64) -> Vec<Value> + Send + Sync>;
+
 /// The repositories: all of them have the same commits.
-#[derive(Debug)]
 pub(super) struct Sources {
-    behaviors: BTreeMap<String, Behavior>,
+    manifests: Manifests,
     /// The number of the newest commit; that of the beginning is 0.
     newest: Mutex<u64>,
 }
 
+impl std::fmt::Debug for Sources {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sources").field("newest", &self.newest).finish_non_exhaustive()
+    }
+}
+
 impl Sources {
+    /// A workload for each Application.
     pub fn new(behaviors: BTreeMap<String, Behavior>) -> Self {
-        Self { behaviors, newest: Mutex::new(0) }
+        let of = move |application: &str, number: u64| {
+            // What was there before is deployed at once.
+            let behavior = behaviors.get(application).filter(|_| number > 0);
+            workload(application, number, behavior)
+        };
+        Self::of(Arc::new(of))
+    }
+
+    /// These objects.
+    pub fn of(manifests: Manifests) -> Self {
+        Self { manifests, newest: Mutex::new(0) }
     }
 
     /// Adds a commit to each repository, and returns its hash.
@@ -50,53 +70,55 @@ impl InMemory for Sources {
         if source["ref"].is_string() && source["path"].is_null() {
             return Vec::new();
         }
-        let number = number(commit);
-        let behavior = self.behaviors.get(application).filter(|_| number > 0);
-        let (sync, health, outcome) = match behavior {
-            // What was there before is deployed at once.
-            None => (Duration::ZERO, Duration::ZERO, Outcome::Succeeds),
-            Some(Behavior { sync, health, outcome }) => (*sync, *health, *outcome),
-        };
-        let outcome = match outcome {
-            Outcome::Succeeds => "succeed",
-            Outcome::Fails => "fail",
-            Outcome::Hangs => "hang",
-        };
-        let image = format!("registry.invalid/{application}:{number}");
-        let pod = |labels: Value, restart: &str| {
-            json!({
-                "metadata": {"labels": labels},
-                "spec": {"restartPolicy": restart, "containers": [{"name": "app", "image": image}]},
-            })
-        };
-        let delay = |time: Duration| format!("{}ms", time.as_millis());
-        let labels = json!({"app": application});
-        let mut objects = vec![json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": application,
-                "annotations": {DELAY_ANNOTATION: delay(health), OUTCOME_ANNOTATION: outcome},
-            },
-            "spec": {
-                "selector": {"matchLabels": labels},
-                "template": pod(labels.clone(), "Always"),
-            },
-        })];
-        if !sync.is_zero() {
-            objects.push(json!({
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "metadata": {
-                    "name": format!("{application}-sync"),
-                    "annotations": {
-                        "argocd.argoproj.io/hook": "PreSync",
-                        DELAY_ANNOTATION: delay(sync),
-                    },
-                },
-                "spec": {"template": pod(labels, "Never")},
-            }));
-        }
-        objects
+        (self.manifests)(application, number(commit))
     }
+}
+
+/// The workload of an Application, and what makes its sync take its time.
+fn workload(application: &str, number: u64, behavior: Option<&Behavior>) -> Vec<Value> {
+    let (sync, health, outcome) = match behavior {
+        None => (Duration::ZERO, Duration::ZERO, Outcome::Succeeds),
+        Some(Behavior { sync, health, outcome }) => (*sync, *health, *outcome),
+    };
+    let outcome = match outcome {
+        Outcome::Succeeds => "succeed",
+        Outcome::Fails => "fail",
+        Outcome::Hangs => "hang",
+    };
+    let image = format!("registry.invalid/{application}:{number}");
+    let pod = |labels: Value, restart: &str| {
+        json!({
+            "metadata": {"labels": labels},
+            "spec": {"restartPolicy": restart, "containers": [{"name": "app", "image": image}]},
+        })
+    };
+    let delay = |time: Duration| format!("{}ms", time.as_millis());
+    let labels = json!({"app": application});
+    let mut objects = vec![json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": application,
+            "annotations": {DELAY_ANNOTATION: delay(health), OUTCOME_ANNOTATION: outcome},
+        },
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": pod(labels.clone(), "Always"),
+        },
+    })];
+    if !sync.is_zero() {
+        objects.push(json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": format!("{application}-sync"),
+                "annotations": {
+                    "argocd.argoproj.io/hook": "PreSync",
+                    DELAY_ANNOTATION: delay(sync),
+                },
+            },
+            "spec": {"template": pod(labels, "Never")},
+        }));
+    }
+    objects
 }

@@ -76,6 +76,8 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
         is_first: false,
         actions: Vec::new(),
         limit: Duration::from_secs(7 * 24 * 3600),
+        remedies: Vec::new(),
+        replicas: 1,
         logs: false,
         seed: 1,
     }
@@ -139,4 +141,30 @@ fn what_fails_hangs_or_is_held_ends_with_its_reason() {
         ];
     });
     assert_eq!(resumed, End::Complete);
+}
+
+/// Found by simulated fleets: an Application whose status could not be written, since its kind was
+/// not served for a moment, was never looked at again.
+#[test]
+fn a_kind_that_is_not_served_for_a_while_stops_no_rollout() {
+    for code in [403, 404] {
+        let mut scenario = scenario(&[2], json!(null));
+        let lasting = Duration::from_secs(60);
+        let vanishes = Fault::Vanishes { resource: "applications", code, lasting };
+        scenario.actions =
+            vec![ScheduledAction { at: Duration::from_secs(10), action: Action::Fault(vanishes) }];
+        assert_eq!(run(&scenario).unwrap().outcome, End::Complete, "{code}");
+    }
+}
+
+#[test]
+fn another_replica_goes_on_when_the_leader_stands_still() {
+    let mut scenario = scenario(&[2, 2], json!(1));
+    scenario.replicas = 2;
+    let frozen = Action::Fault(Fault::LeaderFrozen(Duration::from_secs(45)));
+    scenario.actions = vec![ScheduledAction { at: Duration::from_secs(10), action: frozen }];
+    let history = run(&scenario).unwrap();
+    assert_eq!(history.outcome, End::Complete);
+    let seconds = history.end.duration_since(history.start).as_secs();
+    assert!((120..175).contains(&seconds), "4 of 30 s each, and at most the Lease: {seconds} s");
 }

@@ -205,6 +205,8 @@ impl Case {
             is_first: args.first,
             actions: actions(args),
             limit: args.limit,
+            remedies: Vec::new(),
+            replicas: 1,
             logs: args.log.is_some(),
             seed,
         }

@@ -1,0 +1,197 @@
+//! What happens from outside: commits, people, users, faults.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use kube_sim::Effect;
+use kube_sim::workloads::OUTCOME_ANNOTATION;
+use serde_json::{Value, json};
+
+use super::action::Action;
+use super::environment::{Environment, USER};
+use super::fault::{Fault, Part};
+use super::lifeline::Crash;
+use super::replica;
+use crate::act::{manifests, refresh, steering as words};
+use crate::api::steering::RUN;
+use crate::api::{ApplicationSet, ObjectKey};
+use crate::controller::leader::LEASE;
+use crate::decide::steering::{self, Person, Run, Verdict};
+use crate::watch::failure::reason;
+
+impl Environment<'_> {
+    /// A commit, which a webhook tells.
+    pub async fn push(&self) {
+        self.sources.push();
+        let names: Vec<(String, String)> = {
+            let seen = self.seen.lock();
+            let of = |(name, history): (&String, &super::ApplicationHistory)| {
+                let (namespace, _) = history.set.split_once('/')?;
+                Some((namespace.to_owned(), name.clone()))
+            };
+            seen.applications.iter().filter_map(of).collect()
+        };
+        for (namespace, name) in names {
+            // A later comparison finds it, too.
+            let _ = refresh::application(&self.client, &ObjectKey { namespace, name }, false).await;
+        }
+    }
+
+    pub async fn act(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Push => self.push().await,
+            Action::Restart => {
+                for number in 0..self.replicas.len() {
+                    let new = self.replica(number).map_err(|error| error.to_string())?;
+                    std::mem::replace(&mut self.replicas[number], new).kill();
+                }
+            }
+            Action::ApiDown(time) => {
+                self.suffer(&Fault::Requests {
+                    of: Part::All,
+                    effect: Effect::Status(503),
+                    percent: 100,
+                    lasting: *time,
+                })
+                .await
+            }
+            Action::Fault(fault) => self.suffer(fault).await,
+            Action::Apply(object) => {
+                self.apply(object).await.map_err(|error| format!("{error:#}"))?;
+            }
+            Action::Degrade(application) => self.degrade(application).await?,
+            Action::Pause => {
+                self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
+                    .await?;
+            }
+            Action::Resume => {
+                let none: [Arc<Value>; 0] = [];
+                self.say_of_sets(|set| steering::resume(set, &none)).await?;
+            }
+            Action::Approve(gate) => {
+                let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
+                self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
+            }
+            Action::Rollback => self.say_of_runs(steering::rollback).await?,
+            Action::Abort => {
+                self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
+            }
+            Action::Retry => {
+                self.say_of_runs(|run, person| steering::retry(run, &[], person)).await?
+            }
+            Action::RetryOne(application) => {
+                self.say_of_runs(|run, person| steering::retry(run, &[application], person)).await?
+            }
+            Action::Skip(application) => {
+                self.say_of_runs(|run, _| steering::skip(run, &[application])).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Something goes wrong.
+    async fn suffer(&mut self, fault: &Fault) {
+        self.faults += 1;
+        fault.happen(&self.server, self.seed ^ (self.faults << 32));
+        match fault {
+            Fault::ClockBack(time) => {
+                let time = SignedDuration::try_from(*time).unwrap_or_default();
+                *self.behind.lock() += time;
+            }
+            Fault::ServerClockBack(time) => {
+                let time = SignedDuration::try_from(*time).unwrap_or_default();
+                self.server.shift_clock(-time);
+            }
+            Fault::LeaderFrozen(time) => {
+                let lifeline = self.replicas[self.leader().await].lifeline.clone();
+                lifeline.freeze();
+                let time = *time;
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    lifeline.thaw();
+                });
+            }
+            Fault::Crash { at, is_applied } => {
+                for replica in &self.replicas {
+                    replica.lifeline.crash(Crash { at: *at, is_applied: *is_applied });
+                }
+            }
+            Fault::Requests { .. }
+            | Fault::Watches { .. }
+            | Fault::Vanishes { .. }
+            | Fault::DestinationDown(_) => {}
+        }
+    }
+
+    /// The number of the replica that leads.
+    async fn leader(&self) -> usize {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), self.namespace);
+        let lease = leases.get_opt(LEASE).await.ok().flatten();
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+        let is_leader = |number: &usize| replica::identity(*number) == holder;
+        (0..self.replicas.len()).find(is_leader).unwrap_or_default()
+    }
+
+    /// The workload of an Application fails, although nothing was deployed.
+    async fn degrade(&self, application: &str) -> Result<(), String> {
+        let deployments: Api<Deployment> = Api::all(self.client.clone());
+        let all = deployments.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        let is_own = |one: &&Deployment| one.metadata.name.as_deref() == Some(application);
+        let found = all.items.iter().find(is_own).ok_or("it has no workload yet")?;
+        let object = json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": application,
+                "namespace": found.metadata.namespace,
+                "annotations": {OUTCOME_ANNOTATION: "fail"},
+            },
+        });
+        let applied = manifests::apply(&self.client, USER, &object).await;
+        applied.map(|_| ()).map_err(|error| reason(&error))
+    }
+
+    /// What a person says about each set.
+    async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
+        let sets: Vec<Arc<Value>> = self.seen.lock().sets.values().cloned().collect();
+        self.say(ApplicationSet::KIND, sets, decide).await
+    }
+
+    /// What a person says about the current run of each set.
+    async fn say_of_runs(
+        &self,
+        decide: impl Fn(&Run, Person<'_>) -> Verdict,
+    ) -> Result<(), String> {
+        let runs: Vec<Arc<Value>> = {
+            let seen = self.seen.lock();
+            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
+            last.map(|(_, (run, _))| run.clone()).collect()
+        };
+        let person = Person { by: USER, at: self.clock.now() };
+        self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
+    }
+
+    async fn say(
+        &self,
+        kind: &str,
+        objects: Vec<Arc<Value>>,
+        decide: impl Fn(&Value) -> Verdict,
+    ) -> Result<(), String> {
+        let mut refused = None;
+        for object in objects {
+            match decide(&object) {
+                Verdict::Change { change, .. } => {
+                    let written = words::write(&self.client, kind, &object, &change, &decide).await;
+                    written.map_err(|error| error.to_string())?;
+                }
+                Verdict::Already(_) => {}
+                Verdict::Refused(why) => refused = Some(why),
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,176 @@
+//! What goes wrong between the controllers and the API server.
+
+use std::fmt;
+use std::time::Duration;
+
+use kube_sim::{Disturbance, Effect, RequestRecord, Server, SplitMix64};
+
+use super::replica::is_controller;
+use crate::api::{GROUP, steering};
+
+/// Something that goes wrong. Only the controllers notice it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Requests fail, or take long.
+    Requests {
+        /// Which.
+        of: Part,
+        /// What happens to them.
+        effect: Effect,
+        /// To how many of 100, by chance.
+        percent: u8,
+        /// For how long.
+        lasting: Duration,
+    },
+    /// Something happens to the watches that are open.
+    Watches {
+        /// Which.
+        of: Part,
+        /// What happens.
+        disturbance: Disturbance,
+        /// After this time, delayed events come in time again.
+        lasting: Duration,
+    },
+    /// A kind is not served, or may not be read, for a time.
+    Vanishes {
+        /// Its resource.
+        resource: &'static str,
+        /// 404: it is not defined; 403: it may not be read or written.
+        code: u16,
+        /// For how long.
+        lasting: Duration,
+    },
+    /// The cluster of the workloads cannot be reached for a time.
+    DestinationDown(Duration),
+    /// The clocks of the controllers step back.
+    ClockBack(Duration),
+    /// The clock of the API server, which the controllers share, steps back.
+    ServerClockBack(Duration),
+    /// The replica that leads stands still for a time.
+    LeaderFrozen(Duration),
+    /// Each replica is killed at a request of its own, and starts again.
+    Crash {
+        /// At which request, counted from now.
+        at: u32,
+        /// Whether this request is carried out.
+        is_applied: bool,
+    },
+}
+
+/// A part of the requests of the controllers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All.
+    All,
+    /// Those of ApplicationSets, Applications and what belongs to them.
+    ControlPlane,
+    /// Those of what is deployed.
+    Destination,
+    /// Those that change something.
+    Writes,
+    /// Those of one resource.
+    Resource(&'static str),
+}
+
+/// The verbs that change something.
+const WRITES: [&str; 6] = ["create", "update", "patch", "apply", "delete", "deletecollection"];
+
+impl Part {
+    /// Whether a request of the controllers belongs to it.
+    fn has(self, request: &RequestRecord) -> bool {
+        if !is_controller(&request.client) {
+            return false;
+        }
+        let is_of_control_plane = [GROUP, steering::GROUP].contains(&&*request.group)
+            || ["leases", "events"].contains(&&*request.resource);
+        match self {
+            Self::All => true,
+            Self::ControlPlane => is_of_control_plane,
+            Self::Destination => !is_of_control_plane,
+            Self::Writes => WRITES.contains(&&*request.verb),
+            Self::Resource(resource) => request.resource == resource,
+        }
+    }
+}
+
+impl Fault {
+    /// How long it lasts by itself.
+    pub fn lasting(&self) -> Duration {
+        match self {
+            Self::Requests { lasting, .. } | Self::Vanishes { lasting, .. } => *lasting,
+            Self::DestinationDown(lasting) | Self::LeaderFrozen(lasting) => *lasting,
+            Self::Watches { disturbance, lasting, .. } => match disturbance {
+                Disturbance::Silence(time) => *time,
+                Disturbance::Delay(time) => lasting.saturating_add(*time),
+                _ => Duration::ZERO,
+            },
+            Self::ClockBack(_) | Self::ServerClockBack(_) | Self::Crash { .. } => Duration::ZERO,
+        }
+    }
+
+    /// Lets happen what happens to requests and watches; the rest is for the replicas.
+    pub(super) fn happen(&self, server: &Server, seed: u64) {
+        let inject = |part: Part, effect: Effect, percent: u8, lasting: Duration| {
+            let mut random = SplitMix64::new(seed);
+            let matcher = move |request: &RequestRecord| {
+                part.has(request) && random.next() % 100 < u64::from(percent)
+            };
+            server.inject(kube_sim::Fault::new(effect, matcher).lasting(lasting));
+        };
+        match self {
+            Self::Requests { of, effect, percent, lasting } => {
+                inject(*of, effect.clone(), *percent, *lasting);
+            }
+            Self::Watches { of, disturbance, lasting } => {
+                let of = *of;
+                server.disturb(disturbance, |watch| of.has(watch));
+                if matches!(disturbance, Disturbance::Delay(_)) {
+                    let (server, lasting) = (server.clone(), *lasting);
+                    tokio::spawn(async move {
+                        tokio::time::sleep(lasting).await;
+                        server.disturb(&Disturbance::Delay(Duration::ZERO), |watch| of.has(watch));
+                    });
+                }
+            }
+            Self::Vanishes { resource, code, lasting } => {
+                let effect = match code {
+                    403 => Effect::Forbidden,
+                    code => Effect::Status(*code),
+                };
+                let part = Part::Resource(resource);
+                inject(part, effect, 100, *lasting);
+                server.disturb(&Disturbance::Close, |watch| part.has(watch));
+            }
+            Self::DestinationDown(lasting) => {
+                inject(Part::Destination, Effect::Drop, 100, *lasting);
+                server.disturb(&Disturbance::Cut, |watch| Part::Destination.has(watch));
+            }
+            Self::ServerClockBack(_)
+            | Self::ClockBack(_)
+            | Self::LeaderFrozen(_)
+            | Self::Crash { .. } => {}
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requests { of, effect, percent, lasting } => {
+                write!(f, "{percent} % of the requests ({of:?}): {effect:?} for {lasting:?}")
+            }
+            Self::Watches { of, disturbance, .. } => write!(f, "watches ({of:?}): {disturbance:?}"),
+            Self::Vanishes { resource, code, lasting } => {
+                write!(f, "{resource} answer {code} for {lasting:?}")
+            }
+            Self::DestinationDown(time) => write!(f, "the destination is down for {time:?}"),
+            Self::ClockBack(time) => write!(f, "the controllers' clocks step back by {time:?}"),
+            Self::ServerClockBack(time) => write!(f, "all clocks step back by {time:?}"),
+            Self::LeaderFrozen(time) => write!(f, "the leader stands still for {time:?}"),
+            Self::Crash { at, is_applied } => {
+                let when = if *is_applied { "after" } else { "before" };
+                write!(f, "the controllers are killed {when} their request {at}")
+            }
+        }
+    }
+}
