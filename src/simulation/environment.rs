@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::action::ScheduledAction;
+use super::definitions::definitions;
 use super::history::{End, History, PerformedAction};
 use super::observer::{self, Seen};
 use super::replica::{self, Common, Replica};
@@ -66,8 +67,12 @@ pub(super) struct Environment<'a> {
 /// Plays a scenario.
 pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::Result<History> {
     let time = ServerClock::starting_at(scenario.start);
-    let server =
-        Server::with(Settings { clock: time.clone(), seed: scenario.seed, request_log: false });
+    let server = Server::with(Settings {
+        clock: time.clone(),
+        seed: scenario.seed,
+        request_log: false,
+        definitions: definitions().context("cannot define the kinds")?,
+    });
     let log = Arc::new(Mutex::new(String::new()));
     if let Some(sink) = setup.record.take() {
         server.record_into(sink);
@@ -103,7 +108,6 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     };
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    manifests::define_all(&environment.client, USER).await.context("cannot define the kinds")?;
     let options = workloads::Options {
         delay: Duration::ZERO,
         pods: false,

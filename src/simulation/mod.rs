@@ -8,6 +8,7 @@
 
 mod acting;
 mod action;
+mod definitions;
 mod environment;
 mod fault;
 mod history;

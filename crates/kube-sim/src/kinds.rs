@@ -132,8 +132,13 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub fn insert(&mut self, kind: Kind) {
+        self.add(Arc::new(kind));
+    }
+
+    /// Adds a kind that other servers may have as well.
+    pub fn add(&mut self, kind: Arc<Kind>) {
         let key = (kind.group.clone(), kind.version.clone(), kind.plural.clone());
-        self.kinds.insert(key, Arc::new(kind));
+        self.kinds.insert(key, kind);
     }
 
     /// Removes every version of a resource.

@@ -35,6 +35,7 @@ mod columns;
 mod convert;
 mod crd;
 mod defaults;
+mod definitions;
 mod deletion;
 mod discovery;
 mod effect;
@@ -91,6 +92,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::answer::ResponseBody;
 pub use self::clock::Clock;
+pub use self::definitions::{Definitions, Refused};
 pub use self::effect::{Disturbance, Dropped, Effect};
 pub use self::faults::{Fault, Matcher};
 pub use self::guard::{Guard, Unusable};
@@ -150,9 +152,11 @@ impl Server {
 
     /// An empty server as the settings say.
     pub fn with(settings: Settings) -> Self {
-        let Settings { clock, seed, request_log } = settings;
+        let Settings { clock, seed, request_log, definitions } = settings;
         let recorder = Arc::new(record::Recorder::new(clock.clone()));
-        let state = Mutex::new(state::State::new(seed, clock.now(), recorder.clone()));
+        let mut state = state::State::new(seed, clock.now(), recorder.clone());
+        definitions.define(&mut state, clock.now());
+        let state = Mutex::new(state);
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
         let ledger = Mutex::new(requests::Ledger::new(request_log));
         Self { inner: Arc::new(Inner { state, clock, ledger, recorder, unread }) }

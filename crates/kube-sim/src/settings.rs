@@ -1,6 +1,7 @@
 //! How a server is made.
 
 use super::clock::Clock;
+use super::definitions::Definitions;
 
 /// How a server is made: see [`Server::with`](super::Server::with).
 #[derive(Clone, Debug)]
@@ -13,10 +14,17 @@ pub struct Settings {
     /// Whether [`Server::requests`](super::Server::requests) and
     /// [`Server::counts`](super::Server::counts) remember requests; the default.
     pub request_log: bool,
+    /// Custom kinds that it has from the beginning, as if these had just been created.
+    pub definitions: Definitions,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { clock: Clock::default(), seed: 0x5741_5645_4741_5445, request_log: true }
+        Self {
+            clock: Clock::default(),
+            seed: 0x5741_5645_4741_5445,
+            request_log: true,
+            definitions: Definitions::default(),
+        }
     }
 }

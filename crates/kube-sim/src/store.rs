@@ -151,9 +151,14 @@ impl Store {
 
     /// An object as it will be stored next: under the revision that comes.
     pub fn write(&self, object: &mut Object) -> Text {
+        self.number(object);
+        Text::write(object)
+    }
+
+    /// Writes the revision that comes into an object.
+    pub fn number(&self, object: &mut Object) {
         let revision = self.revision + 1;
         object.value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
-        Text::write(object)
     }
 
     /// Stores what [`Self::write`] has just written.

@@ -201,9 +201,14 @@ impl Text {
     const CAPACITY: usize = 2 << 10;
 
     pub fn write(object: &Object) -> Self {
+        Self::with_spec(object, b"")
+    }
+
+    /// The same with a spec that is JSON already, unless it is empty.
+    pub fn with_spec(object: &Object, spec: &[u8]) -> Self {
         static NULL: Value = Value::Null;
         let managed = object.managed.as_deref().unwrap_or_default();
-        let json = Vec::with_capacity(Self::CAPACITY + managed.len());
+        let json = Vec::with_capacity(Self::CAPACITY + managed.len() + spec.len());
         let mut text = Self { json, body: 0, metadata: 0..0, managed: 0..0 };
         let mut separator = b'{';
         for field in ["apiVersion", "kind", "metadata"] {
@@ -216,6 +221,10 @@ impl Text {
                 ("metadata", Value::Object(map)) => text.metadata(map, managed),
                 _ => text.value(value),
             }
+        }
+        if !spec.is_empty() {
+            text.key(&mut separator, "spec");
+            text.json.extend_from_slice(spec);
         }
         for (key, value) in object.value.as_object().into_iter().flatten() {
             if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {

@@ -3,6 +3,7 @@
 //! What it shares with a real server is in `tests/it/contract`.
 
 mod bounds;
+mod definitions;
 mod disturbances;
 mod faults;
 mod memory;

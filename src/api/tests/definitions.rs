@@ -42,7 +42,7 @@ fn definitions_stay_small_enough_for_etcd() {
 }
 
 fn definition(kind: &str) -> Value {
-    let mut all = crds::raw().iter();
+    let mut all = crds::json().iter();
     all.find(|crd| crd["spec"]["names"]["kind"] == kind).unwrap().clone()
 }
 

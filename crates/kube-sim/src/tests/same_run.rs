@@ -32,7 +32,7 @@ fn simulated<T>(run: impl Future<Output = T>) -> T {
 /// Several clients, workloads, deletions, watches, faults: all that was said.
 async fn scenario(seed: u64) -> Vec<String> {
     let clock = Clock::starting_at(start());
-    let server = Server::with(Settings { clock, seed, request_log: true });
+    let server = Server::with(Settings { clock, seed, ..Settings::default() });
     let log = Arc::new(Mutex::new(Vec::new()));
     let record = log.clone();
     server.record_into(move |entry| record.lock().push(entry.to_string()));
