@@ -4,7 +4,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Api, DynamicObject};
+use kube::Resource as _;
+use kube::api::Api;
 use kube::core::discovery::ApiResource;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
@@ -13,8 +14,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Change, Mark, Objects};
-use super::{ClusterCache, Error, Wanted, definitions, raw};
-use crate::api::kind::GroupVersionKind;
+use super::raw_object::RawObject;
+use super::{ClusterCache, Error, Wanted, definitions};
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::{follow_listings, words};
@@ -161,7 +162,7 @@ impl Feed {
     }
 
     /// Runs the watch of all objects of `api` until dropped.
-    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, api: Api<DynamicObject>) {
+    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, api: Api<RawObject>) {
         let follow = || {
             let config = watcher::Config::default().page_size(PAGE);
             // Own writes after this point may be missing in the listing.
@@ -206,27 +207,25 @@ impl Feed {
         }
     }
 
-    fn take(&self, event: watcher::Event<DynamicObject>) -> Vec<(ResourceKey, Change)> {
+    fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, Change)> {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let mut objects = self.objects.lock();
         match event {
             Init => {}
             Apply(object) | InitApply(object) => {
-                let object = raw(object, &self.resource);
-                let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
-                debug_assert_eq!(GroupVersionKind::of(&object).kind, self.resource.kind);
+                let key = self.key(&object);
                 let defines = self.resource.kind == definitions().kind;
                 let whole = self.wanted.lock().by(&key).next().is_some();
-                let mut change = objects.apply(&key, &object, whole);
+                let content = || object.parse(&self.resource);
+                let mut change = objects.apply(&key, &object.head(), whole, content);
                 if defines && change.is_some() {
                     change = change.map(|change| Change { counts: true, ..change });
                 }
                 return change.map(|change| (key, change)).into_iter().collect();
             }
             Delete(object) => {
-                let object = raw(object, &self.resource);
-                let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
-                let change = objects.delete(&key, &object);
+                let key = self.key(&object);
+                let change = objects.delete(&key, &object.head());
                 return change.map(|change| (key, change)).into_iter().collect();
             }
             InitDone => {
@@ -236,6 +235,17 @@ impl Feed {
             }
         }
         Vec::new()
+    }
+
+    fn key(&self, object: &RawObject) -> ResourceKey {
+        let meta = object.meta();
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        ResourceKey {
+            group: self.resource.group.clone(),
+            kind: self.resource.kind.clone(),
+            namespace: text(&meta.namespace),
+            name: text(&meta.name),
+        }
     }
 
     fn fail(&self, error: &watcher::Error) {

@@ -120,19 +120,26 @@ impl Objects {
     }
 
     /// Applies an event. Returns the previous and current instances of the object, and
-    /// whether the change is relevant; `None` for an outdated event.
-    pub fn apply(&mut self, key: &ResourceKey, object: &Value, whole: bool) -> Option<Change> {
-        if self.gone.contains(uid_of(object)) {
+    /// whether the change is relevant; `None` for an outdated event. The whole object is
+    /// only asked for if it is kept; `head` are its metadata.
+    pub fn apply(
+        &mut self,
+        key: &ResourceKey,
+        head: &Value,
+        whole: bool,
+        object: impl FnOnce() -> Value,
+    ) -> Option<Change> {
+        if self.gone.contains(uid_of(head)) {
             return None;
         }
         let place = place(key);
         if let Some(uid) = self.removed.get(&*place) {
-            if *uid == uid_of(object) {
+            if *uid == uid_of(head) {
                 return None;
             }
             self.removed.remove(&*place);
         }
-        let version = version_of(object);
+        let version = version_of(head);
         let listing = self.listing;
         let before = self.entries.get_mut(&*place);
         if let Some(entry) = before {
@@ -143,7 +150,10 @@ impl Objects {
                 return None;
             }
         }
-        Some(self.insert(&place, object, version, whole))
+        if whole || self.mark.instance_of(head).is_some() {
+            return Some(self.insert_whole(&place, &object(), version));
+        }
+        Some(self.insert(&place, head, version))
     }
 
     /// Adds an object from a response, always with content. `None` when it is outdated or
@@ -176,15 +186,15 @@ impl Objects {
     }
 
     /// Applies a deletion event.
-    pub fn delete(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
-        self.gone.remember(uid_of(object));
+    pub fn delete(&mut self, key: &ResourceKey, head: &Value) -> Option<Change> {
+        self.gone.remember(uid_of(head));
         let place = place(key);
-        if self.removed.get(&*place).is_some_and(|uid| *uid == uid_of(object)) {
+        if self.removed.get(&*place).is_some_and(|uid| *uid == uid_of(head)) {
             self.removed.remove(&*place);
             // The instance that deleted it has the response of the server.
             return None;
         }
-        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid_of(object))?;
+        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid_of(head))?;
         let change = Change::counting(entry.instances());
         self.drop_entry(&place);
         Some(change)
@@ -225,13 +235,11 @@ impl Objects {
         Some(entry)
     }
 
-    fn insert(&mut self, place: &str, object: &Value, version: Option<u64>, whole: bool) -> Change {
-        if whole || self.mark.instance_of(object).is_some() {
-            return self.insert_whole(place, object, version);
-        }
+    /// Without content.
+    fn insert(&mut self, place: &str, head: &Value, version: Option<u64>) -> Change {
         let old = self.drop_entry(place);
         let instances = old.iter().flat_map(Entry::instances).collect::<BTreeSet<_>>();
-        let (uid, listing) = (uid_of(object).into(), self.listing);
+        let (uid, listing) = (uid_of(head).into(), self.listing);
         let entry = Entry { version, uid, instance: None, object: None, listing };
         self.entries.insert(place.into(), entry);
         Change { counts: !instances.is_empty(), instances }

@@ -21,6 +21,7 @@ mod discovery;
 mod feed;
 mod index;
 pub mod once;
+mod raw_object;
 mod reach;
 mod schemas;
 mod survey;
