@@ -4,13 +4,16 @@
 //! version 2 before Kubernetes 1.24. Schemas of custom kinds come from their definitions,
 //! which are up to date at once; the published documents follow some seconds later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
 use kube::core::discovery::ApiResource;
+use parking_lot::Mutex;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
 use crate::api::kind::KindRef;
@@ -28,6 +31,9 @@ const QUIET: Duration = Duration::from_secs(600);
 /// When an object is invalid and the document is older than this, it is requested again:
 /// the server may know more fields now.
 const OLD: Duration = Duration::from_secs(60);
+
+/// Documents that are kept for other clusters; there is one for each group with objects.
+const KEPT: usize = 16;
 
 /// One cached response, also that no schema exists.
 #[derive(Clone, Debug)]
@@ -164,9 +170,31 @@ fn paths(bytes: &[u8]) -> BTreeMap<String, String> {
     paths.filter_map(|(path, value)| Some((path.clone(), url(value)?))).collect()
 }
 
+/// Reads a document, unless it is one of the last: clusters of one version publish the same.
 async fn read(bytes: Vec<u8>) -> Result<Arc<Document>, String> {
-    let read = tokio::task::spawn_blocking(move || Document::read(&bytes)).await;
-    read.map_err(|error| error.to_string())?.map(Arc::new)
+    static LAST: Mutex<VecDeque<([u8; 32], Arc<Document>)>> = Mutex::new(VecDeque::new());
+    let work = move || {
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let known = |last: &VecDeque<([u8; 32], Arc<Document>)>| {
+            let found = last.iter().find(|(known, _)| *known == digest);
+            found.map(|(_, document)| Arc::clone(document))
+        };
+        if let Some(document) = known(&LAST.lock()) {
+            return Ok(document);
+        }
+        let document = Arc::new(Document::read(&bytes)?);
+        let mut last = LAST.lock();
+        last.push_back((digest, Arc::clone(&document)));
+        let surplus = last.len().saturating_sub(KEPT);
+        last.drain(..surplus);
+        Ok(document)
+    };
+    // Where there is only one thread, as in a simulation, nothing happens meanwhile: its course
+    // would depend on how long the work takes.
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?,
+    }
 }
 
 /// Why a document is missing.
