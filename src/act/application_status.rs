@@ -15,6 +15,7 @@ use crate::decide::merge_patch::merge_patch;
 use crate::redact;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{has_code, reason};
+use crate::watch::object::{Object, api};
 
 /// Maximum number of attempts, each on a newer version of the object.
 const ATTEMPTS: usize = 5;
@@ -108,7 +109,7 @@ pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
 #[derive(Debug)]
 pub struct Sent {
     /// The object.
-    pub object: Value,
+    pub object: Object,
     /// Whether it also contains changes of another client, made since it was observed.
     pub merged: bool,
 }
@@ -131,14 +132,12 @@ pub async fn send(
 ) -> Result<Sent, Error> {
     let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
-    let api = applications(client, namespace);
+    let api: Api<Object> = api(client, Some(namespace), &resource());
     let mut version = base["metadata"]["resourceVersion"].clone();
     for attempt in 0..ATTEMPTS {
         patch["metadata"]["resourceVersion"] = version;
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-            Ok(object) => {
-                return Ok(Sent { object: raw(object, &resource()), merged: attempt > 0 });
-            }
+            Ok(object) => return Ok(Sent { object, merged: attempt > 0 }),
             Err(error) if has_code(&error, 404) => {
                 return Err(Error::Gone { name: name.to_owned() });
             }
@@ -154,6 +153,7 @@ pub async fn send(
                 version = newest["metadata"]["resourceVersion"].clone();
             }
             Err(error) if is_too_large(&error) => {
+                let api = applications(client, namespace);
                 return Err(too_large(&api, base, name, &reason(&error), now).await);
             }
             Err(error) => return Err(failed(name, &error)),

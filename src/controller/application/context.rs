@@ -29,6 +29,7 @@ use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::Origin;
+use crate::watch::object::Object;
 
 /// Runs work of unbounded duration, such as ignore rules of users over all objects,
 /// without blocking the other reconciles of this thread. Only for tasks of their own,
@@ -181,11 +182,13 @@ impl Context {
 
     /// Adds an Application as returned by the API server to the cache.
     pub fn wrote(&self, application: &Value) {
+        self.stored(application.clone().into(), application);
+    }
+
+    /// The same with its text.
+    pub fn stored(&self, object: Object, application: &Value) {
         redact::know_urls_of(&application["spec"]);
-        self.core
-            .control_plane
-            .applications
-            .wrote(application.clone().into(), Origin::Applications);
+        self.core.control_plane.applications.wrote(object, Origin::Applications);
     }
 
     /// The current time.

@@ -175,12 +175,13 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(wanted) = status::failed(&application, text, now) else { return };
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
     match application_status::send(&ctx.core.client, &application, patch, now).await {
-        Ok(application_status::Sent { object, .. }) => {
+        Ok(application_status::Sent { object: stored, .. }) => {
+            let object = stored.parse();
             let cached = ctx.cached_state(key);
             let mut cached = cached.lock().await;
             cached.announced.publish(&ctx.events, &application, &object);
             cached.announced.stored();
-            ctx.wrote(&object);
+            ctx.stored(stored, &object);
         }
         Err(error) => {
             tracing::warn!(application = %key, %error, "cannot write the failure to the status")

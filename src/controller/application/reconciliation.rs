@@ -117,8 +117,9 @@ impl<'a> Reconciliation<'a> {
                 return Err(error.into());
             }
         };
-        let application_status::Sent { object: written, merged } = written;
-        self.ctx.wrote(&written);
+        let application_status::Sent { object, merged } = written;
+        let written = object.parse();
+        self.ctx.stored(object, &written);
         self.cached.progress = StoredProgress::of(&self.app.status.operation_state);
         if merged {
             // The watch reports the other client's change as known.
