@@ -22,6 +22,7 @@ use crate::decide::application_set::report::Reported;
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::windows::Facts;
 use crate::desired::inputs::Projects;
+use crate::watch::object::Object;
 
 /// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
 #[derive(Debug, Default)]
@@ -96,6 +97,14 @@ impl Memory {
     /// Whether the last generation failed.
     pub(super) fn has_failed(&self) -> bool {
         self.generated.as_ref().is_some_and(|made| made.error.is_some())
+    }
+
+    /// Whether this version of the ApplicationSet is known, with a policy that permits deletion.
+    pub fn is_known_to_delete(&self, object: &Object) -> bool {
+        let (Some(set), Some(made)) = (&self.set, &self.generated) else { return false };
+        set.version == object.resource_version()
+            && made.generation == set.generation
+            && made.policy.deletes()
     }
 
     /// When repositories are read again: at the interval of the generators, and after an

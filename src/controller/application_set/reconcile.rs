@@ -162,7 +162,9 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
     if let Some(not_before) = memory.not_before {
         tokio::time::sleep_until(not_before).await;
     }
-    if let Some(newest) = context.core.control_plane.sets.get(&object.key()) {
+    if let Some(newest) = context.core.control_plane.sets.get(&object.key())
+        && !memory.is_known_to_delete(&newest)
+    {
         context.namespaces.read(&newest, &context.core, &context.settings.decisions).await;
     }
     let mut reads = 0;
