@@ -30,13 +30,12 @@ pub(crate) fn served(kind: &Kind, stored: &Arc<Stored>) -> Arc<Stored> {
     if stored.is_of(&wanted) && newer_schema(kind, stored).is_none() {
         return stored.clone();
     }
-    let Object { value, managed } = current(kind, stored);
+    let Object { value, managed } = current(kind, stored, stored.object());
     Stored::new(&Object { value: to_version(kind, &wanted, value), managed })
 }
 
 /// The tree of a stored object, as the schema of a kind knows it.
-pub(crate) fn current(kind: &Kind, stored: &Stored) -> Object {
-    let mut object = stored.object();
+pub(crate) fn current(kind: &Kind, stored: &Stored, mut object: Object) -> Object {
     if let Some(schema) = newer_schema(kind, stored) {
         schema.prune(&mut object.value, &mut Vec::new());
         schema.fill_defaults(&mut object.value);

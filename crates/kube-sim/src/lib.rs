@@ -72,6 +72,7 @@ mod state;
 mod store;
 mod stored;
 mod table;
+mod trees;
 mod typed;
 mod unread;
 mod validate;

@@ -13,7 +13,7 @@ use super::request::Call;
 use super::scale;
 use super::stored::{Object, Stored};
 use super::typed;
-use super::write::{Current, Ownership, Writer};
+use super::write::{Ownership, Writer};
 
 /// Reads a body as JSON, or as YAML where that is allowed.
 ///
@@ -159,7 +159,7 @@ fn server_side_apply(
         now: writer.now,
     };
     let current = match writer.found() {
-        Ok(stored) => Current { object: convert::current(&kind, &stored), stored },
+        Ok(stored) => writer.read(stored),
         Err(_) if writer.subresource.is_empty() => {
             if config["metadata"]["uid"].as_str().is_some_and(|u| !u.is_empty()) {
                 let detail = "uid mismatch: the provided object specified uid, and no existing object was found";

@@ -148,9 +148,20 @@ impl Schema {
         })
     }
 
+    /// Prunes an object and fills in its defaults. Both are done already in the fields at the top
+    /// that are as in `old`, which are most of an object.
+    pub fn normalise(&self, object: &mut Value, old: Option<&Value>, dropped: &mut Vec<String>) {
+        let fields = object.as_object().into_iter().flatten();
+        let done =
+            fields.filter(|(field, value)| old.is_some_and(|o| o.get(*field) == Some(value)));
+        let done: Vec<String> = done.map(|(field, _)| field.clone()).collect();
+        self.prune_at(object, &Path::Root, true, &done, dropped);
+        self.fill(object, &done);
+    }
+
     /// Removes fields that the schema does not know and gives back their paths.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
-        self.prune_at(object, &Path::Root, true, dropped);
+        self.prune_at(object, &Path::Root, true, &[], dropped);
     }
 
     fn prune_at(
@@ -158,6 +169,7 @@ impl Schema {
         value: &mut Value,
         path: &Path<'_>,
         resource: bool,
+        done: &[String],
         dropped: &mut Vec<String>,
     ) {
         // Metadata is the API server's own; the schema may only restrict the name.
@@ -173,16 +185,17 @@ impl Schema {
                         known
                     });
                 }
-                for (key, child) in map.iter_mut().filter(|(key, _)| !own(key)) {
+                let is_left = |key: &String| !own(key) && !done.contains(key);
+                for (key, child) in map.iter_mut().filter(|(key, _)| is_left(key)) {
                     if let Some(schema) = self.field(key) {
-                        schema.prune_at(child, &path.field(key), schema.embedded, dropped);
+                        schema.prune_at(child, &path.field(key), schema.embedded, &[], dropped);
                     }
                 }
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
                     for (i, child) in list.iter_mut().enumerate() {
-                        items.prune_at(child, &path.item(i), items.embedded, dropped);
+                        items.prune_at(child, &path.item(i), items.embedded, &[], dropped);
                     }
                 }
             }
@@ -192,6 +205,10 @@ impl Schema {
 
     /// Fills in defaults of absent fields, and of null ones that may not be null.
     pub fn fill_defaults(&self, value: &mut Value) {
+        self.fill(value, &[]);
+    }
+
+    fn fill(&self, value: &mut Value, done: &[String]) {
         match value {
             Value::Object(map) => {
                 for (key, schema) in &self.properties {
@@ -208,7 +225,7 @@ impl Schema {
                         map.remove(key);
                     }
                 }
-                self.fill_children(map);
+                self.fill_children(map, done);
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
@@ -219,8 +236,8 @@ impl Schema {
         }
     }
 
-    fn fill_children(&self, map: &mut Map<String, Value>) {
-        for (key, child) in map.iter_mut() {
+    fn fill_children(&self, map: &mut Map<String, Value>, done: &[String]) {
+        for (key, child) in map.iter_mut().filter(|(key, _)| !done.contains(key)) {
             if let Some(schema) = self.field(key) {
                 schema.fill_defaults(child);
             }

@@ -14,11 +14,13 @@ use super::place::{Key, ResourceKey};
 use super::record::Recorder;
 use super::store::Store;
 use super::stored::{Object, Stored};
+use super::trees::Trees;
 
 /// Objects, kinds and identifiers of one server.
 #[derive(Debug)]
 pub(crate) struct State {
     pub store: Store,
+    pub trees: Trees,
     pub kinds: Registry,
     pub ids: Ids,
     pub event_expiry: EventExpiry,
@@ -34,6 +36,7 @@ impl State {
         builtin::register(&mut kinds);
         let mut state = Self {
             store: Store::new(recorder),
+            trees: Trees::default(),
             kinds,
             ids: Ids::new(seed),
             event_expiry: EventExpiry::default(),

@@ -107,9 +107,13 @@ impl Stored {
 
     /// The object as a tree.
     pub fn object(&self) -> Object {
+        Object { value: self.value(), managed: self.managed() }
+    }
+
+    /// Its managed fields as JSON.
+    pub fn managed(&self) -> Option<Bytes> {
         let managed = self.managed.start as usize..self.managed.end as usize;
-        let managed = (!managed.is_empty()).then(|| self.json.slice(managed));
-        Object { value: self.value(), managed }
+        (!managed.is_empty()).then(|| self.json.slice(managed))
     }
 
     /// The object as a tree, without its managed fields.

@@ -76,9 +76,15 @@ impl Writer<'_> {
     /// # Errors
     ///
     /// As for [`Self::found`].
-    pub fn current(&self) -> Result<Current, ApiError> {
+    pub fn current(&mut self) -> Result<Current, ApiError> {
         let stored = self.found()?;
-        Ok(Current { object: convert::current(&self.kind, &stored), stored })
+        Ok(self.read(stored))
+    }
+
+    /// A stored object with its tree.
+    pub fn read(&mut self, stored: Arc<Stored>) -> Current {
+        let object = self.state.trees.take(&stored);
+        Current { object: convert::current(&self.kind, &stored, object), stored }
     }
 
     /// Drops unknown fields, fills in defaults; refuses what cannot be read.
@@ -89,8 +95,7 @@ impl Writer<'_> {
         let kind = &self.kind;
         let mut dropped = Vec::new();
         if let Some(schema) = kind.schema() {
-            schema.prune(object, &mut dropped);
-            schema.fill_defaults(object);
+            schema.normalise(object, old, &mut dropped);
         } else if kind.is_builtin() {
             typed::normalise(kind, object, old, &mut dropped).map_err(|e| {
                 ApiError::bad_request(format!(
@@ -244,6 +249,7 @@ impl Writer<'_> {
             self.state.event_expiry.written(&place.1, former, stored.revision, self.now);
             self.state.expire_events(self.now);
         }
+        self.state.trees.keep(object.value, &stored);
         let former = former.map_or(&[][..], |former| &former.owners);
         if stored.deleting || *stored.owners != *former {
             self.state.written(&place, former, self.now);
