@@ -37,6 +37,9 @@ use crate::watch::object::Object;
 /// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
 /// decision time, so that events which arrive together are handled together; and its maximum.
 const PACE: (u32, Duration) = (3, Duration::from_millis(50));
+/// The interval is at least a millisecond for so many Applications: about the decision time, also
+/// where that is not measured, since time stands still.
+const PER_MILLISECOND: usize = 50;
 /// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
 /// wait anyway, and a status of this size costs the API server more than a sync.
 const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
@@ -233,7 +236,9 @@ async fn decide_once(
         } else {
             PACE
         };
-        taken.not_before = Some(ended + ((ended - began) * times).min(longest));
+        let applications = taken.generated.as_ref().map_or(0, |made| made.applications.len());
+        let least = Duration::from_millis((applications / PER_MILLISECOND) as u64);
+        taken.not_before = Some(ended + ((ended - began) * times).max(least).min(longest));
         (Ok(Decided { decision, set, now }), taken)
     };
     match run(work).await {
