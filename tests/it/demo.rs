@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod listening;
+mod predicting;
 mod steering;
 
 use std::io::{BufRead, BufReader, Lines};

@@ -3,6 +3,7 @@
 mod behaviors;
 mod chart;
 mod course;
+mod creation;
 #[cfg(test)]
 mod fixtures;
 mod history;

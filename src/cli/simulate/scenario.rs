@@ -7,6 +7,7 @@ use kube_sim::SplitMix64;
 use serde_json::{Value, json};
 
 use super::behaviors::{self, behaviors};
+use super::creation::Created;
 use super::{Args, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
@@ -96,7 +97,9 @@ async fn of_cluster(args: &Args) -> Result<Case, Error> {
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
         let steps = shown::steps(&set.value, &generation);
-        known.extend(history::behaviors(&set.value, &steps, &live, &runs));
+        let members = steps.keys().filter_map(|name| live.get(name)).map(|live| &**live);
+        let created = Created::read(cluster.client(), members).await;
+        known.extend(history::behaviors(&set.value, &steps, &live, &runs, &created));
         generated.push((set.value.clone(), generation));
     }
     Case::new(args, &generated, policies, projects, |name| known.get(name).copied())
