@@ -93,6 +93,10 @@ pub enum State {
     Healthy,
     /// It waits for its step, its turn, or a person.
     Waiting,
+    /// Its step is open, and a gate, a pause, a window or failures hold it.
+    Held,
+    /// The run leaves it out.
+    Skipped,
     /// Its sync is requested.
     Pending,
     /// Its sync runs.

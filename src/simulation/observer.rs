@@ -1,6 +1,6 @@
 //! What a simulation comes to, from watches of the API server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -16,6 +16,7 @@ use super::history::{ApplicationHistory, Span, State};
 use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, Raw};
 use crate::clock::Clock;
+use crate::decide::rollout::wait::{WAITING_LIMIT, WaitKind};
 use crate::decide::steering::number_of;
 use crate::watch::follow::follow;
 use crate::watch::object::{Object, api, resource};
@@ -29,6 +30,12 @@ pub(super) struct Seen {
     pub runs: BTreeMap<String, BTreeMap<u64, (Arc<Value>, RolloutRunStatus)>>,
     /// The Applications, by name.
     pub applications: BTreeMap<String, ApplicationHistory>,
+    /// What they say themselves.
+    own: BTreeMap<String, State>,
+    /// What each set holds.
+    held: BTreeMap<String, BTreeSet<String>>,
+    /// What the last run of each set leaves out.
+    skipped: BTreeMap<String, BTreeSet<String>>,
     /// When something changed that is part of the rollout.
     pub changed_at: Option<Instant>,
 }
@@ -61,14 +68,9 @@ pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) 
 impl Seen {
     fn take(&mut self, kind: &str, object: Value, now: Timestamp) {
         let is_changed = match kind {
-            RUN => self.run(object),
+            RUN => self.run(object, now),
             Application::KIND => self.application(&object, now),
-            _ => {
-                let (place, object) = (place(&object), Arc::new(object));
-                let before = self.sets.insert(place, Arc::clone(&object));
-                let waits = |set: &'_ Value| set["status"]["rollout"]["waitingFor"].clone();
-                before.is_none_or(|before| waits(&before) != waits(&object))
-            }
+            _ => self.set(object, now),
         };
         if is_changed {
             self.changed_at = Some(Instant::now());
@@ -83,7 +85,48 @@ impl Seen {
         }
     }
 
-    fn run(&mut self, object: Value) -> bool {
+    fn set(&mut self, object: Value, now: Timestamp) -> bool {
+        let (place, object) = (place(&object), Arc::new(object));
+        let before = self.sets.insert(place.clone(), Arc::clone(&object));
+        let waits = |set: &Value| set["status"]["rollout"]["waitingFor"].clone();
+        let is_changed = before.is_none_or(|before| waits(&before) != waits(&object));
+        if is_changed {
+            let held = held(&object);
+            let before = self.held.insert(place, held.clone()).unwrap_or_default();
+            self.say_again(before.symmetric_difference(&held), now);
+        }
+        is_changed
+    }
+
+    /// What Applications are now that something else says more about them.
+    fn say_again<'a>(&mut self, names: impl Iterator<Item = &'a String>, now: Timestamp) {
+        for name in names {
+            self.say(name, now);
+        }
+    }
+
+    /// What an Application is, with what its set and its run say; whether it has changed.
+    fn say(&mut self, name: &str, now: Timestamp) -> bool {
+        let (Some(own), Some(history)) = (self.own.get(name), self.applications.get_mut(name))
+        else {
+            return false;
+        };
+        let is_in = |all: &BTreeMap<String, BTreeSet<String>>| {
+            all.get(&history.set).is_some_and(|names| names.contains(name))
+        };
+        let state = match own {
+            State::Waiting if is_in(&self.skipped) => State::Skipped,
+            State::Waiting if is_in(&self.held) => State::Held,
+            own => *own,
+        };
+        let is_changed = history.spans.last().is_none_or(|last| last.state != state);
+        if is_changed {
+            history.spans.push(Span { from: now, state });
+        }
+        is_changed
+    }
+
+    fn run(&mut self, object: Value, now: Timestamp) -> bool {
         let status = RolloutRunStatus::deserialize(&object["status"]).unwrap_or_default();
         let set = format!(
             "{}/{}",
@@ -91,10 +134,17 @@ impl Seen {
             object["spec"]["applicationSet"].as_str().unwrap_or_default()
         );
         let number = number_of(object.name()).unwrap_or_default();
-        let runs = self.runs.entry(set).or_default();
+        let runs = self.runs.entry(set.clone()).or_default();
         let is_changed =
             runs.get(&number).is_none_or(|(_, before)| before.transitions != status.transitions);
-        runs.insert(number, (Arc::new(object), status));
+        let object = Arc::new(object);
+        runs.insert(number, (Arc::clone(&object), status));
+        if runs.keys().next_back() == Some(&number) {
+            let names = object.items("/spec/skip").iter().filter_map(Value::as_str);
+            let names: BTreeSet<String> = names.map(str::to_owned).collect();
+            let before = self.skipped.insert(set, names.clone()).unwrap_or_default();
+            self.say_again(before.symmetric_difference(&names), now);
+        }
         is_changed
     }
 
@@ -102,34 +152,37 @@ impl Seen {
         let owner = object["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default();
         let history = self.applications.entry(object.name().to_owned()).or_default();
         history.set = format!("{}/{owner}", object.namespace());
-        let state = state_of(object);
-        let is_changed = history.spans.last().is_none_or(|last| last.state != state);
-        if is_changed {
-            history.spans.push(Span { from: now, state });
-        }
-        is_changed
+        self.own.insert(object.name().to_owned(), state_of(object));
+        self.say(object.name(), now)
     }
 }
 
 impl Seen {
-    /// Whether all Applications are Healthy at their newest targets, and the sets know it.
+    /// Whether all Applications are Healthy at their newest targets, but those that people have
+    /// skipped, and the sets know it.
     pub fn is_at_rest(&self, expected: usize) -> bool {
-        let is_done = |set: &Arc<Value>| {
+        let is_done = |(place, set): (&String, &Arc<Value>)| {
+            let skipped = self.skipped.get(place);
+            let is_skipped = |entry: &Value| {
+                skipped.is_some_and(|names| names.contains(entry.field("application")))
+            };
             let entries = set.items("/status/applicationStatus");
-            entries.iter().all(|entry| entry["status"] == "Healthy")
+            entries.iter().all(|entry| entry["status"] == "Healthy" || is_skipped(entry))
                 && set.items("/status/conditions").iter().all(|condition| {
                     condition["type"] != "RolloutProgressing" || condition["status"] == "False"
                 })
         };
         self.applications.len() >= expected
             && self.not_at_rest().next().is_none()
-            && self.sets.values().all(is_done)
+            && self.sets.iter().all(is_done)
     }
 
-    /// The names of the Applications that are not Healthy at their newest targets.
+    /// The names of the Applications that are not Healthy at their newest targets, without those
+    /// that people have skipped.
     pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
         let is_healthy = |history: &ApplicationHistory| {
-            history.spans.last().is_some_and(|last| last.state == State::Healthy)
+            let last = history.spans.last().map(|last| last.state);
+            matches!(last, Some(State::Healthy | State::Skipped))
         };
         let left = self.applications.iter().filter(move |(_, history)| !is_healthy(history));
         left.map(|(name, _)| name.as_str())
@@ -164,6 +217,38 @@ impl Seen {
         let gates = gates.filter_map(|gate| Some(gate.soaks_until.as_ref()?.0));
         waits.chain(gates).max()
     }
+}
+
+/// The Applications of a set that something holds although their step is open.
+fn held(set: &Value) -> BTreeSet<String> {
+    let waits = set.items("/status/rollout/waitingFor");
+    let holds = |wait: &&Value| WaitKind::from_name(wait.field("kind")).is_some_and(is_hold);
+    let held = waits.iter().filter(holds).map(|wait| wait.field("application").to_owned());
+    let mut held: BTreeSet<String> = held.collect();
+    // The list is cut off: where all of it is held, so is the rest of the step.
+    if held.len() == waits.len() && waits.len() >= WAITING_LIMIT {
+        let step = set["status"]["rollout"]["step"].to_string();
+        let entries = set.items("/status/applicationStatus");
+        let of_step = entries.iter().filter(|entry| entry.field("step") == step);
+        held.extend(of_step.map(|entry| entry.field("application").to_owned()));
+    }
+    held
+}
+
+fn is_hold(kind: WaitKind) -> bool {
+    matches!(
+        kind,
+        WaitKind::HeldByPerson
+            | WaitKind::Paused
+            | WaitKind::Approval
+            | WaitKind::Soak
+            | WaitKind::FailureBudget
+            | WaitKind::Quarantined
+            | WaitKind::HeldBack
+            | WaitKind::SyncWindow
+            | WaitKind::Excluded
+            | WaitKind::ManualSync
+    )
 }
 
 fn place(object: &Value) -> String {

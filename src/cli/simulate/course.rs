@@ -120,6 +120,8 @@ fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
         what: match span.state {
             State::Healthy => SpanKind::Healthy,
             State::Waiting => SpanKind::Waiting,
+            State::Held => SpanKind::Held,
+            State::Skipped => SpanKind::Skipped,
             State::Pending => SpanKind::Pending,
             State::Syncing => SpanKind::Syncing,
             State::BecomingHealthy => SpanKind::BecomingHealthy,
