@@ -220,9 +220,18 @@ impl Environment<'_> {
                 self.apply(object).await?;
             }
         }
-        // The controllers have read all of it.
-        tokio::time::sleep(POLL * 10).await;
-        Ok(())
+        // The controllers have read all of it, and done what follows from it, when nobody has
+        // asked the server for anything for a while.
+        let mut before = None;
+        loop {
+            let requests = Some(self.server.counts());
+            if requests == before {
+                return Ok(());
+            }
+            anyhow::ensure!(began.elapsed() < BEFORE, "the controllers do not come to rest");
+            before = requests;
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// The change and what follows.
