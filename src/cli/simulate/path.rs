@@ -1,8 +1,9 @@
 //! What a simulated rollout took its time for, and what would shorten it.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 
+use super::scale::exact;
 use super::timeline::{GateKind, SpanKind, StepLine, Timeline};
 
 /// A part of the way from the start to the end, one after the other.
@@ -114,5 +115,5 @@ fn seconds(until: Timestamp, from: Timestamp) -> i64 {
 
 /// A time in words.
 pub(super) fn text(seconds: i64) -> String {
-    gotime::duration::print(SignedDuration::from_secs(seconds))
+    exact(seconds.saturating_mul(1000))
 }
