@@ -4,6 +4,7 @@ mod behaviors;
 mod chart;
 mod course;
 mod creation;
+mod distribution;
 #[cfg(test)]
 mod fixtures;
 mod history;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use self::distribution::Distribution;
 use self::report::Report;
 use self::when::{At, Pattern, Slow};
 use super::cluster::{ClusterArgs, block_on};
@@ -174,8 +176,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         let mut histories = vec![history];
         histories.extend(side_by_side(args.runs, simulate)?);
-        let all = report::Distribution::of(&histories);
-        args.output.print(&all, report::Distribution::table)?;
+        let all = Distribution::of(&histories);
+        args.output.print(&all, Distribution::table)?;
         all.is_complete()
     };
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })

@@ -1,6 +1,5 @@
 //! What `wavegate simulate` prints.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -83,70 +82,6 @@ impl Report {
         {
             let line = format!("What would shorten it the most: {}.", part.shorten);
             let _ = writeln!(text, "{}", printable(&line));
-        }
-        text
-    }
-}
-
-/// Several simulations.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Distribution {
-    runs: usize,
-    complete: usize,
-    /// Seconds of the complete ones.
-    seconds: Option<Seconds>,
-    /// How the others ended, with how often.
-    others: BTreeMap<String, usize>,
-}
-
-#[derive(Debug, Serialize)]
-struct Seconds {
-    min: i64,
-    median: i64,
-    p90: i64,
-    max: i64,
-}
-
-impl Distribution {
-    /// Of these histories.
-    pub fn of(histories: &[History]) -> Self {
-        let mut complete: Vec<i64> = histories
-            .iter()
-            .filter(|history| history.outcome == End::Complete)
-            .map(|history| history.end.duration_since(history.start).as_secs())
-            .collect();
-        complete.sort_unstable();
-        let at = |percent: usize| complete[(complete.len() - 1) * percent / 100];
-        let seconds = (!complete.is_empty()).then(|| Seconds {
-            min: at(0),
-            median: at(50),
-            p90: at(90),
-            max: at(100),
-        });
-        let mut others = BTreeMap::new();
-        for history in histories.iter().filter(|history| history.outcome != End::Complete) {
-            *others.entry(course::outcome(&history.outcome)).or_default() += 1;
-        }
-        Self { runs: histories.len(), complete: complete.len(), seconds, others }
-    }
-
-    /// Whether each of them was complete.
-    pub fn is_complete(&self) -> bool {
-        self.complete == self.runs
-    }
-
-    /// The text.
-    pub fn table(&self) -> String {
-        let mut text = format!("{} of {} complete\n", self.complete, self.runs);
-        if let Some(Seconds { min, median, p90, max }) = &self.seconds {
-            let [min, median, p90, max] = [min, median, p90, max].map(|time| path::text(*time));
-            let _ = writeln!(text, "min {min}, median {median}, 90 % within {p90}, max {max}");
-        }
-        let mut others: Vec<(&String, &usize)> = self.others.iter().collect();
-        others.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        for (what, count) in others {
-            let _ = writeln!(text, "{count:>6}  {}", printable(what));
         }
         text
     }
