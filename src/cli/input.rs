@@ -285,6 +285,12 @@ fn read(path: &Path) -> Result<Text, Error> {
     Ok(Text { text: text.into_owned(), name })
 }
 
+/// The text of a file or of standard input that holds no objects, and its name for messages.
+pub(super) fn text(path: &Path) -> Result<(String, String), Error> {
+    let Text { name, text } = read(path)?;
+    Ok((name, text))
+}
+
 /// The manifest files of a directory and its subdirectories, by path.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();

@@ -1,5 +1,6 @@
 //! What happens from outside: commits, people, users, faults.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -11,7 +12,7 @@ use kube_sim::Effect;
 use kube_sim::workloads::OUTCOME_ANNOTATION;
 use serde_json::{Value, json};
 
-use super::action::Action;
+use super::action::{Action, Change};
 use super::environment::{Environment, USER};
 use super::fault::{Fault, Part};
 use super::lifeline::Crash;
@@ -24,9 +25,9 @@ use crate::decide::steering::{self, Person, Run, Verdict};
 use crate::watch::failure::reason;
 
 impl Environment<'_> {
-    /// A commit, which a webhook tells.
-    pub async fn push(&self) {
-        self.sources.push();
+    /// A commit that changes these Applications or all, which a webhook tells.
+    pub async fn push(&self, changed: Option<BTreeSet<String>>) {
+        self.sources.push(changed);
         let names: Vec<(String, String)> = {
             let seen = self.seen.lock();
             let of = |(name, history): (&String, &super::ApplicationHistory)| {
@@ -43,7 +44,8 @@ impl Environment<'_> {
 
     pub async fn act(&mut self, action: &Action) -> Result<(), String> {
         match action {
-            Action::Push => self.push().await,
+            Action::Push(changed) => self.push(changed.clone()).await,
+            Action::Behave(names, change) => self.behave(names, change).await?,
             Action::Restart => {
                 for number in 0..self.replicas.len() {
                     let new = self.replica(number).map_err(|error| error.to_string())?;
@@ -63,7 +65,7 @@ impl Environment<'_> {
             Action::Apply(object) => {
                 self.apply(object).await.map_err(|error| format!("{error:#}"))?;
             }
-            Action::Degrade(application) => self.degrade(application).await?,
+            Action::Degrade(names) => self.degrade(names).await?,
             Action::Pause => {
                 self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
                     .await?;
@@ -86,8 +88,22 @@ impl Environment<'_> {
             Action::RetryOne(application) => {
                 self.say_of_runs(|run, person| steering::retry(run, &[application], person)).await?
             }
-            Action::Skip(application) => {
-                self.say_of_runs(|run, _| steering::skip(run, &[application])).await?;
+            Action::Skip(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                self.say_of_runs(|run, _| steering::skip(run, &names)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The deployments of Applications that begin from now on behave in another way: what they
+    /// wait to deploy is rendered again.
+    async fn behave(&self, names: &BTreeSet<String>, change: &Change) -> Result<(), String> {
+        for name in names {
+            self.sources.change(name, change);
+            let waiting = self.seen.lock().waiting(name);
+            if let Some(key) = waiting {
+                refresh::application(&self.client, &key, true).await?;
             }
         }
         Ok(())
@@ -136,23 +152,29 @@ impl Environment<'_> {
         (0..self.replicas.len()).find(is_leader).unwrap_or_default()
     }
 
-    /// The workload of an Application fails, although nothing was deployed.
-    async fn degrade(&self, application: &str) -> Result<(), String> {
+    /// The workloads of Applications fail, although nothing was deployed.
+    async fn degrade(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deployments: Api<Deployment> = Api::all(self.client.clone());
         let all = deployments.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
-        let is_own = |one: &&Deployment| one.metadata.name.as_deref() == Some(application);
-        let found = all.items.iter().find(is_own).ok_or("it has no workload yet")?;
-        let object = json!({
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {
-                "name": application,
-                "namespace": found.metadata.namespace,
-                "annotations": {OUTCOME_ANNOTATION: "fail"},
-            },
-        });
-        let applied = manifests::apply(&self.client, USER, &object).await;
-        applied.map(|_| ()).map_err(|error| reason(&error))
+        let place = |one: Deployment| Some((one.metadata.name?, one.metadata.namespace?));
+        let places: BTreeMap<String, String> = all.items.into_iter().filter_map(place).collect();
+        for name in names {
+            let namespace = places.get(name).ok_or(format!("{name} has no workload yet"))?;
+            let waiting = self.seen.lock().waiting(name);
+            self.sources.degrade(name, waiting.is_some());
+            if let Some(key) = waiting {
+                refresh::application(&self.client, &key, true).await?;
+            }
+            let annotations = json!({OUTCOME_ANNOTATION: "fail"});
+            let object = json!({
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+            });
+            let applied = manifests::apply(&self.client, USER, &object).await;
+            applied.map_err(|error| reason(&error))?;
+        }
+        Ok(())
     }
 
     /// What a person says about each set.

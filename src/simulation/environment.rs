@@ -1,6 +1,6 @@
 //! The parts of a simulation, and its course.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ use crate::source::Repositories;
 pub(super) const USER: &str = "simulation";
 /// How often the end is checked.
 const POLL: Duration = Duration::from_secs(1);
+/// The end is noticed within this part of the time for which nothing has changed.
+const OFTEN: u32 = 60;
 /// A rollout in which nothing changes for this time is stuck, unless something is known to happen
 /// later. Longer than any timeout of the controllers.
 const QUIET: Duration = Duration::from_secs(20 * 60);
@@ -86,10 +88,8 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     }
     let clock = Clock::of(move || time.now());
     let client = server.client_as(USER);
-    let sources = match &setup.manifests {
-        Some(manifests) => Sources::of(Arc::clone(manifests)),
-        None => Sources::new(scenario.behaviors.clone()),
-    };
+    let (behaviors, manifests) = (scenario.behaviors.clone(), setup.manifests.take());
+    let sources = Sources::new(behaviors, manifests, scenario.is_first);
     let mut environment = Environment {
         scenario,
         setup: &setup,
@@ -250,7 +250,7 @@ impl Environment<'_> {
         let mut left = in_order(&self.scenario.actions);
         let mut remedies = in_order(&self.scenario.remedies);
         if !self.scenario.is_first {
-            self.push().await;
+            self.push(None).await;
         }
         let outcome = loop {
             self.revive()?;
@@ -259,11 +259,14 @@ impl Environment<'_> {
                 _ => due(&mut left, began),
             } {
                 let refused = self.act(&action).await.err();
-                self.acted = Instant::now();
+                self.acted = Instant::now() + action.lasts();
                 let (at, what) = (self.clock.now(), action.to_string());
-                self.happened.push(PerformedAction { at, what, refused });
+                let until = (!action.lasts().is_zero()).then(|| at + action.lasts());
+                self.happened.push(PerformedAction { at, until, what, refused });
             }
+            // What was done last has its effects first.
             if left.as_slice().is_empty()
+                && self.acted.elapsed() >= POLL
                 && let Some(end) = self.end(&known, began)
                 && (remedies.as_slice().is_empty() || end == End::Complete && self.is_settled())
             {
@@ -273,14 +276,20 @@ impl Environment<'_> {
                 break End::TimeIsOver { message: self.waits_for() };
             }
             let next = left.as_slice().first().or(remedies.as_slice().first());
-            let next = next.map_or(POLL, |next| next.at.saturating_sub(began.elapsed()));
-            tokio::time::sleep(next.clamp(Duration::from_millis(1), POLL)).await;
+            let next = next.map_or(self.scenario.limit, |next| next.at);
+            let next = next.saturating_sub(began.elapsed());
+            // Less often while nothing changes, so that weeks are no matter of minutes.
+            let often = POLL.max(self.quiet(&self.seen.lock(), began) / OFTEN);
+            tokio::time::sleep(next.clamp(Duration::from_millis(1), often)).await;
         };
         let seen = self.seen.lock();
         let end = match outcome {
             // It ended when nothing changed any more, and not when that was noticed.
-            End::Stuck { .. } | End::Ended { .. } => seen.last_change(start),
-            End::Complete | End::TimeIsOver { .. } => self.clock.now(),
+            End::Stuck { .. } | End::Ended { .. } | End::Complete => {
+                let last = self.happened.last().map(|happened| happened.at);
+                last.into_iter().chain([seen.last_change(start)]).max().unwrap_or(start)
+            }
+            End::TimeIsOver { .. } => self.clock.now(),
         };
         let of_set = |(set, runs): (&String, &BTreeMap<u64, (Arc<Value>, _)>)| {
             let new = runs.iter().filter(|(number, _)| is_new(&known, set, **number));
@@ -318,8 +327,7 @@ impl Environment<'_> {
         if is_over && is_complete && seen.is_at_rest(expected) {
             return Some(End::Complete);
         }
-        let quiet = seen.changed_at.into_iter().chain([began, self.acted]).max();
-        let quiet = quiet.map(|at| at.elapsed()).unwrap_or_default();
+        let quiet = self.quiet(&seen, began);
         if is_over && !phases.is_empty() && quiet >= BEGINNING {
             let other = phases.iter().filter(|(phase, _)| *phase != RunPhase::Complete);
             let mut words: Vec<String> =
@@ -341,6 +349,12 @@ impl Environment<'_> {
     /// Whether all is as it shall be, as far as it is known what that is.
     fn is_settled(&self) -> bool {
         self.setup.is_settled.as_ref().is_none_or(|is_settled| is_settled())
+    }
+
+    /// For how long nothing has changed.
+    fn quiet(&self, seen: &Seen, began: Instant) -> Duration {
+        let last = seen.changed_at.into_iter().chain([began, self.acted]).max();
+        last.map(|at| at.elapsed()).unwrap_or_default()
     }
 
     /// How long nothing may change: longer than the slowest Application takes.

@@ -60,6 +60,8 @@ pub enum End {
 pub struct PerformedAction {
     /// When.
     pub at: Timestamp,
+    /// When it is over, if it lasts.
+    pub until: Option<Timestamp>,
     /// What.
     pub what: String,
     /// Why it could not be done.
@@ -91,7 +93,7 @@ pub struct Span {
 pub enum State {
     /// It is at its newest target, and Healthy.
     Healthy,
-    /// It waits for its step, its turn, or a person.
+    /// It waits for its step, or its turn.
     Waiting,
     /// Its step is open, and a gate, a pause, a window or failures hold it.
     Held,

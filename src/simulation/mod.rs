@@ -26,7 +26,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub use self::action::{Action, ScheduledAction};
+pub use self::action::{Action, Change, ScheduledAction};
 pub use self::fault::{Fault, Part};
 pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State};
 pub use self::replica::is_controller;

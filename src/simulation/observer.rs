@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::history::{ApplicationHistory, Span, State};
 use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
-use crate::api::{Application, ApplicationSet, Raw};
+use crate::api::{Application, ApplicationSet, ObjectKey, Raw};
 use crate::clock::Clock;
 use crate::decide::rollout::wait::{WAITING_LIMIT, WaitKind};
 use crate::decide::steering::number_of;
@@ -186,6 +186,14 @@ impl Seen {
         };
         let left = self.applications.iter().filter(move |(_, history)| !is_healthy(history));
         left.map(|(name, _)| name.as_str())
+    }
+
+    /// An Application that waits to be deployed.
+    pub fn waiting(&self, application: &str) -> Option<ObjectKey> {
+        let history = self.applications.get(application)?;
+        let waits = matches!(history.spans.last()?.state, State::Waiting | State::Held);
+        let (namespace, _) = history.set.split_once('/')?;
+        waits.then(|| ObjectKey::new(namespace, application))
     }
 
     /// Begins anew with what the Applications are now; the last run of each set.

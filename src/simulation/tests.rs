@@ -100,7 +100,7 @@ fn two_simulations_of_one_scenario_give_the_same_log() {
     scenario.actions = vec![
         happens(20, Action::Restart),
         happens(40, Action::ApiDown(Duration::from_secs(20))),
-        happens(50, Action::Push),
+        happens(50, Action::Push(None)),
     ];
     let [one, other] = [(); 2].map(|()| run(&scenario).unwrap());
     assert_eq!(one.outcome, End::Complete, "{one:#?}");

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Args;
+use super::events::{Event, Start};
+use super::history::Times;
 use super::when::Pattern;
-use crate::cli::error::Error;
+use crate::cli::error::{Error, note};
+use crate::cli::input;
 use crate::cli::watch_args::timeout;
-use crate::decide::names::some_of;
 use crate::simulation::{Behavior, Outcome};
 
-/// The most names in a message.
-const NAMES: usize = 5;
+/// How long an Application takes to become Healthy, where nothing is known of it.
+const HEALTH: Duration = Duration::from_secs(30);
 
 /// A line of a table of durations.
 #[derive(Clone, Debug)]
@@ -22,11 +24,12 @@ pub(super) struct Line {
     sync: Duration,
 }
 
-/// Reads a table of durations.
-pub(super) fn table(file: &Path) -> Result<Vec<Line>, Error> {
-    let place = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Error::input("cannot read", &place, error))?;
+/// Reads a table of durations, for these Applications with their steps.
+pub(super) fn table(
+    file: &Path,
+    applications: &BTreeMap<String, Option<usize>>,
+) -> Result<Vec<Line>, Error> {
+    let (place, text) = input::text(file)?;
     let lines = text.lines().enumerate().filter(|(_, line)| {
         let line = line.trim();
         !line.is_empty() && !line.starts_with('#')
@@ -45,8 +48,13 @@ pub(super) fn table(file: &Path) -> Result<Vec<Line>, Error> {
                 ));
             }
         };
+        let pattern: Pattern = pattern.parse().map_err(wrong)?;
+        if !applications.iter().any(|(name, step)| pattern.is_for(name, *step)) {
+            // The table may be that of several sets.
+            note(&format!("{place}: line {}: {} is no Application", number + 1, pattern.text));
+        }
         Ok(Line {
-            pattern: pattern.parse().map_err(wrong)?,
+            pattern,
             health: timeout(health).map_err(wrong)?,
             sync: match sync {
                 Some(sync) => timeout(sync).map_err(wrong)?,
@@ -57,55 +65,41 @@ pub(super) fn table(file: &Path) -> Result<Vec<Line>, Error> {
     lines.map(line).collect()
 }
 
-/// The behaviors of all Applications, given with their steps.
-///
-/// # Errors
-///
-/// A pattern that is for none of them: a failure that does not happen proves nothing.
+/// The behaviors of all Applications, given with their steps and with the times that are known of
+/// them. What the user says goes before those.
 pub(super) fn behaviors(
     args: &Args,
     table: &[Line],
+    events: &[Event],
     applications: &BTreeMap<String, Option<usize>>,
-) -> Result<BTreeMap<String, Behavior>, Error> {
-    let options = args.fail.iter().map(|one| ("--fail", one));
-    let options = options.chain(args.hang.iter().map(|one| ("--hang", one)));
-    let options = options.chain(args.slow.iter().map(|one| ("--slow", &one.pattern)));
-    for (option, pattern) in options {
-        if !applications.iter().any(|(name, step)| pattern.is_for(name, *step)) {
-            return Err(unknown(option, &pattern.text, applications));
-        }
-    }
-    for at in args.degrade.iter().chain(&args.skip) {
-        if !applications.contains_key(&at.name) {
-            return Err(unknown("--degrade, --skip", &at.name, applications));
-        }
-    }
+    known: impl Fn(&str) -> Option<Times>,
+) -> BTreeMap<String, Behavior> {
+    let at_start: Vec<Start<'_>> = events.iter().filter_map(Event::at_start).collect();
     let behavior = |(name, step): (&String, &Option<usize>)| {
-        let is_one = |patterns: &[Pattern]| patterns.iter().any(|one| one.is_for(name, *step));
-        let line = table.iter().find(|line| line.pattern.is_for(name, *step));
-        let slow = args.slow.iter().find(|slow| slow.pattern.is_for(name, *step));
-        let outcome = match () {
-            () if is_one(&args.fail) => Outcome::Fails,
-            () if is_one(&args.hang) => Outcome::Hangs,
-            () => Outcome::Succeeds,
+        let has = |wanted: Outcome| {
+            at_start.iter().any(|event| {
+                matches!(event, Start::Outcome(pattern, outcome)
+                    if *outcome == wanted && pattern.is_for(name, *step))
+            })
         };
-        let health = slow.map(|slow| slow.time).or(line.map(|line| line.health));
+        let slow = at_start.iter().find_map(|event| match event {
+            Start::Slow(slow) if slow.pattern.is_for(name, *step) => Some(slow.time),
+            _ => None,
+        });
+        let line = table.iter().find(|line| line.pattern.is_for(name, *step));
+        let known = known(name);
+        let health = slow.or(line.map(|line| line.health)).or(args.health);
+        let sync = args.sync.or(line.map(|line| line.sync));
         let behavior = Behavior {
-            sync: args.sync.or(line.map(|line| line.sync)).unwrap_or_default(),
-            health: health.unwrap_or(args.health),
-            outcome,
+            sync: sync.or(known.map(|known| known.sync)).unwrap_or_default(),
+            health: health.or(known.map(|known| known.health)).unwrap_or(HEALTH),
+            outcome: match () {
+                () if has(Outcome::Fails) => Outcome::Fails,
+                () if has(Outcome::Hangs) => Outcome::Hangs,
+                () => Outcome::Succeeds,
+            },
         };
         (name.clone(), behavior)
     };
-    Ok(applications.iter().map(behavior).collect())
-}
-
-fn unknown(
-    option: &'static str,
-    name: &str,
-    applications: &BTreeMap<String, Option<usize>>,
-) -> Error {
-    let known = some_of(applications.keys(), NAMES);
-    let why = format!("it is for none of the Applications: {known}");
-    Error::input("invalid option", format!("{option} {name}"), why)
+    applications.iter().map(behavior).collect()
 }

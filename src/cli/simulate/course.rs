@@ -30,7 +30,7 @@ pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
     };
     let mark = |happened: &crate::simulation::PerformedAction| Mark {
         at: happened.at,
-        until: None,
+        until: happened.until,
         text: match &happened.refused {
             None => happened.what.clone(),
             Some(why) => format!("{}: not done: {why}", happened.what),
@@ -130,7 +130,8 @@ fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
             State::Back => SpanKind::Back,
         },
     };
-    // What lasts no time is a comparison before the next one.
-    let lasts = |(span, until): &(&crate::simulation::Span, Timestamp)| span.from < *until;
+    // What lasts no time is a comparison before the next one; at the end, it is what was reached.
+    let lasts =
+        |(span, until): &(&crate::simulation::Span, Timestamp)| span.from < *until || *until == end;
     history.spans.iter().zip(next).filter(lasts).map(span).collect()
 }

@@ -5,6 +5,7 @@ mod chart;
 mod course;
 mod creation;
 mod distribution;
+mod events;
 #[cfg(test)]
 mod fixtures;
 mod history;
@@ -24,8 +25,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use self::distribution::Distribution;
+use self::events::Event;
 use self::report::Report;
-use self::when::{At, Pattern, Slow};
 use super::cluster::{ClusterArgs, block_on};
 use super::controller::ControllerArgs;
 use super::error::{CHECK_FAILED, Error};
@@ -60,56 +61,74 @@ pub(super) struct Args {
     #[arg(long, requires = "name", conflicts_with = "files")]
     live: bool,
     /// The workloads of these Applications fail; can be repeated, as the following ones
-    #[arg(long, value_name = "APP[@STEP]", help_heading = "What happens")]
-    fail: Vec<Pattern>,
+    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("fail"),
+        help_heading = "What happens")]
+    fail: Vec<Event>,
     /// The workloads of these Applications never become Healthy
-    #[arg(long, value_name = "APP[@STEP]", help_heading = "What happens")]
-    hang: Vec<Pattern>,
+    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("hang"),
+        help_heading = "What happens")]
+    hang: Vec<Event>,
     /// These Applications become Healthy after this time
-    #[arg(long, value_name = "APP[@STEP]=TIME", help_heading = "What happens")]
-    slow: Vec<Slow>,
+    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("slow"),
+        help_heading = "What happens")]
+    slow: Vec<Event>,
     /// So many of all deployments fail, by chance
-    #[arg(long, value_name = "PERCENT", value_parser = when::percent, help_heading = "What happens")]
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = when::percent, help_heading = "What happens")]
     flaky: Option<u8>,
     /// A Healthy Application becomes Degraded
-    #[arg(long, value_name = "APP@TIME", help_heading = "What happens")]
-    degrade: Vec<At>,
-    /// Another commit
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What happens")]
-    push: Vec<Duration>,
+    #[arg(long, value_name = "APP@TIME", value_parser = events::of("degrade"),
+        help_heading = "What happens")]
+    degrade: Vec<Event>,
+    /// Another commit; with APP one that changes these Applications only
+    #[arg(long, value_name = "[APP@]TIME", allow_hyphen_values = true, value_parser = events::push,
+        help_heading = "What happens")]
+    push: Vec<Event>,
     /// The controllers are killed and start again
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What happens")]
-    restart_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("restart"),
+        help_heading = "What happens")]
+    restart_at: Vec<Event>,
     /// The API server answers the controllers with 503 for a time
-    #[arg(long, value_name = "TIME:FOR", help_heading = "What happens")]
-    api_down: Vec<when::Outage>,
+    #[arg(long, value_name = "TIME:FOR", allow_hyphen_values = true, value_parser = events::api_down,
+        help_heading = "What happens")]
+    api_down: Vec<Event>,
+    /// A file of such events, each with its time: a list of entries such as
+    /// {at: 10m, push: true}; - for standard input
+    #[arg(long, value_name = "FILE", help_heading = "What happens")]
+    events: Vec<PathBuf>,
     /// A person pauses the sets
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
-    pause_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("pause"),
+        help_heading = "What people do")]
+    pause_at: Vec<Event>,
     /// A person resumes them
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
-    resume_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("resume"),
+        help_heading = "What people do")]
+    resume_at: Vec<Event>,
     /// A person approves a gate
-    #[arg(long, value_name = "GATE@TIME", help_heading = "What people do")]
-    approve: Vec<At>,
+    #[arg(long, value_name = "GATE@TIME", value_parser = events::of("approve"),
+        help_heading = "What people do")]
+    approve: Vec<Event>,
     /// A person takes the run back
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
-    rollback_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("rollback"),
+        help_heading = "What people do")]
+    rollback_at: Vec<Event>,
     /// A person aborts the run
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
-    abort_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("abort"),
+        help_heading = "What people do")]
+    abort_at: Vec<Event>,
     /// A person retries what has failed
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "What people do")]
-    retry_at: Vec<Duration>,
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("retry"),
+        help_heading = "What people do")]
+    retry_at: Vec<Event>,
     /// A person leaves an Application out
-    #[arg(long, value_name = "APP@TIME", help_heading = "What people do")]
-    skip: Vec<At>,
-    /// How long an Application takes to become Healthy after its sync
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout,
-        help_heading = "How long")]
-    health: Duration,
-    /// How long its sync takes
-    #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "How long")]
+    #[arg(long, value_name = "APP@TIME", value_parser = events::of("skip"),
+        help_heading = "What people do")]
+    skip: Vec<Event>,
+    /// How long an Application takes to become Healthy after its sync [default: 30s, with --live
+    /// what it took before]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = timeout, help_heading = "How long")]
+    health: Option<Duration>,
+    /// How long its sync takes [default: 0s, with --live what it took before]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = timeout, help_heading = "How long")]
     sync: Option<Duration>,
     /// A table of such times: a line each with a pattern, the time of its health, and that of its
     /// sync; the first that is for an Application counts
@@ -122,12 +141,13 @@ pub(super) struct Args {
     #[arg(
         long,
         value_name = "RFC3339",
+        value_parser = when::start,
         default_value = "2026-01-05T09:00:00Z",
         hide_default_value = true
     )]
     at: Timestamp,
     /// Give up after this time
-    #[arg(long, value_name = "TIME", default_value = "168h", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "168h", value_parser = timeout)]
     limit: Duration,
     /// What chance comes from: the same seed gives the same course
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -147,6 +167,33 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
+}
+
+impl Args {
+    /// All that happens.
+    fn events(&self) -> Result<Vec<Event>, Error> {
+        let options = [
+            &self.fail,
+            &self.hang,
+            &self.slow,
+            &self.push,
+            &self.restart_at,
+            &self.pause_at,
+            &self.resume_at,
+            &self.rollback_at,
+            &self.abort_at,
+            &self.retry_at,
+            &self.api_down,
+            &self.degrade,
+            &self.approve,
+            &self.skip,
+        ];
+        let mut all: Vec<Event> = options.into_iter().flatten().cloned().collect();
+        for file in &self.events {
+            all.extend(events::file(file)?);
+        }
+        Ok(all)
+    }
 }
 
 /// The most simulations of one command.

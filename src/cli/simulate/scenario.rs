@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::behaviors::{self, behaviors};
 use super::creation::Created;
-use super::{Args, history};
+use super::{Args, events, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
 use crate::api::{ApplicationSet, Raw};
@@ -24,7 +24,7 @@ use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::{Generation, name_of};
 use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::simulation::{Action, Behavior, Scenario, ScheduledAction};
+use crate::simulation::{Behavior, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
@@ -37,6 +37,7 @@ pub(super) struct Case {
     /// The Applications with their sets and steps, counted from 0.
     pub applications: BTreeMap<String, (String, Option<usize>)>,
     behaviors: BTreeMap<String, Behavior>,
+    actions: Vec<ScheduledAction>,
 }
 
 /// Reads what the arguments name.
@@ -141,14 +142,14 @@ impl Case {
             return Err(Error::input("cannot simulate", "the ApplicationSets", why));
         }
         let steps = applications.iter().map(|(name, (_, step))| (name.clone(), *step)).collect();
-        let table = args.durations.as_deref().map(behaviors::table).transpose()?;
-        let mut behaviors = behaviors(args, table.as_deref().unwrap_or_default(), &steps)?;
-        for (name, behavior) in &mut behaviors {
-            let given = args.slow.iter().any(|slow| slow.pattern.is_for(name, steps[name]));
-            if let Some(times) = known(name).filter(|_| !given && args.durations.is_none()) {
-                (behavior.sync, behavior.health) = (times.sync, times.health);
-            }
-        }
+        let gates = policies.iter().flat_map(|policy| policy.items("/spec/gates"));
+        let gates = gates.map(|gate| gate.field("name").to_owned()).collect();
+        let events = args.events()?;
+        let actions =
+            events::actions(&events, &events::Known { applications: &steps, gates: &gates })?;
+        let table = args.durations.as_deref().map(|file| behaviors::table(file, &steps));
+        let table = table.transpose()?.unwrap_or_default();
+        let behaviors = behaviors(args, &table, &events, &steps, known);
         let mut objects = Vec::new();
         let mut needed = BTreeSet::from([namespace.clone()]);
         let all = || sets.iter().flat_map(|(_, generation)| &generation.applications);
@@ -168,7 +169,7 @@ impl Case {
         for (set, generation) in sets {
             objects.push(frozen(as_written(set.clone(), &namespace), generation));
         }
-        Ok(Self { namespace, objects, applications, behaviors })
+        Ok(Self { namespace, objects, applications, behaviors, actions })
     }
 
     /// The namespace of the control plane.
@@ -206,7 +207,7 @@ impl Case {
             behaviors,
             start: args.at,
             is_first: args.first,
-            actions: actions(args),
+            actions: self.actions.clone(),
             limit: args.limit,
             remedies: Vec::new(),
             replicas: 1,
@@ -214,32 +215,6 @@ impl Case {
             seed,
         }
     }
-}
-
-fn actions(args: &Args) -> Vec<ScheduledAction> {
-    let plain = |times: &[Duration], action: Action| {
-        let one = |at: &Duration| ScheduledAction { at: *at, action: action.clone() };
-        times.iter().map(one).collect::<Vec<_>>()
-    };
-    let mut all = plain(&args.push, Action::Push);
-    all.extend(plain(&args.restart_at, Action::Restart));
-    all.extend(plain(&args.pause_at, Action::Pause));
-    all.extend(plain(&args.resume_at, Action::Resume));
-    all.extend(plain(&args.rollback_at, Action::Rollback));
-    all.extend(plain(&args.abort_at, Action::Abort));
-    all.extend(plain(&args.retry_at, Action::Retry));
-    all.extend(
-        args.api_down
-            .iter()
-            .map(|one| ScheduledAction { at: one.at, action: Action::ApiDown(one.time) }),
-    );
-    let named = |action: fn(String) -> Action| {
-        move |one: &super::At| ScheduledAction { at: one.time, action: action(one.name.clone()) }
-    };
-    all.extend(args.degrade.iter().map(named(Action::Degrade)));
-    all.extend(args.approve.iter().map(named(Action::Approve)));
-    all.extend(args.skip.iter().map(named(Action::Skip)));
-    all
 }
 
 fn destination(application: &Value) -> String {

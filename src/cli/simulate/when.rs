@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::cli::watch_args::timeout;
 use crate::glob::Glob;
 
@@ -16,9 +18,19 @@ pub(in crate::cli) struct Pattern {
 }
 
 impl Pattern {
+    /// The pattern of the name alone.
+    pub fn name(&self) -> &str {
+        self.text.rsplit_once('@').map_or(&self.text, |(name, _)| name)
+    }
+
+    /// Whether it is for Applications of this name, of whatever step.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.glob.matches(name)
+    }
+
     /// Whether it is for this Application, of the step that is counted from 0.
     pub fn is_for(&self, name: &str, step: Option<usize>) -> bool {
-        self.glob.matches(name) && self.step.is_none_or(|wanted| step == wanted.checked_sub(1))
+        self.is_named(name) && self.step.is_none_or(|wanted| step == wanted.checked_sub(1))
     }
 }
 
@@ -58,40 +70,19 @@ impl FromStr for Slow {
     }
 }
 
-/// A name and a time.
-#[derive(Clone, Debug)]
-pub(in crate::cli) struct At {
-    pub name: String,
-    pub time: Duration,
-}
-
-impl FromStr for At {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, time) = text.rsplit_once('@').ok_or("write it as NAME@10m")?;
-        Ok(Self { name: name.to_owned(), time: timeout(time)? })
-    }
-}
-
-/// A time, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Outage {
-    pub at: Duration,
-    pub time: Duration,
-}
-
-impl FromStr for Outage {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (at, time) = text.split_once(':').ok_or("write it as 5m:30s")?;
-        Ok(Self { at: timeout(at)?, time: timeout(time)? })
-    }
-}
-
 /// A share: `5` or `5%`.
 pub(super) fn percent(text: &str) -> Result<u8, String> {
     let number = text.trim_end_matches('%').parse::<u8>().ok().filter(|share| *share <= 100);
     number.ok_or_else(|| "write it as a number from 0 to 100, such as 5%".to_owned())
+}
+
+/// The time at which it begins. The time before and after it must have a place in the calendar.
+pub(super) fn start(text: &str) -> Result<Timestamp, String> {
+    let example = "write it such as 2026-01-05T09:00:00Z";
+    let time: Timestamp = text.parse().map_err(|_| format!("it is no time; {example}"))?;
+    let year = time.to_string().get(..4).and_then(|year| year.parse::<u16>().ok());
+    match year {
+        Some(1970..=2999) => Ok(time),
+        _ => Err(format!("its year must be from 1970 to 2999; {example}")),
+    }
 }

@@ -104,8 +104,24 @@ fn several_simulations_give_a_distribution() {
 #[test]
 fn what_names_nothing_is_refused() {
     for (args, want) in [
-        (["--fail", "storefront-prodction-us-west"], "it is for none of the Applications"),
-        (["--fail", "storefront-*@4"], "it is for none of the Applications"),
+        (
+            ["--fail", "storefront-prodction-us-west"],
+            "it is for none of the Applications; did you mean storefront-production-us-west?",
+        ),
+        (["--hang", "web"], "none of the Applications; they are storefront-production-eu-central"),
+        (
+            ["--fail", "storefront-*@4"],
+            "none of the Applications; those of this name are in step 1, 2, 3",
+        ),
+        (["--skip", "storefront-prod-us-west@1m"], "did you mean storefront-production-us-west?"),
+        (["--pause-at", "-5m"], "it must be longer than 0"),
+        (["--at", "tomorrow"], "it is no time; write it such as 2026-01-05T09:00:00Z"),
+        (["--at", "9000-01-01T00:00:00Z"], "its year must be from 1970 to 2999"),
+        (["--flaky", "-5"], "write it as a number from 0 to 100"),
+        (["--degrade", "storefront-stagin-us-west@1m"], "did you mean storefront-staging-us-west?"),
+        (["--push", "storefront-x@1m"], "--push storefront-x@1m: it is for none"),
+        (["--approve", "production@1h"], "it is none of the gates of the policies; there is none"),
+        (["--pause-at", "0s"], "it must be longer than 0"),
         (["--fail", "web@two"], "two is not the number of a step"),
         (["--slow", "storefront-*"], "write it as APP=5m"),
         (["--slow", "storefront-*=5"], "write it with a unit"),
@@ -142,4 +158,120 @@ async fn the_set_of_a_cluster_is_simulated_and_nothing_is_written() {
         counts.iter().filter(|((_, verb, _), _)| is_write(verb)).map(|(_, count)| *count).sum()
     };
     assert_eq!(writes(&cluster.server.counts()), writes(&version));
+}
+
+/// Writes a file of events, and simulates with it.
+fn with_events(text: &str) -> Run {
+    let folder = folder(&[("events.yaml", text)]);
+    simulate(&["--events", &in_folder(&folder, "events.yaml"), "-o", "json"])
+}
+
+#[test]
+fn a_file_of_events_says_what_options_say() {
+    let text = "# A comment.\n\
+                - {slow: 'storefront-production-*@2=3m'}\n\
+                - {at: 20s, pause: true}\n\
+                - {at: 2m, resume: true}\n\
+                - {at: 4m, apiDown: 10s}\n\
+                - {at: 5m, restart: true}\n";
+    let file = with_events(text);
+    let options = simulate(&[
+        "--slow",
+        "storefront-production-*@2=3m",
+        "--pause-at",
+        "20s",
+        "--resume-at",
+        "2m",
+        "--api-down",
+        "4m:10s",
+        "--restart-at",
+        "5m",
+        "-o",
+        "json",
+    ]);
+    assert_eq!((file.code, file.err.as_str()), (0, ""));
+    assert_eq!(file.out, options.out);
+    let marks = file.json()["timeline"]["marks"].clone();
+    assert_eq!(marks.as_array().unwrap().len(), 4, "{marks}");
+    // A pause holds the step that is open, which the chart shows.
+    let step = &file.json()["timeline"]["sets"][0]["steps"][1];
+    let spans = step["applications"][0]["spans"].as_array().unwrap().clone();
+    assert!(spans.iter().any(|span| span["what"] == "held"), "{spans:?}");
+}
+
+#[test]
+fn deployments_after_an_event_behave_in_its_way() {
+    // Step 2 begins after 30 s, step 3 after a minute.
+    let run = with_events(
+        "- {at: 45s, fail: 'storefront-production-eu-*'}\n- {at: 45s, slow: 'storefront-*=5m'}\n",
+    );
+    assert_eq!(run.code, 1, "{}", run.err);
+    let report = run.json();
+    let message = report["outcome"]["message"].as_str().unwrap();
+    assert!(message.contains("step 3 of 3") && message.contains("eu-central"), "{message}");
+    let steps = report["timeline"]["sets"][0]["steps"].as_array().unwrap();
+    let opened = |index: usize| {
+        let time: jiff::Timestamp = steps[index]["opened"].as_str().unwrap().parse().unwrap();
+        time.as_second()
+    };
+    // Those that were deployed before are as before.
+    assert!((55..70).contains(&(opened(2) - opened(0))), "{steps:?}");
+    let commit = with_events("- {at: 45s, push: storefront-staging-us-west}\n");
+    assert_eq!(commit.code, 0, "{}", commit.err);
+    let timeline = &commit.json()["timeline"];
+    let syncs = |step: usize| -> Vec<usize> {
+        let applications = timeline["sets"][0]["steps"][step]["applications"].as_array().unwrap();
+        let of = |application: &Value| {
+            let spans = application["spans"].as_array().unwrap();
+            spans.iter().filter(|span| span["what"] == "becomingHealthy").count()
+        };
+        applications.iter().map(of).collect()
+    };
+    assert_eq!(syncs(0), [1, 1, 1, 2], "{timeline}");
+}
+
+#[test]
+fn what_is_wrong_with_an_event_is_said_with_its_entry_and_field() {
+    for (text, want) in [
+        ("", "events.yaml: it is empty"),
+        ("# nothing\n", "events.yaml: it is empty"),
+        ("at: 5m\n", "it is not a list of events"),
+        ("- {at: 5m, push: true}\n---\n- {at: 5m, push: true}\n", "it has several documents"),
+        ("- 5m\n", "entry 1: write it as a mapping"),
+        ("- {at: 5m}\n", "entry 1: it does not say what happens"),
+        (
+            "- {at: 5m, push: true}\n- {at: 5m, aprove: x}\n",
+            "entry 2: aprove: unknown field; did you mean approve?",
+        ),
+        (
+            "- {at: 5m, api-down: 30s, push: true}\n",
+            "entry 1: api-down: unknown field; did you mean apiDown?",
+        ),
+        ("- {at: 5m, explode: true}\n", "entry 1: explode: unknown field; the fields are at, fail"),
+        (
+            "- {at: 5m, pause: true, push: true}\n",
+            "entry 1: it says pause and push; write an entry for each",
+        ),
+        ("- {at: 5, push: true}\n", "entry 1: at: "),
+        ("- {at: 5, push: true}\n", "write it with a unit"),
+        ("- {at: -5m, push: true}\n", "entry 1: at: it must be longer than 0"),
+        ("- {push: true}\n", "entry 1: at is missing: when push happens"),
+        ("- {at: 5m, push: false}\n", "entry 1: push: what does not happen is not written"),
+        ("- {at: 5m, pause: now}\n", "entry 1: pause: it needs no value: write pause: true"),
+        ("- {at: 5m, apiDown: true}\n", "entry 1: apiDown: "),
+        ("- {at: 5m, fail: [a]}\n", "entry 1: fail: write one text"),
+        ("- {slow: 'storefront-*'}\n", "entry 1: slow: write it as APP=5m"),
+        (
+            "- {at: 5m, fail: storefront-stagin-us-west}\n",
+            "entry 1: fail: it is for none of the Applications; did you mean storefront-staging-us-west?",
+        ),
+        ("- {at: 5m, approve: production}\n", "entry 1: approve: it is none of the gates"),
+        ("- {at: 5m, fail: a, fail: b}\n", "is duplicated"),
+        ("- {at: 5m, push: true\n", "events.yaml: line"),
+    ] {
+        let run = with_events(text);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{text}: {}", run.err);
+        assert!(run.err.contains(want) && run.err.lines().count() == 1, "{text}: {}", run.err);
+    }
+    simulate(&["--events", "/nowhere"]).fails(2, &["cannot read: /nowhere: file not found"]);
 }
