@@ -256,7 +256,8 @@ fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == STANDARD_INPUT
 }
 
-fn shown(path: &Path) -> String {
+/// A path for messages.
+pub(super) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 

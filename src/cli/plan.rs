@@ -1,6 +1,6 @@
 //! `wavegate plan`: the rollout before it happens.
 
-mod steering;
+pub(super) mod steering;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

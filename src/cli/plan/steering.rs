@@ -23,7 +23,7 @@ const NAMES: usize = 5;
 /// What holds and limits a planned rollout.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Steering {
+pub(in crate::cli) struct Steering {
     /// The policies that select the set.
     pub policies: Vec<String>,
     /// What holds it, in the order of the steps.
@@ -42,7 +42,7 @@ pub(super) struct Steering {
 /// A gate of a policy.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Gate {
+pub(in crate::cli) struct Gate {
     pub name: String,
     pub policy: String,
     pub approvals: u64,

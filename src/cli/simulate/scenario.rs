@@ -1,6 +1,7 @@
 //! What is simulated, from files or from a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube_sim::SplitMix64;
@@ -11,6 +12,7 @@ use super::creation::Created;
 use super::{Args, events, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
+use crate::api::unknown::nearest;
 use crate::api::{ApplicationSet, Raw};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::controller::Controller;
@@ -18,8 +20,10 @@ use crate::cli::error::{Error, note};
 use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
+use crate::cli::plan::steering::Steering;
 use crate::decide::app_state::access::project_of;
 use crate::decide::application_set::shown;
+use crate::decide::names::some_of;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::{Generation, name_of};
@@ -28,6 +32,9 @@ use crate::simulation::{Behavior, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
+
+/// The most names in a message.
+const NAMES: usize = 5;
 
 /// What a command simulates, once or several times.
 #[derive(Debug)]
@@ -52,13 +59,21 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
     let objects = input::objects(&args.files)?;
     let (sets, others): (Vec<Object>, Vec<Object>) =
         objects.into_iter().partition(|object| is_application_set(&object.value));
+    let known: Vec<String> = sets.iter().map(|set| name_of(&set.value).to_owned()).collect();
     let is_named =
         |set: &Object| args.name.as_deref().is_none_or(|name| name_of(&set.value) == name);
     let sets: Vec<Object> = sets.into_iter().filter(is_named).collect();
     if sets.is_empty() {
-        let place = args.files.iter().map(|file| file.display().to_string());
-        let place = place.collect::<Vec<_>>().join(", ");
-        let why = "it contains none, or none of this name";
+        let place = args.files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let why = match &args.name {
+            _ if known.is_empty() => "it contains none".to_owned(),
+            Some(name) => match nearest(name, known.iter().copied()) {
+                Some(near) => format!("none is named {name}; did you mean {near}?"),
+                None => format!("none is named {name}; found {}", some_of(known, NAMES)),
+            },
+            None => "it contains none".to_owned(),
+        };
         return Err(Error::input("cannot find an ApplicationSet", place, why));
     }
     let mut facts =
@@ -127,6 +142,12 @@ impl Case {
         for (set, generation) in sets {
             for (name, step) in shown::steps(set, generation) {
                 let former = applications.insert(name.clone(), (name_of(set).to_owned(), step));
+                if let Some((other, _)) = &former
+                    && other == name_of(set)
+                {
+                    let place = format!("ApplicationSet {other}");
+                    return Err(Error::input("cannot simulate", place, "it is given twice"));
+                }
                 if let Some((other, _)) = former {
                     let why = format!("ApplicationSets {other} and {} generate it", name_of(set));
                     return Err(Error::check(
@@ -141,6 +162,17 @@ impl Case {
             let why = format!("they generate {} Applications; at most {MOST}", applications.len());
             return Err(Error::input("cannot simulate", "the ApplicationSets", why));
         }
+        if applications.is_empty() {
+            let names = some_of(sets.iter().map(|(set, _)| name_of(set)), NAMES);
+            let why = "no Applications are generated: there is nothing to roll out";
+            return Err(Error::input("cannot simulate", format!("ApplicationSet {names}"), why));
+        }
+        for (set, generation) in sets {
+            check_synced(set, generation)?;
+        }
+        // Others are for sets that are not simulated now.
+        let is_alone = !args.live && args.name.is_none();
+        let policies = of_sets(policies, sets, &namespace, is_alone);
         let steps = applications.iter().map(|(name, (_, step))| (name.clone(), *step)).collect();
         let gates = policies.iter().flat_map(|policy| policy.items("/spec/gates"));
         let gates = gates.map(|gate| gate.field("name").to_owned()).collect();
@@ -163,9 +195,7 @@ impl Case {
             let given = projects.iter().find(|project| project.name() == name);
             objects.push(project(name, &namespace, given));
         }
-        for policy in policies {
-            objects.push(as_written(policy, &namespace));
-        }
+        objects.extend(policies);
         for (set, generation) in sets {
             objects.push(frozen(as_written(set.clone(), &namespace), generation));
         }
@@ -215,6 +245,62 @@ impl Case {
             seed,
         }
     }
+}
+
+/// Whether something syncs all Applications of a set.
+fn check_synced(set: &Value, generation: &Generation) -> Result<(), Error> {
+    let steps = shown::steps(set, generation);
+    let is_automated = |application: &&Value| {
+        application["spec"]["syncPolicy"]["automated"].is_object()
+            && application["spec"]["syncPolicy"]["automated"]["enabled"] != false
+    };
+    let has_step =
+        |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
+    let unsynced = generation.applications.iter();
+    let unsynced: Vec<&str> = unsynced
+        .filter(|application| !has_step(application) && !is_automated(application))
+        .map(name_of)
+        .collect();
+    if unsynced.is_empty() {
+        return Ok(());
+    }
+    let names = some_of(unsynced, NAMES);
+    let why = format!("no step selects {names}, and its syncs are not automated: nothing syncs it");
+    Err(Error::input("cannot simulate", format!("ApplicationSet {}", name_of(set)), why))
+}
+
+/// The policies of the namespace; says what is wrong with them, and which of them do nothing when
+/// all of them are for these sets.
+fn of_sets(
+    policies: Vec<Value>,
+    sets: &[(Value, Generation)],
+    namespace: &str,
+    is_alone: bool,
+) -> Vec<Value> {
+    let is_elsewhere = |policy: &Value| !["", namespace].contains(&policy.namespace());
+    let (elsewhere, policies): (Vec<Value>, Vec<Value>) =
+        policies.into_iter().partition(is_elsewhere);
+    for policy in &elsewhere {
+        note(&format!(
+            "RolloutPolicy {}/{} is not used: it is for ApplicationSets of its namespace, and these are in {namespace}",
+            policy.namespace(),
+            policy.name()
+        ));
+    }
+    let policies: Vec<Arc<Value>> =
+        policies.into_iter().map(|policy| Arc::new(as_written(policy, namespace))).collect();
+    let mut used = BTreeSet::new();
+    for (set, generation) in sets {
+        let steering = Steering::of(&policies, set, generation, &BTreeMap::new(), &[]);
+        for problem in steering.problems {
+            note(&format!("ApplicationSet {}: policy {problem}", name_of(set)));
+        }
+        used.extend(steering.policies);
+    }
+    for policy in policies.iter().filter(|policy| is_alone && !used.contains(policy.name())) {
+        note(&format!("RolloutPolicy {} selects none of the ApplicationSets", policy.name()));
+    }
+    policies.into_iter().map(Arc::unwrap_or_clone).collect()
 }
 
 fn destination(application: &Value) -> String {

@@ -275,3 +275,82 @@ fn what_is_wrong_with_an_event_is_said_with_its_entry_and_field() {
     }
     simulate(&["--events", "/nowhere"]).fails(2, &["cannot read: /nowhere: file not found"]);
 }
+
+/// A policy with a gate that holds a step, in a namespace.
+fn policy(namespace: &str, sets: &str, step: u8) -> String {
+    format!(
+        "apiVersion: wavegate.dev/v1alpha1\nkind: RolloutPolicy\n\
+         metadata: {{name: p, namespace: {namespace}}}\n\
+         spec:\n  applicationSets: {{names: [{sets}]}}\n\
+         \x20 gates:\n  - {{name: production, steps: [{step}], approvals: 1}}\n"
+    )
+}
+
+#[test]
+fn files_that_say_nothing_are_answered_in_one_line() {
+    let regions = std::fs::read_to_string(super::repository(REGIONS)).unwrap();
+    let (head, steps) = regions.split_once("  strategy:\n").unwrap();
+    let template = steps.split_once("  goTemplate: true\n").unwrap().1;
+    let no_steps = format!("{head}  goTemplate: true\n{template}");
+    let elements = head.split_once("      elements:\n").unwrap().0;
+    let none = format!("{elements}      elements: []\n  strategy:\n{steps}");
+    let twin = regions.replace("name: storefront\n", "name: twin\n");
+    let both = format!("{regions}---\n{twin}");
+    let other_namespace = twin.replace("namespace: argocd", "namespace: team");
+    let apart = format!("{regions}---\n{other_namespace}");
+    for (text, code, want) in [
+        ("", 2, "cannot find an ApplicationSet: standard input: it contains none"),
+        ("{}\n", 2, "kind is missing"),
+        ("kind: [\n", 2, "cannot read: standard input: line"),
+        (none.as_str(), 2, "ApplicationSet storefront: no Applications are generated"),
+        (no_steps.as_str(), 2, "no step selects storefront-production-eu-central"),
+        (both.as_str(), 1, "ApplicationSets storefront and twin generate it"),
+        (apart.as_str(), 2, "they are in namespaces argocd and team; use one"),
+    ] {
+        let run = with_input(&["simulate", "-f", "-"], text);
+        assert_eq!((run.code, run.out.as_str()), (code, ""), "{want}: {}", run.err);
+        assert!(run.err.contains(want) && run.err.lines().count() == 1, "{want}: {}", run.err);
+    }
+    simulate(&["storefrnt"]).fails(2, &["none is named storefrnt; did you mean storefront?"]);
+    simulate(&["-f", &super::repository(REGIONS)]).fails(2, &["it is given twice"]);
+    for (text, want) in [
+        (policy("argocd", "other", 2), "note: RolloutPolicy p selects none of the ApplicationSets"),
+        (policy("team", "storefront", 2), "note: RolloutPolicy team/p is not used"),
+        (policy("argocd", "storefront", 9), "there is no step 9 of 3"),
+    ] {
+        let folder = folder(&[("policy.yaml", text.as_str())]);
+        let run = simulate(&["-f", &in_folder(&folder, "policy.yaml")]);
+        assert_eq!(run.code, 0, "{want}: {}", run.err);
+        assert!(run.err.contains(want), "{want}: {}", run.err);
+    }
+}
+
+#[test]
+fn what_happens_at_the_edges_of_a_rollout_is_simulated() {
+    let west = "storefront-staging-us-west";
+    for (args, code, want) in [
+        (vec!["--first"], 0, "Complete after 2m."),
+        (vec!["--first", "--fail", west], 1, "After 30s: does not end: storefront: step 1 of 3"),
+        // It fails at the end of its time, and nothing deploys it again.
+        (
+            vec!["--degrade", "*-staging-us-west@5m"],
+            1,
+            "ended: Complete without storefront-staging-us-west.",
+        ),
+        (vec!["--degrade", "*-staging-us-west@35s", "--push", "50s"], 0, "Complete after 2m50s."),
+        // Its turn comes later, and what it deploys then is new.
+        (vec!["--degrade", "storefront-production-us-west@10s"], 0, "Complete after 2m."),
+        (vec!["--skip", "storefront-production-us-*@10s"], 0, "Complete after 1m30s."),
+        (vec!["--api-down", "1s:1h"], 0, "Complete after 1h3m"),
+        (vec!["--hang", "*", "--limit", "10000h"], 1, "does not end: storefront: step 1 of 3"),
+        (
+            vec!["--health", "3h", "--limit", "2h"],
+            1,
+            "After 2h: not complete when the time was over",
+        ),
+    ] {
+        let run = simulate(&args);
+        assert_eq!((run.code, run.err.as_str()), (code, ""), "{args:?}: {}", run.out);
+        assert!(run.out.contains(want), "{args:?}: {}", run.out);
+    }
+}
