@@ -30,8 +30,8 @@ pub(super) const STYLE: &str = r##"<style>
 .wg .small,.wg .tick,.wg .note,.wg .took{font-size:11px;fill:#636c76}
 .wg .good{fill:#1a7f37;font-weight:600}
 .wg .bad{fill:#cf222e;font-weight:600}
-.wg .mark{fill:#8250df;font-size:11px;stroke:#fff;stroke-width:4px;paint-order:stroke;stroke-linejoin:round}
-.wg .note,.wg .tick{stroke:#fff;stroke-width:3px;paint-order:stroke;stroke-linejoin:round}
+.wg .mark{fill:#8250df;font-size:11px}
+@supports (paint-order:stroke){.wg .mark,.wg .note,.wg .tick{stroke:#fff;stroke-width:3px;paint-order:stroke;stroke-linejoin:round}}
 .wg .bg{fill:#fff}
 .wg .grid{stroke:#d8dee4;stroke-width:1}
 .wg .over .grid{stroke:#000;stroke-opacity:.13;pointer-events:none}
@@ -65,8 +65,8 @@ pub(super) const STYLE: &str = r##"<style>
 .wg .dim,.wg .small,.wg .tick,.wg .note,.wg .took{fill:#9198a1}
 .wg .good{fill:#3fb950}
 .wg .bad{fill:#ff7b72}
-.wg .mark{fill:#c297ff;stroke:#0d1117}
-.wg .note,.wg .tick{stroke:#0d1117}
+.wg .mark{fill:#c297ff}
+@supports (paint-order:stroke){.wg .mark,.wg .note,.wg .tick{stroke:#0d1117}}
 .wg .bg{fill:#0d1117}
 .wg .grid{stroke:#262c36}
 .wg .over .grid{stroke:#fff;stroke-opacity:.13}
