@@ -12,7 +12,7 @@ use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
 use crate::watch::cluster_cache::{ClusterCache, raw};
-use crate::watch::failure::{checked, has_code};
+use crate::watch::failure::{checked, has_code, reason};
 
 /// Maximum number of attempts after conflicts, each with a new read.
 const ATTEMPTS: u32 = 5;
@@ -70,8 +70,15 @@ pub async fn delete(
             cluster.remove(key, uid);
             Happened::Gone
         }
-        // The precondition failed: the name refers to another object now.
-        Err(error) if has_code(&error, 409) => Happened::Gone,
+        // Either the precondition failed, since the name refers to another object now, or somebody
+        // else refuses: then the object is still there, and is deleted later.
+        Err(error) if has_code(&error, 409) => match cluster.read(resource, key).await {
+            Ok(Some(object)) if object["metadata"]["uid"] == uid => {
+                Happened::Unknown(reason(&error))
+            }
+            Ok(_) => Happened::Gone,
+            Err(error) => Happened::Unknown(error.to_string()),
+        },
         Err(error) => failed(&error),
     }
 }
