@@ -214,7 +214,7 @@ lenient! {
         /// Name of the Application.
         pub application: String,
         /// The kind of the reason, for scripts: `Creating`, `FailedWrite`, `Refused`,
-        /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `Paused`, `Approval`,
+        /// `Invalid`, `Comparison`, `ErrorCondition`, `HeldByPerson`, `Paused`, `Unreadable`, `Approval`,
         /// `Soak`, `FailureBudget`, `Quarantined`, `HeldBack`, `RollingBack`, `Skipped`,
         /// `Pace`, `MaxInFlight`, `SyncWindow`,
         /// `Excluded`, `OtherOperation`, `ManualSync`, `MaxUpdate`, `StatusFull`,

@@ -248,6 +248,7 @@ fn is_hold(kind: WaitKind) -> bool {
         kind,
         WaitKind::HeldByPerson
             | WaitKind::Paused
+            | WaitKind::Unreadable
             | WaitKind::Approval
             | WaitKind::Soak
             | WaitKind::FailureBudget

@@ -166,6 +166,7 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
         },
         // Their messages name the command.
         WaitKind::Paused
+        | WaitKind::Unreadable
         | WaitKind::Approval
         | WaitKind::FailureBudget
         | WaitKind::Quarantined

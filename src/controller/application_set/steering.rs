@@ -27,6 +27,8 @@ pub struct Steered {
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
     has_runs: bool,
+    /// Whether policies can be read.
+    has_policies: bool,
     /// The number of the last name that another object was found to have.
     pub(super) taken: u64,
     /// What other sets take.
@@ -79,6 +81,7 @@ impl Steered {
         reports: &Reports,
     ) {
         self.has_runs = plane.has_runs();
+        self.has_policies = plane.has_policies();
         let policies = plane.policies.in_namespace(&set.id.namespace);
         let version =
             |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
@@ -148,6 +151,7 @@ impl Steered {
                 status: &run.status,
             }),
             records_runs: self.has_runs,
+            reads_policies: self.has_policies,
             taken: self.taken,
             pools: &self.pools,
             history: &self.history,

@@ -22,6 +22,8 @@ pub struct Steering<'a> {
     pub run: Option<CurrentRun<'a>>,
     /// Whether runs can be recorded.
     pub records_runs: bool,
+    /// Whether policies can be read.
+    pub reads_policies: bool,
     /// The number of the last name of a run that another object has; 0 without one.
     pub taken: u64,
     /// What other sets take of limits that they share.

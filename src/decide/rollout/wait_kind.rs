@@ -41,6 +41,8 @@ kinds! {
     HeldByPerson,
     /// The set, or a policy of it, is paused (ST-020).
     Paused,
+    /// Policies or runs cannot be read, so that it is not known whether a gate holds it (ST-006).
+    Unreadable,
     /// A gate waits for people (ST-011).
     Approval,
     /// A gate waits for its time (ST-012).
@@ -143,6 +145,7 @@ impl WaitKind {
             | Self::Quarantined
             | Self::HeldBack
             | Self::Skipped
+            | Self::Unreadable
             | Self::Degraded => EndedBy::Person,
             Self::Paused | Self::Approval => EndedBy::Word,
         }
@@ -182,6 +185,7 @@ impl WaitKind {
             | Self::Invalid
             | Self::HeldByPerson
             | Self::Paused
+            | Self::Unreadable
             | Self::Approval
             | Self::Soak
             | Self::FailureBudget

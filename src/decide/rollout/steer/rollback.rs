@@ -124,8 +124,19 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
             last_step = last_step.max(row.member.step());
         }
     }
+    // What is in flight goes back first, in its own place: with another one beside it, there would
+    // be more in flight than the limit of the step.
+    let is_under_way = |row: &Row<'_>| {
+        let is_in_flight = row.entry.as_ref().is_some_and(|entry| entry.phase.is_in_flight());
+        let is_busy = row.member.observed.is_some_and(Observed::has_operation_in_flight);
+        is_in_flight && !is_busy
+    };
+    let is_next =
+        |row: &Row<'_>| row.member.step() == last_step && standing_of(row) == Some(Standing::Due);
+    let under_way_first = rows.iter().any(|row| is_next(row) && is_under_way(row));
     for row in rows.iter_mut() {
         let standing = standing_of(row);
+        let has_its_turn = !under_way_first || is_under_way(row);
         row.steering.is_over = standing != Some(Standing::Running);
         let good = row.member.started.map(|started| started.good.clone()).unwrap_or_default();
         let is_in_turn = row.member.step() == last_step;
@@ -134,7 +145,7 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
         let hold =
             |message: String| Some(Hold { kind: WaitKind::RollingBack, message, until: None });
         row.steering.hold = match standing {
-            Some(Standing::Due) if is_in_turn => {
+            Some(Standing::Due) if is_in_turn && has_its_turn => {
                 row.steering.back = Some(good);
                 None
             }
@@ -148,6 +159,9 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
                 "its way back to {} has failed; the rollback holds here: {retry}",
                 good.join(", ")
             )),
+            Some(Standing::Due) if is_in_turn => {
+                hold("it goes back after those that are in flight".to_owned())
+            }
             Some(Standing::Due | Standing::Running | Standing::Failed) => {
                 hold("it goes back after the Applications of the later steps".to_owned())
             }

@@ -303,6 +303,36 @@ impl State {
             && due.clone().any(|(retry, _)| is_meant(&retry.applications))
     }
 
+    /// Holds what may be behind a gate while the policies of a run that has gates, or the runs
+    /// with the approvals, cannot be read: a permission that was taken away opens no gate.
+    fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
+        let without_policies = !steering.reads_policies
+            && steering.rules.is_empty()
+            && !self.status.gates.is_empty()
+            && self.is_live()
+            && self.status.phase != RunPhase::RollingBack;
+        let without_runs = !steering.records_runs && !steering.rules.gates.is_empty();
+        let message = match (&self.name, without_policies, without_runs) {
+            (Some(run), true, _) => format!(
+                "RolloutPolicies cannot be read, and run {run} has gates: give the controller get, \
+                 list and watch on them"
+            ),
+            (_, _, true) => "RolloutRuns, which have the approvals, cannot be read: give the \
+                 controller get, list, watch, create and patch on them"
+                .to_owned(),
+            _ => return false,
+        };
+        for row in rows.iter_mut().filter(|row| row.steering.hold.is_none()) {
+            let may_be_gated =
+                without_policies || !steering.rules.gates_of(row.member.name).is_empty();
+            if may_be_gated {
+                let (kind, message) = (WaitKind::Unreadable, message.clone());
+                row.steering.hold = Some(Hold { kind, message, until: None });
+            }
+        }
+        true
+    }
+
     /// Acts on an abort and on a rollback that people ask for (ST-060, ST-061).
     fn obey(&mut self, rows: &[Row<'_>], now: Timestamp) {
         let epoch = || Time(Timestamp::UNIX_EPOCH);
@@ -385,6 +415,9 @@ impl State {
         if let Some(why) = &self.is_paused {
             let hold = Hold { kind: WaitKind::Paused, message: why.clone(), until: None };
             rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
+        }
+        if self.is_unreadable(steering, rows) {
+            return;
         }
         let Some(name) = self.name.clone() else { return };
         self.status.gates = match self.status.phase.has_ended() {

@@ -67,6 +67,8 @@ struct Fleet {
     /// Whether what drifts stays as it is.
     ignores_drift: bool,
     taken: u64,
+    records_runs: bool,
+    reads_policies: bool,
     now: Timestamp,
     plan: Option<RolloutPlan>,
 }
@@ -135,6 +137,8 @@ impl Fleet {
             unreadable: false,
             ignores_drift: false,
             taken: 0,
+            records_runs: true,
+            reads_policies: true,
             now,
             plan: None,
         };
@@ -217,7 +221,8 @@ impl Fleet {
                 rules: &rules,
                 paused: self.paused.as_deref(),
                 run,
-                records_runs: true,
+                records_runs: self.records_runs,
+                reads_policies: self.reads_policies,
                 taken: self.taken,
                 pools: &self.pools,
                 history: &history,

@@ -252,6 +252,7 @@ impl Steered {
                 status: &run.status,
             }),
             records_runs: true,
+            reads_policies: true,
             taken: 0,
             pools: &self.pools,
             history: &self.history,

@@ -409,3 +409,53 @@ fn a_retry_that_names_it_starts_an_application_again_that_drifted_before_it_was_
     fleet.run(10);
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Complete));
 }
+
+/// Found by simulated fleets: the controller started again while a role was broken.
+#[test]
+fn a_gate_whose_policy_or_run_cannot_be_read_stays_shut_as_st_006() {
+    let gates = json!({"gates": [{"name": "production", "steps": [2], "approvals": 1}]});
+    for loses_policies in [true, false] {
+        let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gates.clone());
+        fleet.push("r2");
+        fleet.run(10);
+        assert_eq!(fleet.status().phase, RunPhase::AwaitingApproval);
+        let policies = fleet.policies.clone();
+        match loses_policies {
+            true => {
+                fleet.policies.clear();
+                fleet.reads_policies = false;
+            }
+            false => fleet.records_runs = false,
+        }
+        fleet.run(20);
+        let plan = fleet.decide();
+        let kinds: Vec<WaitKind> = plan.waiting.iter().map(|wait| wait.kind).collect();
+        assert_eq!((fleet.deployed("r2"), &*kinds), (1, &[WaitKind::Unreadable][..]));
+        (fleet.policies, fleet.reads_policies, fleet.records_runs) = (policies, true, true);
+        fleet.run(5);
+        assert_eq!(fleet.status().phase, RunPhase::AwaitingApproval);
+        approve(&mut fleet, "ann");
+        fleet.run(20);
+        assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
+    }
+}
+
+/// Found by simulated fleets: one went back while another one of the step was still in flight.
+#[test]
+fn what_is_in_flight_goes_back_first_within_the_limit_as_st_061() {
+    let mut fleet = Fleet::new(&[2], json!(1));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Progresses;
+    fleet.run(12);
+    assert_eq!(fleet.deployed("r2"), 2);
+    take_back(&mut fleet);
+    let mut most = 0;
+    for _ in 0..30 {
+        fleet.run(1);
+        let is_unsettled = |app: &&App| {
+            app.observed.has_operation_in_flight() || app.observed.health != HealthStatus::Healthy
+        };
+        most = most.max(fleet.apps.values().filter(is_unsettled).count());
+    }
+    assert_eq!((most, fleet.status().phase), (1, RunPhase::RolledBack));
+}
