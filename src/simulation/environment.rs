@@ -1,6 +1,6 @@
 //! The parts of a simulation, and its course.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 

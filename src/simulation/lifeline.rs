@@ -6,7 +6,8 @@ use http::Request;
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+
+use crate::watch::watched::Watched;
 
 /// Whether the process of a client still lives.
 #[derive(Clone, Debug)]
@@ -14,13 +15,14 @@ pub(super) struct Lifeline(Arc<Line>);
 
 #[derive(Debug)]
 struct Line {
-    state: watch::Sender<State>,
+    state: Watched<State>,
     /// The request at which the process is killed.
     crash: Mutex<Option<Crash>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Alive,
     Frozen,
     Cut,
@@ -37,7 +39,7 @@ pub(super) struct Crash {
 
 impl Default for Lifeline {
     fn default() -> Self {
-        let line = Line { state: watch::Sender::new(State::Alive), crash: Mutex::new(None) };
+        let line = Line { state: Watched::new(State::Alive), crash: Mutex::new(None) };
         Self(Arc::new(line))
     }
 }
@@ -89,7 +91,7 @@ impl Lifeline {
 
     /// Ends it.
     pub fn cut(&self) {
-        self.0.state.send_replace(State::Cut);
+        self.0.state.set(State::Cut);
     }
 
     /// Whether it was ended.
@@ -113,17 +115,15 @@ impl Lifeline {
     }
 
     fn change(&self, from: State, to: State) {
-        self.0.state.send_if_modified(|state| {
-            let is_from = *state == from;
-            if is_from {
+        self.0.state.change(|state| {
+            if *state == from {
                 *state = to;
             }
-            is_from
         });
     }
 
     fn state(&self) -> State {
-        *self.0.state.borrow()
+        self.0.state.get()
     }
 
     /// Counts a request; the crash if this is the one.
@@ -136,10 +136,7 @@ impl Lifeline {
 
     /// Waits while it is frozen, and for ever once it is cut off.
     async fn while_frozen(&self) {
-        let mut state = self.0.state.subscribe();
-        // The sender lives as long as this.
-        let is_over = state.wait_for(|state| *state != State::Frozen).await.map(|state| *state);
-        if is_over.is_ok_and(|state| state == State::Cut) {
+        if self.0.state.wait_for(|state| *state != State::Frozen).await == State::Cut {
             std::future::pending::<()>().await;
         }
     }

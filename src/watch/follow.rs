@@ -1,6 +1,7 @@
 //! Watches with a back-off after every failure, and logged errors.
 
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -49,9 +50,17 @@ where
         .with_min_delay(first)
         .with_max_delay(longest)
         .with_jitter()
+        // Those of one process differ from each other, and are the same in each simulation.
+        .with_jitter_seed(seed(&api))
         .without_max_times();
     let pauses = watcher::ExponentialBackoff::from(pauses);
     answered(listed_anew(api, config), on_listing).backoff(pauses).boxed()
+}
+
+fn seed<K: Resource>(api: &Api<K>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    api.resource_url().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A watch that lists again at once, without an error, when the server does not know its

@@ -15,4 +15,4 @@ pub mod read_only;
 pub mod secrets;
 pub mod time_limit;
 pub mod trust;
-mod watched;
+pub(crate) mod watched;

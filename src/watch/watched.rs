@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 /// channel of tokio wakes them in a random one, and a simulation would take another course each
 /// time.
 #[derive(Debug, Default)]
-pub(super) struct Watched<T> {
+pub struct Watched<T> {
     value: Mutex<T>,
     changed: Notify,
 }

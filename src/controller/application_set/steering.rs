@@ -1,6 +1,7 @@
 //! What steers the rollout of a set, read from the caches: its policies, its runs, and what other
 //! sets take of limits that they share.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -15,11 +16,29 @@ use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
 use crate::watch::control_plane::ControlPlane;
 use crate::watch::object::Object;
 
+/// The versions that the rules of a set were made of.
+#[derive(Debug, Default)]
+struct Versions {
+    policies: Vec<(String, String)>,
+    /// Held, so that no later one has its address.
+    generated: Option<Arc<Generated>>,
+    labels: BTreeMap<String, String>,
+}
+
+impl PartialEq for Versions {
+    fn eq(&self, other: &Self) -> bool {
+        let address = |from: &Self| from.generated.as_ref().map(Arc::as_ptr);
+        self.policies == other.policies
+            && self.labels == other.labels
+            && address(self) == address(other)
+    }
+}
+
 /// What steers a set. It can be read again at any time.
 #[derive(Debug, Default)]
 pub struct Steered {
     /// The versions of the policies, and the generation, that the rules were made of.
-    from: (Vec<(String, String)>, usize, std::collections::BTreeMap<String, String>),
+    from: Versions,
     /// What the policies amount to.
     rules: Arc<Rules>,
     /// Its runs, the oldest first.
@@ -85,11 +104,11 @@ impl Steered {
         let policies = plane.policies.in_namespace(&set.id.namespace);
         let version =
             |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
-        let from = (
-            policies.values().map(version).collect::<Vec<_>>(),
-            Arc::as_ptr(generated) as usize,
-            set.labels.clone(),
-        );
+        let from = Versions {
+            policies: policies.values().map(version).collect(),
+            generated: Some(Arc::clone(generated)),
+            labels: set.labels.clone(),
+        };
         if self.from != from {
             self.rules = match policies.is_empty() {
                 true => Arc::default(),

@@ -210,7 +210,8 @@ impl Objects {
     pub fn end(&mut self) -> Vec<(ResourceKey, Change)> {
         let listing = self.listing;
         let gone = self.entries.iter().filter(|(_, entry)| entry.listing < listing);
-        let gone: Vec<Place> = gone.map(|(place, _)| place.clone()).collect();
+        let mut gone: Vec<Place> = gone.map(|(place, _)| place.clone()).collect();
+        gone.sort_unstable();
         self.removed.clear();
         gone.into_iter()
             .filter_map(|place| {
@@ -224,7 +225,12 @@ impl Objects {
     /// All tracked objects, as relevant changes.
     pub fn all(&self) -> Vec<(ResourceKey, Change)> {
         let owned = self.entries.iter().filter(|(_, entry)| entry.instance.is_some());
-        owned.map(|(place, entry)| (self.key(place), Change::counting(entry.instances()))).collect()
+        let mut owned: Vec<(&Place, &Entry)> = owned.collect();
+        owned.sort_unstable_by_key(|(place, _)| *place);
+        owned
+            .into_iter()
+            .map(|(place, entry)| (self.key(place), Change::counting(entry.instances())))
+            .collect()
     }
 
     fn drop_entry(&mut self, place: &str) -> Option<Entry> {

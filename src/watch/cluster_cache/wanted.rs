@@ -1,6 +1,6 @@
 //! Which instances need the content of which objects.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::resource_key::ResourceKey;
@@ -12,7 +12,8 @@ use crate::api::resource_key::ResourceKey;
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     by_key: BTreeSet<(u64, Arc<str>)>,
-    by_instance: HashMap<Arc<str>, Box<[u64]>>,
+    /// In an order that is the same in each simulation.
+    by_instance: BTreeMap<Arc<str>, Box<[u64]>>,
 }
 
 impl Wanted {
