@@ -1,0 +1,137 @@
+//! The tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::case::{Case, Size};
+use crate::judges::Court;
+use crate::mutations::Mutation;
+use crate::run::run;
+use crate::shrink::shrink;
+use crate::story;
+
+/// The number of cases: small fleets, those of about 30 Applications, and those of about 200.
+const CASES: [u64; 3] = if cfg!(debug_assertions) { [20, 1, 0] } else { [1_940, 58, 2] };
+/// A mutation is found within so many seeds.
+const MUTATED: u64 = 500;
+
+fn number(variable: &str, default: u64) -> u64 {
+    let set = std::env::var(variable).ok();
+    set.map_or(default, |text| {
+        text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number"))
+    })
+}
+
+/// Runs the cases of a size, as many at a time as there are cores.
+fn all(size: Size, name: &str, count: u64) {
+    let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", count));
+    let next = AtomicU64::new(first);
+    let (requests, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let failures = Mutex::new(Vec::new());
+    let began = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let keeps_going = std::env::var_os("WAVEGATE_KEEP_GOING").is_some();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let stops = has_failed.load(Ordering::Relaxed) && !keeps_going;
+                    if seed >= first + count || stops {
+                        return;
+                    }
+                    let ruling = run(&Case::of(seed, size), None, |_| {});
+                    requests.fetch_add(ruling.requests, Ordering::Relaxed);
+                    if let Some(violation) = ruling.first(None) {
+                        has_failed.store(true, Ordering::Relaxed);
+                        if keeps_going {
+                            let what = &violation.what[..violation.what.len().min(300)];
+                            eprintln!("{name} {seed}: {}: {what}", violation.judge);
+                        }
+                        failures.lock().push((seed, violation.clone()));
+                    }
+                }
+            });
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{count} fleets ({name}) from seed {first} in {seconds:.1} s, {:.0} a minute; {} requests",
+        count as f64 / seconds * 60.0,
+        requests.load(Ordering::Relaxed)
+    );
+    let mut failures = failures.into_inner();
+    failures.sort_by_key(|(seed, _)| *seed);
+    let Some((seed, violation)) = failures.first() else { return };
+    let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
+    let case = Case::of(*seed, size);
+    let smallest = shrink(&case, violation.judge);
+    panic!(
+        "WAVEGATE_SEED={seed} WAVEGATE_CASES=1 cargo test --release --test fleets fleets::{name} \
+         repeats it: {}: {}\nseeds that fail: {seeds:?}\n{}",
+        violation.judge,
+        violation.what,
+        story::of(&smallest, violation.judge),
+    );
+}
+
+#[test]
+fn small() {
+    all(Size::Small, "small", CASES[0]);
+}
+
+#[test]
+fn middle() {
+    all(Size::Middle, "middle", CASES[1]);
+}
+
+#[test]
+fn large() {
+    all(Size::Large, "large", CASES[2]);
+}
+
+#[test]
+fn one_seed_gives_one_record() {
+    let record = |seed: u64| {
+        let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let into = Arc::clone(&lines);
+        run(&Case::of(seed, Size::Small), None, move |entry| into.lock().push(entry.to_string()));
+        std::mem::take(&mut *lines.lock())
+    };
+    let count = number("WAVEGATE_CASES", if cfg!(debug_assertions) { 5 } else { 40 });
+    let first = number("WAVEGATE_SEED", 0);
+    let mut broken = Vec::new();
+    for seed in first..first + count {
+        let (one, other) = (record(seed), record(seed));
+        assert!(one.len() > 100, "seed {seed} records {} entries", one.len());
+        if let Some(at) = (0..one.len().max(other.len())).find(|at| one.get(*at) != other.get(*at))
+        {
+            let before = &one[at.saturating_sub(3)..at];
+            broken.push(format!(
+                "seed {seed}, entry {at}, after {before:#?}\n  {:?}\n  {:?}",
+                one.get(at),
+                other.get(at)
+            ));
+        }
+    }
+    assert!(broken.is_empty(), "{} differ:\n{}", broken.len(), broken.join("\n"));
+}
+
+#[test]
+fn each_judge_finds_controllers_that_are_broken() {
+    let judges = Court::names(&Case::of(0, Size::Small));
+    for judge in judges {
+        assert!(Mutation::ALL.iter().any(|(_, of)| *of == judge), "nothing breaks for {judge}");
+    }
+    for (mutation, judge) in Mutation::ALL {
+        let found = (0..MUTATED).find(|seed| {
+            let ruling = run(&Case::of(*seed, Size::Small), Some(mutation), |_| {});
+            ruling.first(Some(judge)).is_some()
+        });
+        let seed = found.unwrap_or_else(|| panic!("{judge} does not find {mutation:?}"));
+        println!("{judge} finds {mutation:?} with seed {seed}");
+    }
+}

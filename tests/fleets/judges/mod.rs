@@ -1,0 +1,220 @@
+//! Judges of a rollout. They know what users wrote, and the record of the API server.
+
+mod deletion;
+mod end;
+mod exactly_once;
+mod foreign;
+mod freshness;
+mod gates;
+mod hooks;
+mod limits;
+mod order;
+mod pace;
+mod waits;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube_sim::{Entry, Exchange};
+use wavegate::simulation::History;
+
+use crate::case::{Case, What};
+use crate::track::{Moment, Track};
+use crate::world::{Changed, World};
+
+/// What a judge found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The name of the judge.
+    pub judge: &'static str,
+    pub at: Timestamp,
+    pub what: String,
+}
+
+/// What is known at a moment.
+pub struct Known<'a> {
+    pub case: &'a Case,
+    pub start: Timestamp,
+    /// Whether the change has begun; before, the fleet is made ready for it without limits.
+    pub has_begun: bool,
+    pub world: &'a World,
+    pub track: &'a Track,
+    pub now: Timestamp,
+}
+
+impl Known<'_> {
+    /// Since the start.
+    pub fn passed(&self) -> Duration {
+        Duration::try_from(self.now.duration_since(self.start)).unwrap_or_default()
+    }
+
+    /// Whether nothing has gone wrong for so long.
+    pub fn is_calm_for(&self, time: Duration) -> bool {
+        let now = self.passed();
+        self.case.events.iter().all(|event| {
+            let lasting = match &event.what {
+                What::Fault(fault) => fault.lasting(),
+                What::Restart => Duration::ZERO,
+                _ => return true,
+            };
+            event.at > now || event.at.saturating_add(lasting).saturating_add(time) < now
+        })
+    }
+
+    /// The same of everything that happens from outside.
+    pub fn is_quiet_for(&self, time: Duration) -> bool {
+        let now = self.passed();
+        let is_over = |at: Duration| at > now || at + time < now;
+        self.is_calm_for(time) && self.case.events.iter().all(|event| is_over(event.at))
+    }
+}
+
+/// A judge of one thing.
+pub trait Judge: Send {
+    /// Its name: what it judges.
+    fn name(&self) -> &'static str;
+
+    /// Looks at a change, and at what it means for its Application.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    fn change(&mut self, _: &Known<'_>, _: &Changed, _: &[Moment]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Looks at a request that has been answered, and at the changes that it caused.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    fn request(&mut self, _: &Known<'_>, _: &Exchange, _: &[Changed]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Looks at how it ended.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    fn end(&mut self, _: &Known<'_>, _: &History) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// All judges, and what they know.
+pub struct Court {
+    case: Case,
+    /// When it began; until the change begins, when the fleet is made ready for it.
+    start: Timestamp,
+    has_begun: bool,
+    /// When the last of it happened.
+    now: Timestamp,
+    world: World,
+    track: Track,
+    /// Changes of requests that are not answered yet.
+    pending: Vec<Changed>,
+    judges: Vec<Box<dyn Judge>>,
+    pub violations: Vec<Violation>,
+    /// Requests of the controllers.
+    pub requests: u64,
+}
+
+/// So many are enough.
+const MOST: usize = 20;
+
+impl Court {
+    pub fn new(case: &Case, start: Timestamp) -> Self {
+        let judges: Vec<Box<dyn Judge>> = vec![
+            Box::new(limits::Limits),
+            Box::new(order::Order),
+            Box::new(gates::Gates::default()),
+            Box::new(freshness::Freshness::default()),
+            Box::new(exactly_once::ExactlyOnce),
+            Box::new(hooks::Hooks::default()),
+            Box::new(foreign::Foreign),
+            Box::new(deletion::Deletion),
+            Box::new(waits::Waits::default()),
+            Box::new(pace::Pace::default()),
+            Box::new(end::End),
+        ];
+        Self {
+            case: case.clone(),
+            start,
+            has_begun: false,
+            now: start,
+            world: World::default(),
+            track: Track::default(),
+            pending: Vec::new(),
+            judges,
+            violations: Vec::new(),
+            requests: 0,
+        }
+    }
+
+    /// The names of all judges.
+    pub fn names(case: &Case) -> Vec<&'static str> {
+        let court = Self::new(case, Timestamp::UNIX_EPOCH);
+        court.judges.iter().map(|judge| judge.name()).collect()
+    }
+
+    /// Takes what happened; before the change begins, there is no time when that is.
+    pub fn see(&mut self, started: Option<Timestamp>, entry: &Entry) {
+        self.now = match entry {
+            Entry::Change(change) => change.time,
+            Entry::Exchange(exchange) => exchange.answered,
+        };
+        self.start = started.unwrap_or(self.now);
+        self.has_begun = started.is_some();
+        match entry {
+            Entry::Change(change) => {
+                let changed = self.world.take(change);
+                let moments = self.track.take(&changed);
+                self.ask(change.time, |judge, known| judge.change(known, &changed, &moments));
+                self.pending.push(changed);
+            }
+            Entry::Exchange(exchange) => {
+                let seq = exchange.request.seq;
+                let caused: Vec<Changed> =
+                    self.pending.extract_if(.., |changed| changed.cause == seq).collect();
+                if wavegate::simulation::is_controller(&exchange.request.client) {
+                    self.requests += 1;
+                    self.ask(exchange.answered, |judge, known| {
+                        judge.request(known, exchange, &caused)
+                    });
+                }
+            }
+        }
+    }
+
+    /// The end.
+    pub fn end(&mut self, history: &History) {
+        self.ask(self.now, |judge, known| judge.end(known, history));
+    }
+
+    /// Whether each Application is Healthy with the last commit.
+    pub fn is_settled(&self) -> bool {
+        end::left(&self.case, &self.track).is_empty()
+    }
+
+    /// Adds what was found otherwise.
+    pub fn add(&mut self, judge: &'static str, what: String) {
+        self.violations.push(Violation { judge, at: self.now, what });
+    }
+
+    fn ask(
+        &mut self,
+        now: Timestamp,
+        mut question: impl FnMut(&mut dyn Judge, &Known<'_>) -> Result<(), String>,
+    ) {
+        let Self { case, start, has_begun, world, track, judges, violations, .. } = self;
+        let known = Known { case, start: *start, has_begun: *has_begun, world, track, now };
+        for judge in judges {
+            if let Err(what) = question(&mut **judge, &known)
+                && violations.len() < MOST
+            {
+                violations.push(Violation { judge: judge.name(), at: now, what });
+            }
+        }
+    }
+}

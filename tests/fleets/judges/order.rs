@@ -1,0 +1,99 @@
+//! No Application of a step is started before those of earlier steps are Healthy with the same
+//! change, or a newer one (AS-330).
+
+use std::time::Duration;
+
+use super::{Judge, Known};
+use crate::app;
+use crate::case::What;
+use crate::track::{Begun, Moment, Tracked};
+use crate::world::{Changed, Kind};
+
+pub struct Order;
+
+/// After this time, the controllers know the commit with which an Application was compared.
+const KNOWN: Duration = Duration::from_secs(5);
+/// A request that is not picked up for this time counts as complete (AS-356).
+const PROGRESSING_TIMEOUT: i64 = 295;
+
+impl Judge for Order {
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
+    fn change(
+        &mut self,
+        known: &Known<'_>,
+        changed: &Changed,
+        moments: &[Moment],
+    ) -> Result<(), String> {
+        let begun = moments.iter().find_map(|moment| match moment {
+            Moment::Begins(begun) if begun.is_by_rollout && !begun.goes_back => Some(begun),
+            _ => None,
+        });
+        let (Some(begun), Some(app), true) =
+            (begun, known.case.app(&changed.key.name), known.has_begun)
+        else {
+            return Ok(());
+        };
+        for earlier in (0..app.step).flat_map(|step| known.case.step(app.set, step)) {
+            if let Some(why) = missing(known, &earlier.name, begun) {
+                return Err(format!(
+                    "{} of step {} is started with commit {} before {} of step {}: {why}",
+                    app.name,
+                    app.step + 1,
+                    begun.commit,
+                    earlier.name,
+                    earlier.step + 1,
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a later Application may not be started yet, if so.
+fn missing(known: &Known<'_>, name: &str, begun: &Begun) -> Option<String> {
+    // It was taken out of the set, or left out of the run.
+    if known.case.is_removed(name) || is_skipped(known, name) {
+        return None;
+    }
+    let Some(tracked) = known.track.apps.get(name) else {
+        return Some("it does not exist".to_owned());
+    };
+    if is_excused(known, tracked) {
+        return None;
+    }
+    if !tracked.done.iter().any(|done| *done >= begun.commit) {
+        return Some(format!("it was Healthy with {:?} only", tracked.done));
+    }
+    let (newest, since) = tracked.compared_at?;
+    let is_known = Duration::try_from(known.now.duration_since(since)).unwrap_or_default() > KNOWN;
+    let is_behind = !tracked.done.contains(&newest) && newest > begun.commit;
+    (is_behind && is_known && known.is_calm_for(Duration::from_secs(60)))
+        .then(|| format!("it is behind commit {newest} since {since}"))
+}
+
+/// Whether a run leaves it out.
+fn is_skipped(known: &Known<'_>, name: &str) -> bool {
+    let is_named = known.case.has(|what| *what == What::Skip(name.to_owned()));
+    is_named
+        && known.world.all(Kind::Run).any(|(_, run)| {
+            let skip = run["spec"]["skip"].as_array();
+            skip.is_some_and(|names| names.iter().any(|one| one == name))
+        })
+}
+
+/// Whether a step may go on without it: it has failed within the budget, or nobody picked up its
+/// operation in time.
+fn is_excused(known: &Known<'_>, tracked: &Tracked) -> bool {
+    let object = &tracked.object;
+    let has_failed =
+        matches!(app::phase(object), "Failed" | "Error") || app::health(object) == "Degraded";
+    let is_within = known.case.policy.failures.is_some_and(|max| max > 0) && has_failed;
+    let is_late = tracked.begun.last().is_some_and(|begun| {
+        object["operation"].is_object()
+            && known.now.duration_since(begun.at).as_secs() >= PROGRESSING_TIMEOUT
+    });
+    is_within || is_late
+}

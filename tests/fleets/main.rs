@@ -1,0 +1,30 @@
+//! Fleets of Applications on a clock that jumps, with faults: whole rollouts of the real
+//! controllers, drawn from seeds, and judged by the record of the API server alone.
+//!
+//! ```sh
+//! cargo test --release --test fleets                                  # 2,000 seeds
+//! WAVEGATE_CASES=1000000 cargo test --release --test fleets fleets::  # a night
+//! WAVEGATE_SEED=17 WAVEGATE_CASES=1 cargo test --release --test fleets fleets::small
+//! ```
+//!
+//! A failure names the seed, prints the smallest case that still fails, and what happened in it.
+//! Debug builds run fewer seeds.
+
+mod app;
+mod case;
+mod fleets;
+mod intercept;
+mod judges;
+mod mutations;
+mod panics;
+mod run;
+mod scenario;
+mod shrink;
+mod story;
+mod track;
+mod world;
+
+/// As in the program.
+#[cfg(not(target_env = "msvc"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -1,0 +1,220 @@
+//! Controllers that are broken on purpose, one way for each judge: the proof that it judges.
+//!
+//! The controllers are the real ones. What they read, write or send is changed between them and
+//! the API server, so that together they do what a broken controller would do.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Method, Request};
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use wavegate::simulation::Wrap;
+
+use crate::case::Case;
+use crate::intercept::{Break, Target, intercept};
+use crate::scenario::{BYSTANDER, DESTINATION};
+
+/// A way to be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// More Applications of a step at a time than permitted.
+    IgnoresMaxUpdate,
+    /// All steps at once.
+    IgnoresSteps,
+    IgnoresGates,
+    /// What was deployed just now counts as Healthy.
+    TrustsOldHealth,
+    /// A sync that has succeeded is done again.
+    SyncsTwice,
+    RunsHooksTwice,
+    /// The object of somebody else is changed.
+    TouchesForeign,
+    DeletesUnasked,
+    /// It does not say what it waits for.
+    SaysNothing,
+    /// It asks again and again.
+    RunsHot,
+    /// One Application is left out.
+    ForgetsOne,
+    Panics,
+}
+
+impl Mutation {
+    /// All, with the judge that finds each.
+    pub const ALL: [(Self, &'static str); 12] = [
+        (Self::IgnoresMaxUpdate, "limits"),
+        (Self::IgnoresSteps, "order"),
+        (Self::IgnoresGates, "gates"),
+        (Self::TrustsOldHealth, "freshness"),
+        (Self::SyncsTwice, "exactly once"),
+        (Self::RunsHooksTwice, "hooks"),
+        (Self::TouchesForeign, "foreign"),
+        (Self::DeletesUnasked, "deletion"),
+        (Self::SaysNothing, "waits"),
+        (Self::RunsHot, "pace"),
+        (Self::ForgetsOne, "end"),
+        (Self::Panics, "panics"),
+    ];
+
+    /// What breaks the client of the controllers.
+    pub fn wrap(self, case: &Case) -> Wrap {
+        let last = case.apps.last().map(|app| app.name.clone()).unwrap_or_default();
+        // What was done once is done once, also by the next process.
+        let done: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+        Box::new(move |client: Client| {
+            if self == Self::RunsHot {
+                tokio::spawn(ask_again_and_again(client.clone()));
+            }
+            let broken = Broken { mutation: self, last: last.clone(), done: Arc::clone(&done) };
+            intercept(client, Arc::new(broken))
+        })
+    }
+}
+
+struct Broken {
+    mutation: Mutation,
+    /// The last Application of the case.
+    last: String,
+    done: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Break for Broken {
+    fn reads(&self, target: &Target) -> bool {
+        match self.mutation {
+            Mutation::IgnoresMaxUpdate => {
+                ["applicationsets", "rolloutpolicies"].contains(&&*target.resource)
+            }
+            Mutation::IgnoresSteps | Mutation::ForgetsOne => target.resource == "applicationsets",
+            Mutation::IgnoresGates => target.resource == "rolloutpolicies",
+            Mutation::TrustsOldHealth => target.resource == "deployments",
+            _ => false,
+        }
+    }
+
+    fn read(&self, object: &mut Value) {
+        let steps =
+            object.pointer_mut("/spec/strategy/rollingSync/steps").and_then(Value::as_array_mut);
+        match self.mutation {
+            Mutation::IgnoresMaxUpdate => {
+                for step in steps.into_iter().flatten().filter_map(Value::as_object_mut) {
+                    step.remove("maxUpdate");
+                }
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove("pace");
+                }
+            }
+            Mutation::IgnoresSteps => {
+                if let Some(steps) = steps {
+                    steps.truncate(1);
+                    steps[0]["matchExpressions"][0]["values"] = json!(["0", "1", "2"]);
+                }
+            }
+            Mutation::ForgetsOne => {
+                let elements = object.pointer_mut("/spec/generators/0/list/elements");
+                if let Some(elements) = elements.and_then(Value::as_array_mut) {
+                    elements.retain(|element| element["name"] != *self.last);
+                }
+            }
+            Mutation::IgnoresGates => {
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove("gates");
+                }
+            }
+            Mutation::TrustsOldHealth if object["spec"].is_object() => {
+                object["status"] = json!({
+                    "observedGeneration": object["metadata"]["generation"],
+                    "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn write(&self, target: &Target, body: &mut Value) {
+        if self.mutation == Mutation::Panics && target.resource == "deployments" {
+            panic!("a mutation");
+        }
+        if self.mutation == Mutation::SaysNothing
+            && target.resource == "applicationsets"
+            && target.subresource == "status"
+            && let Some(operations) = body.as_array_mut()
+        {
+            // A JSON patch.
+            let path =
+                |operation: &Value| operation["path"].as_str().unwrap_or_default().to_owned();
+            operations.retain(|operation| !path(operation).contains("/waitingFor"));
+            for operation in operations {
+                let rollout = match &*path(operation) {
+                    "/status/rollout" => operation.get_mut("value"),
+                    "/status" => operation.pointer_mut("/value/rollout"),
+                    _ => None,
+                };
+                if let Some(rollout) = rollout.and_then(Value::as_object_mut) {
+                    rollout.remove("waitingFor");
+                }
+            }
+        }
+    }
+
+    fn after(&self, target: &Target, body: &Value, answer: &Value) -> Vec<Request<Vec<u8>>> {
+        let request = |method: Method, path: &str, body: &Value| {
+            let kind = match method {
+                Method::PATCH => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+            let request = Request::builder().method(method).uri(path).header("content-type", kind);
+            request.body(body).expect("a request")
+        };
+        let once = |what: String| self.done.lock().insert(what);
+        let name = answer["metadata"]["name"].as_str().unwrap_or_default();
+        let (resource, is_created) = (&*target.resource, target.method == Method::POST);
+        match self.mutation {
+            Mutation::SyncsTwice if resource == "applications" => {
+                let state = &answer["status"]["operationState"];
+                let is_over = state["phase"] == "Succeeded" && !answer["operation"].is_object();
+                let revision = state["syncResult"]["revision"].as_str().unwrap_or_default();
+                if !is_over || !once(format!("{name} {revision}")) {
+                    return Vec::new();
+                }
+                let path =
+                    format!("/apis/argoproj.io/v1alpha1/namespaces/argocd/applications/{name}");
+                vec![request(Method::PATCH, &path, &json!({"operation": state["operation"]}))]
+            }
+            Mutation::RunsHooksTwice if resource == "jobs" && is_created => {
+                let path = format!("/apis/batch/v1/namespaces/{DESTINATION}/jobs");
+                let of_job = format!("{path}/{name}");
+                vec![
+                    request(Method::DELETE, &of_job, &Value::Null),
+                    request(Method::PATCH, &of_job, &json!({"metadata": {"finalizers": null}})),
+                    request(Method::POST, &path, body),
+                ]
+            }
+            Mutation::TouchesForeign if resource == "deployments" && is_created => {
+                let path = format!("/api/v1/namespaces/{DESTINATION}/configmaps/{BYSTANDER}");
+                vec![request(Method::PATCH, &path, &json!({"data": {"by": name}}))]
+            }
+            Mutation::DeletesUnasked if resource == "deployments" && is_created => {
+                if !once(name.to_owned()) {
+                    return Vec::new();
+                }
+                let path = format!("/apis/apps/v1/namespaces/{DESTINATION}/deployments/{name}");
+                vec![request(Method::DELETE, &path, &Value::Null)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+async fn ask_again_and_again(client: Client) {
+    loop {
+        let request = Request::get("/api/v1/namespaces/default").body(Vec::new());
+        if let Ok(request) = request {
+            let _ = client.request::<Value>(request).await;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
