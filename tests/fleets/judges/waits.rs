@@ -12,8 +12,9 @@ use crate::app;
 use crate::case::{Case, What};
 use crate::world::{Changed, Kind};
 
-/// After this time without trouble and changes, the status is up to date.
-const SETTLED: Duration = Duration::from_secs(90);
+/// After this time without trouble and changes, the status is up to date: writes that failed are
+/// tried again after pauses of up to five minutes and a quarter more.
+const SETTLED: Duration = Duration::from_secs(400);
 
 #[derive(Default)]
 pub struct Waits {
