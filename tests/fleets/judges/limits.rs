@@ -61,7 +61,11 @@ fn is_running(known: &Known<'_>, tracked: &Tracked, goes_back: bool) -> bool {
     let object = &tracked.object;
     let has_failed =
         matches!(app::phase(object), "Failed" | "Error") || app::health(object) == "Degraded";
-    let is_excused =
-        (known.case.policy.failures.is_some() || goes_back) && has_failed && !app::is_busy(object);
-    tracked.running.is_some() && !is_excused
+    // One that was never Healthy before cannot go back, and holds nobody who can.
+    let cannot_go_back = tracked.done.is_empty();
+    let is_excused = match goes_back {
+        true => has_failed || cannot_go_back,
+        false => known.case.policy.failures.is_some() && has_failed,
+    };
+    tracked.running.is_some() && !(is_excused && !app::is_busy(object))
 }
