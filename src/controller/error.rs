@@ -88,7 +88,7 @@ impl Error {
     pub fn action(&self) -> ErrorAction {
         match self {
             // A server says that an object does not exist also while it does not serve its kind:
-            // only the watch tells that it was deleted.
+            // only the watch reports that it was deleted.
             Self::ApplicationStatus(
                 application_status::Error::Stale { .. } | application_status::Error::Gone { .. },
             ) => ErrorAction::Outdated,

@@ -25,7 +25,7 @@ use crate::decide::steering::{self, Person, Run, Verdict};
 use crate::watch::failure::reason;
 
 impl Environment<'_> {
-    /// A commit that changes these Applications or all, which a webhook tells.
+    /// A commit that changes these Applications or all, which a webhook reports.
     pub async fn push(&self, changed: Option<BTreeSet<String>>) {
         self.sources.push(changed);
         let names: Vec<(String, String)> = {
@@ -82,11 +82,9 @@ impl Environment<'_> {
             Action::Abort => {
                 self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
             }
-            Action::Retry => {
-                self.say_of_runs(|run, person| steering::retry(run, &[], person)).await?
-            }
-            Action::RetryOne(application) => {
-                self.say_of_runs(|run, person| steering::retry(run, &[application], person)).await?
+            Action::Retry(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                self.say_of_runs(|run, person| steering::retry(run, &names, person)).await?;
             }
             Action::Skip(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();

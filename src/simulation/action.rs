@@ -44,12 +44,10 @@ pub enum Action {
     Rollback,
     /// A person aborts the current runs.
     Abort,
-    /// A person retries what has failed.
-    Retry,
+    /// A person retries these Applications; without names, all that have failed.
+    Retry(BTreeSet<String>),
     /// A person leaves Applications out.
     Skip(BTreeSet<String>),
-    /// A person retries one Application.
-    RetryOne(String),
     /// A user applies an object.
     Apply(Value),
     /// Something goes wrong.
@@ -100,9 +98,11 @@ impl std::fmt::Display for Action {
             Self::Approve(gate) => write!(f, "gate {gate} is approved"),
             Self::Rollback => f.write_str("a person takes the run back"),
             Self::Abort => f.write_str("a person aborts the run"),
-            Self::Retry => f.write_str("a person retries what has failed"),
+            Self::Retry(names) if names.is_empty() => {
+                f.write_str("a person retries what has failed")
+            }
+            Self::Retry(names) => write!(f, "a person retries {}", some_of(names, NAMES)),
             Self::Skip(names) => write!(f, "a person skips {}", some_of(names, NAMES)),
-            Self::RetryOne(application) => write!(f, "a person retries {application}"),
             Self::Apply(object) => {
                 write!(f, "a user applies {} {}", object.field("kind"), object.name())
             }

@@ -17,7 +17,7 @@ pub enum Fault {
         of: Part,
         /// What happens to them.
         effect: Effect,
-        /// To how many of 100, by chance.
+        /// To how many of 100, drawn from the seed.
         percent: u8,
         /// For how long.
         lasting: Duration,
@@ -52,7 +52,7 @@ pub enum Fault {
     Crash {
         /// At which request, counted from now.
         at: u32,
-        /// Whether this request is carried out.
+        /// Whether this request is executed.
         is_applied: bool,
     },
 }
@@ -62,7 +62,7 @@ pub enum Fault {
 pub enum Part {
     /// All.
     All,
-    /// Those of ApplicationSets, Applications and what belongs to them.
+    /// Those of ApplicationSets, Applications and their projects, policies and runs.
     ControlPlane,
     /// Those of what is deployed.
     Destination,
@@ -76,7 +76,7 @@ pub enum Part {
 const WRITES: [&str; 6] = ["create", "update", "patch", "apply", "delete", "deletecollection"];
 
 impl Part {
-    /// Whether a request of the controllers belongs to it.
+    /// Whether a request of the controllers is in it.
     fn has(self, request: &RequestRecord) -> bool {
         if !is_controller(&request.client) {
             return false;

@@ -33,7 +33,7 @@ enum State {
 pub(super) struct Crash {
     /// At which of its requests, counted from now; 1 is the next one.
     pub at: u32,
-    /// Whether this request is carried out.
+    /// Whether this request is executed.
     pub is_applied: bool,
 }
 
@@ -47,7 +47,7 @@ impl Default for Lifeline {
 impl Lifeline {
     /// A client of the same server: once it is cut off, none of its requests is sent, and none is
     /// answered. While it is frozen, both wait; what was under way before is sent afterwards, also
-    /// when nobody waits for it any more.
+    /// when its caller is gone.
     pub fn client(&self, inner: Client) -> Client {
         let namespace = inner.default_namespace().to_owned();
         let line = self.clone();
@@ -60,7 +60,7 @@ impl Lifeline {
                         return std::future::pending().await;
                     }
                     Some(Crash { is_applied: true, .. }) => {
-                        // It is carried out before anything else happens.
+                        // It is executed before anything else happens.
                         let _ = inner.send(request).await;
                         line.cut();
                         return std::future::pending().await;

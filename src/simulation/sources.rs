@@ -32,7 +32,7 @@ struct Content {
     behaviors: BTreeMap<String, Behavior>,
     /// The Applications that each commit after the one with number 0 changes; all without names.
     commits: Vec<Option<BTreeSet<String>>>,
-    /// The last commit before which an Application is not told to succeed: it became Degraded by
+    /// The last commit before which an Application is not annotated to succeed: it became Degraded by
     /// itself, and stays so until the next one.
     degraded: BTreeMap<String, u64>,
 }

@@ -9,7 +9,7 @@ use wavegate::simulation::{Fault, Part};
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What chance comes from.
+    /// What is drawn comes from it.
     pub seed: u64,
     pub sets: Vec<Set>,
     pub apps: Vec<App>,
@@ -129,10 +129,10 @@ pub enum Size {
     Large,
 }
 
-/// The source of chance.
-struct Chance(SplitMix64);
+/// What a case is drawn from.
+struct Entropy(SplitMix64);
 
-impl Chance {
+impl Entropy {
     /// From `low` to `high`.
     fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.0.next() % (high - low + 1)
@@ -152,37 +152,37 @@ impl Chance {
 }
 
 /// Faults happen in this time.
-const TROUBLE: u64 = 5 * 60;
+const FAULTS_WITHIN: u64 = 5 * 60;
 
 impl Case {
     /// The case of a seed.
     pub fn of(seed: u64, size: Size) -> Self {
-        let mut chance = Chance(SplitMix64::new(seed ^ 0x5ee0_f1ee_7000_0000));
-        let chance = &mut chance;
+        let mut entropy = Entropy(SplitMix64::new(seed ^ 0x5ee0_f1ee_7000_0000));
+        let entropy = &mut entropy;
         let count = match size {
-            Size::Small => chance.range(4, 8),
-            Size::Middle => chance.range(25, 35),
-            Size::Large => chance.range(150, 250),
+            Size::Small => entropy.range(4, 8),
+            Size::Middle => entropy.range(25, 35),
+            Size::Large => entropy.range(150, 250),
         } as usize;
-        let names: &[&str] = if chance.percent(25) { &["mall", "shop"] } else { &["shop"] };
-        let sets: Vec<Set> = names.iter().map(|name| Set { name, steps: steps(chance) }).collect();
-        let apps = (0..count).map(|index| app(chance, &sets, index)).collect::<Vec<_>>();
-        let policy = policy(chance, &sets);
-        let is_first = chance.percent(60);
-        let replicas = if chance.percent(30) { 2 } else { 1 };
+        let names: &[&str] = if entropy.percent(25) { &["mall", "shop"] } else { &["shop"] };
+        let sets: Vec<Set> = names.iter().map(|name| Set { name, steps: steps(entropy) }).collect();
+        let apps = (0..count).map(|index| app(entropy, &sets, index)).collect::<Vec<_>>();
+        let policy = policy(entropy, &sets);
+        let is_first = entropy.percent(60);
+        let replicas = if entropy.percent(30) { 2 } else { 1 };
         let mut events = Vec::new();
-        for _ in 0..chance.one(&[0, 1, 1, 2]) {
-            let at = chance.seconds(20, TROUBLE);
+        for _ in 0..entropy.one(&[0, 1, 1, 2]) {
+            let at = entropy.seconds(20, FAULTS_WITHIN);
             events.push(Event { at, what: What::Push });
         }
-        for _ in 0..chance.range(0, 5) {
-            let at = chance.seconds(0, TROUBLE);
-            events.push(Event { at, what: What::Fault(fault(chance)) });
+        for _ in 0..entropy.range(0, 5) {
+            let at = entropy.seconds(0, FAULTS_WITHIN);
+            events.push(Event { at, what: What::Fault(fault(entropy)) });
         }
-        for _ in 0..chance.one(&[0, 0, 1, 2]) {
-            events.push(Event { at: chance.seconds(1, TROUBLE), what: What::Restart });
+        for _ in 0..entropy.one(&[0, 0, 1, 2]) {
+            events.push(Event { at: entropy.seconds(1, FAULTS_WITHIN), what: What::Restart });
         }
-        people(chance, &apps, &policy, &mut events);
+        people(entropy, &apps, &policy, &mut events);
         events.sort_by_key(|event| event.at);
         Self { seed, sets, apps, policy, is_first, replicas, events }
     }
@@ -193,7 +193,7 @@ impl Case {
     }
 
     /// When the last fault is over.
-    pub fn trouble_ends(&self) -> Duration {
+    pub fn faults_end(&self) -> Duration {
         let end = |event: &Event| match &event.what {
             What::Fault(fault) => event.at.saturating_add(fault.lasting()),
             _ => event.at,
@@ -221,81 +221,81 @@ impl Case {
     }
 }
 
-fn steps(chance: &mut Chance) -> Vec<MaxUpdate> {
-    let limit = |chance: &mut Chance| match chance.range(0, 5) {
+fn steps(entropy: &mut Entropy) -> Vec<MaxUpdate> {
+    let limit = |entropy: &mut Entropy| match entropy.range(0, 5) {
         0 => MaxUpdate::Unlimited,
         1 | 2 => MaxUpdate::Count(1),
         3 => MaxUpdate::Count(2),
         4 => MaxUpdate::Percent(50),
         _ => MaxUpdate::Percent(25),
     };
-    (0..chance.one(&[1, 2, 2, 3])).map(|_| limit(chance)).collect()
+    (0..entropy.one(&[1, 2, 2, 3])).map(|_| limit(entropy)).collect()
 }
 
-fn app(chance: &mut Chance, sets: &[Set], index: usize) -> App {
+fn app(entropy: &mut Entropy, sets: &[Set], index: usize) -> App {
     let set = index % sets.len();
-    let step = chance.range(0, sets[set].steps.len() as u64 - 1) as usize;
+    let step = entropy.range(0, sets[set].steps.len() as u64 - 1) as usize;
     App {
         name: format!("{}-{step}-{index}", sets[set].name),
         set,
         step,
-        has_hooks: chance.percent(30),
-        has_waves: chance.percent(30),
-        prunes: chance.percent(25),
-        sync: chance.seconds(1, 20),
-        health: chance.seconds(1, 60),
-        fails_at: chance.percent(4).then(|| chance.range(1, 3)),
+        has_hooks: entropy.percent(30),
+        has_waves: entropy.percent(30),
+        prunes: entropy.percent(25),
+        sync: entropy.seconds(1, 20),
+        health: entropy.seconds(1, 60),
+        fails_at: entropy.percent(4).then(|| entropy.range(1, 3)),
     }
 }
 
-fn policy(chance: &mut Chance, sets: &[Set]) -> Policy {
-    if chance.percent(50) {
+fn policy(entropy: &mut Entropy, sets: &[Set]) -> Policy {
+    if entropy.percent(50) {
         return Policy::default();
     }
     let most = sets.iter().map(|set| set.steps.len()).max().unwrap_or(1) as u64;
-    let gate = |chance: &mut Chance| Gate {
-        step: chance.range(0, most - 1) as usize,
-        approvals: chance.range(0, 1) as usize,
-        soak: chance.one(&[Duration::ZERO, Duration::from_secs(60), Duration::from_secs(300)]),
+    let gate = |entropy: &mut Entropy| Gate {
+        step: entropy.range(0, most - 1) as usize,
+        approvals: entropy.range(0, 1) as usize,
+        soak: entropy.one(&[Duration::ZERO, Duration::from_secs(60), Duration::from_secs(300)]),
     };
     Policy {
-        gate: chance.percent(50).then(|| gate(chance)),
-        failures: chance.percent(30).then(|| chance.range(0, 2)),
-        max_in_flight: chance.percent(40).then(|| chance.range(1, 4)),
+        gate: entropy.percent(50).then(|| gate(entropy)),
+        failures: entropy.percent(30).then(|| entropy.range(0, 2)),
+        max_in_flight: entropy.percent(40).then(|| entropy.range(1, 4)),
     }
 }
 
-fn people(chance: &mut Chance, apps: &[App], policy: &Policy, events: &mut Vec<Event>) {
-    let any = |chance: &mut Chance| chance.one(apps).name;
+fn people(entropy: &mut Entropy, apps: &[App], policy: &Policy, events: &mut Vec<Event>) {
+    let any = |entropy: &mut Entropy| entropy.one(apps).name;
     let mut add = |at: Duration, what: What| events.push(Event { at, what });
-    if chance.percent(15) {
-        let at = chance.seconds(1, TROUBLE);
+    if entropy.percent(15) {
+        let at = entropy.seconds(1, FAULTS_WITHIN);
         add(at, What::Pause);
-        add(at + chance.seconds(10, 300), What::Resume);
+        add(at + entropy.seconds(10, 300), What::Resume);
     }
-    if policy.gate.is_some() && chance.percent(50) {
-        add(chance.seconds(1, TROUBLE), What::Approve);
+    if policy.gate.is_some() && entropy.percent(50) {
+        add(entropy.seconds(1, FAULTS_WITHIN), What::Approve);
     }
-    if chance.percent(10) {
-        add(chance.seconds(60, TROUBLE), What::Drift(any(chance)));
+    if entropy.percent(10) {
+        add(entropy.seconds(60, FAULTS_WITHIN), What::Drift(any(entropy)));
     }
-    if chance.percent(10) {
-        add(chance.seconds(60, TROUBLE), What::Remove(any(chance)));
+    if entropy.percent(10) {
+        add(entropy.seconds(60, FAULTS_WITHIN), What::Remove(any(entropy)));
     }
-    if chance.percent(5) {
-        add(chance.seconds(10, TROUBLE), What::Skip(any(chance)));
+    if entropy.percent(5) {
+        add(entropy.seconds(10, FAULTS_WITHIN), What::Skip(any(entropy)));
     }
-    match chance.range(0, 40) {
-        0 => add(chance.seconds(10, TROUBLE), What::Abort),
-        1 => add(chance.seconds(10, TROUBLE), What::Rollback),
-        2 => add(chance.seconds(10, TROUBLE), What::Retry),
+    match entropy.range(0, 40) {
+        0 => add(entropy.seconds(10, FAULTS_WITHIN), What::Abort),
+        1 => add(entropy.seconds(10, FAULTS_WITHIN), What::Rollback),
+        2 => add(entropy.seconds(10, FAULTS_WITHIN), What::Retry),
         _ => {}
     }
 }
 
-fn fault(chance: &mut Chance) -> Fault {
-    let part = |chance: &mut Chance| {
-        chance.one(&[
+fn fault(entropy: &mut Entropy) -> Fault {
+    let part = |entropy: &mut Entropy| {
+        entropy.one(&[
             Part::All,
             Part::ControlPlane,
             Part::Destination,
@@ -306,25 +306,25 @@ fn fault(chance: &mut Chance) -> Fault {
             Part::Resource("deployments"),
         ])
     };
-    let of = part(chance);
-    match chance.range(0, 15) {
+    let of = part(entropy);
+    match entropy.range(0, 15) {
         0 => Fault::Requests {
             of,
-            effect: Effect::Latency(chance.seconds(0, 8)),
-            percent: chance.one(&[20, 100]),
-            lasting: chance.seconds(5, 90),
+            effect: Effect::Latency(entropy.seconds(0, 8)),
+            percent: entropy.one(&[20, 100]),
+            lasting: entropy.seconds(5, 90),
         },
         1..=6 => Fault::Requests {
             of,
-            effect: effect(chance),
-            percent: chance.one(&[20, 60, 100]),
-            lasting: chance.seconds(2, 60),
+            effect: effect(entropy),
+            percent: entropy.one(&[20, 60, 100]),
+            lasting: entropy.seconds(2, 60),
         },
         7..=9 => {
-            let (disturbance, lasting) = match chance.range(0, 5) {
-                0 => (Disturbance::Silence(chance.seconds(5, 200)), Duration::ZERO),
-                1 => (Disturbance::Delay(chance.seconds(0, 20)), chance.seconds(10, 90)),
-                2 => (Disturbance::Repeat(chance.range(1, 20) as usize), Duration::ZERO),
+            let (disturbance, lasting) = match entropy.range(0, 5) {
+                0 => (Disturbance::Silence(entropy.seconds(5, 200)), Duration::ZERO),
+                1 => (Disturbance::Delay(entropy.seconds(0, 20)), entropy.seconds(10, 90)),
+                2 => (Disturbance::Repeat(entropy.range(1, 20) as usize), Duration::ZERO),
                 3 => (Disturbance::Expire, Duration::ZERO),
                 4 => (Disturbance::Close, Duration::ZERO),
                 _ => (Disturbance::Cut, Duration::ZERO),
@@ -332,7 +332,7 @@ fn fault(chance: &mut Chance) -> Fault {
             Fault::Watches { of, disturbance, lasting }
         }
         10 => Fault::Vanishes {
-            resource: chance.one(&[
+            resource: entropy.one(&[
                 "applications",
                 "applicationsets",
                 "rolloutruns",
@@ -340,22 +340,22 @@ fn fault(chance: &mut Chance) -> Fault {
                 "deployments",
                 "appprojects",
             ]),
-            code: chance.one(&[403, 404]),
-            lasting: chance.seconds(2, 120),
+            code: entropy.one(&[403, 404]),
+            lasting: entropy.seconds(2, 120),
         },
-        11 => Fault::DestinationDown(chance.seconds(2, 120)),
-        12 => match chance.percent(50) {
-            true => Fault::ClockBack(chance.seconds(1, 90)),
-            false => Fault::ServerClockBack(chance.seconds(1, 90)),
+        11 => Fault::DestinationDown(entropy.seconds(2, 120)),
+        12 => match entropy.percent(50) {
+            true => Fault::ClockBack(entropy.seconds(1, 90)),
+            false => Fault::ServerClockBack(entropy.seconds(1, 90)),
         },
-        13 => Fault::LeaderFrozen(chance.seconds(1, 50)),
-        _ => Fault::Crash { at: chance.range(1, 40) as u32, is_applied: chance.percent(50) },
+        13 => Fault::LeaderFrozen(entropy.seconds(1, 50)),
+        _ => Fault::Crash { at: entropy.range(1, 40) as u32, is_applied: entropy.percent(50) },
     }
 }
 
-fn effect(chance: &mut Chance) -> Effect {
-    let late = chance.seconds(1, 20);
-    chance.one(&[
+fn effect(entropy: &mut Entropy) -> Effect {
+    let late = entropy.seconds(1, 20);
+    entropy.one(&[
         Effect::Status(409),
         Effect::Status(500),
         Effect::Status(503),

@@ -21,7 +21,7 @@ pub const BYSTANDER: &str = "bystander";
 /// The gate of the policy.
 const GATE: &str = "gate";
 /// After the last fault, people wait for this time, and see to what is left; several times.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const REMEDIES_EVERY: Duration = Duration::from_secs(15 * 60);
 /// How often they do.
 pub const ROUNDS: u32 = 4;
 
@@ -67,7 +67,7 @@ pub fn scenario(case: &Case) -> Scenario {
         is_first: case.is_first,
         actions: actions(case),
         remedies: remedies(case),
-        limit: case.trouble_ends() + Duration::from_secs(8 * 3600),
+        limit: case.faults_end() + Duration::from_secs(8 * 3600),
         replicas: case.replicas,
         logs: false,
         seed: case.seed,
@@ -154,7 +154,7 @@ fn project() -> Value {
     })
 }
 
-/// What nobody may touch.
+/// What must not be written.
 fn bystanders() -> Vec<Value> {
     let config = |namespace: &str| {
         json!({
@@ -276,7 +276,7 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
             What::Pause => Action::Pause,
             What::Resume => Action::Resume,
             What::Approve => Action::Approve(GATE.to_owned()),
-            What::Retry => Action::Retry,
+            What::Retry => Action::Retry([].into()),
             What::Abort => Action::Abort,
             What::Rollback => Action::Rollback,
             What::Skip(name) => Action::Skip([name.clone()].into()),
@@ -297,12 +297,12 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
 fn remedies(case: &Case) -> Vec<ScheduledAction> {
     let mut all = Vec::new();
     for round in 1..=ROUNDS {
-        let at = case.trouble_ends() + PATIENCE * round;
+        let at = case.faults_end() + REMEDIES_EVERY * round;
         all.push(ScheduledAction { at, action: Action::Resume });
-        all.push(ScheduledAction { at, action: Action::Retry });
+        all.push(ScheduledAction { at, action: Action::Retry([].into()) });
         for Event { what, .. } in &case.events {
             if let What::Drift(name) = what {
-                all.push(ScheduledAction { at, action: Action::RetryOne(name.clone()) });
+                all.push(ScheduledAction { at, action: Action::Retry([name.clone()].into()) });
             }
         }
         if case.policy.gate.is_some() {

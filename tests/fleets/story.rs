@@ -17,7 +17,7 @@ use crate::world::{Changed, Kind, World};
 const LINES: usize = 120;
 
 #[derive(Default)]
-struct Teller {
+struct Story {
     world: World,
     track: Track,
     lines: Vec<(Timestamp, String)>,
@@ -25,12 +25,12 @@ struct Teller {
 
 /// The case and its story, up to what this judge finds.
 pub fn of(case: &Case, judge: &str) -> String {
-    let teller: Arc<Mutex<Teller>> = Arc::default();
-    let told = Arc::clone(&teller);
-    let ruling = run(case, None, move |entry| told.lock().tell(entry));
-    let teller = teller.lock();
+    let story: Arc<Mutex<Story>> = Arc::default();
+    let into = Arc::clone(&story);
+    let ruling = run(case, None, move |entry| into.lock().add(entry));
+    let story = story.lock();
     let found = ruling.first(Some(judge)).or_else(|| ruling.first(None));
-    let mut lines = teller.lines.clone();
+    let mut lines = story.lines.clone();
     for happened in ruling.history.iter().flat_map(|history| &history.happened) {
         let refused = happened.refused.as_ref().map(|why| format!(": not done: {why}"));
         let refused = refused.unwrap_or_default();
@@ -58,8 +58,8 @@ pub fn of(case: &Case, judge: &str) -> String {
     text
 }
 
-impl Teller {
-    fn tell(&mut self, entry: &Entry) {
+impl Story {
+    fn add(&mut self, entry: &Entry) {
         match entry {
             Entry::Change(change) => {
                 let changed = self.world.take(change);

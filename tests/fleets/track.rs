@@ -33,6 +33,14 @@ pub enum Moment {
     Gone,
 }
 
+/// The operation that these begin, if one.
+pub fn begun(moments: &[Moment]) -> Option<&Begun> {
+    moments.iter().find_map(|moment| match moment {
+        Moment::Begins(begun) => Some(begun),
+        Moment::Done(_) | Moment::Gone => None,
+    })
+}
+
 /// An Application.
 #[derive(Clone, Debug, Default)]
 pub struct Tracked {

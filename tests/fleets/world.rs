@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kube_sim::{EventType, ObjectChange};
 use serde_json::Value;
 
-/// The resources that judges look at.
+/// The resources that judges read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Set,
@@ -56,7 +56,7 @@ impl std::fmt::Display for Key {
 pub struct Changed {
     pub key: Key,
     pub event: EventType,
-    /// Empty (null) of kinds that nobody looks at.
+    /// Empty (null) of kinds that no judge reads.
     pub before: Option<Arc<Value>>,
     pub after: Option<Arc<Value>>,
     pub at: Timestamp,

@@ -6,9 +6,12 @@ mod listening;
 mod predicting;
 mod steering;
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time limit of the demo, also on a busy machine.
@@ -217,8 +220,14 @@ impl Drop for Running {
 
 /// A demo that serves its API, and the lines that it prints.
 fn serving(temporary: &Path) -> (Running, Lines<BufReader<ChildStdout>>) {
+    serving_with(temporary, &[])
+}
+
+/// The same of these files.
+fn serving_with(temporary: &Path, files: &[&Path]) -> (Running, Lines<BufReader<ChildStdout>>) {
     let child = demo()
         .args(["--plain", "--listen", "127.0.0.1:0"])
+        .args(files.iter().flat_map(|file| [OsStr::new("-f"), file.as_os_str()]))
         .env("TMPDIR", temporary)
         .stdout(Stdio::piped())
         .spawn()
@@ -226,6 +235,15 @@ fn serving(temporary: &Path) -> (Running, Lines<BufReader<ChildStdout>>) {
     let mut running = Running(child);
     let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
     (running, lines)
+}
+
+/// Reads lines in another thread, so that waiting for one has a limit and the pipe is never full.
+fn read_aside(lines: Lines<BufReader<ChildStdout>>) -> (Receiver<String>, JoinHandle<()>) {
+    let (sender, printed) = std::sync::mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        lines.map_while(Result::ok).all(|line| sender.send(line).is_ok());
+    });
+    (printed, reading)
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn create(state: &mut State, definition: &Value) -> Result<Definition, ApiError>
     };
     let mut definition = definition.clone();
     writer.check_identity(&mut definition)?;
-    // Nobody has applied it, so nobody owns its fields.
+    // It was not applied, so its fields have no manager.
     let stored = writer.create(Object { value: definition, managed: None }, Ownership::Applied)?;
     let mut object = stored.value();
     let spec = object.as_object_mut().and_then(|object| object.remove("spec")).unwrap_or_default();

@@ -75,7 +75,7 @@ fn what(word: &str, value: &str) -> Result<What, String> {
         "resume" => plain(Action::Resume),
         "rollback" => plain(Action::Rollback),
         "abort" => plain(Action::Abort),
-        "retry" => plain(Action::Retry),
+        "retry" => plain(Action::Retry(BTreeSet::new())),
         _ => Err(format!("it is none of {}", WORDS.join(", "))),
     }
 }

@@ -1,4 +1,4 @@
-//! The controllers delete nothing that nobody asked to be deleted.
+//! The controllers delete nothing that was not asked to be deleted.
 
 use kube_sim::{EventType, Exchange};
 
@@ -34,7 +34,7 @@ impl Judge for Deletion {
             None => Ok(()),
             Some(changed) => {
                 let client = &exchange.request.client;
-                Err(format!("{} is deleted by {client}, and nobody asked for it", changed.key))
+                Err(format!("{} is deleted by {client}, which was not asked for", changed.key))
             }
         }
     }

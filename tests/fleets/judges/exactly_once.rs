@@ -3,7 +3,7 @@
 use super::{Judge, Known};
 use crate::case::What;
 use crate::scenario::ROUNDS;
-use crate::track::{Begun, Moment};
+use crate::track::{Begun, Moment, begun};
 use crate::world::Changed;
 
 pub struct ExactlyOnce;
@@ -19,10 +19,7 @@ impl Judge for ExactlyOnce {
         changed: &Changed,
         moments: &[Moment],
     ) -> Result<(), String> {
-        let begun = moments.iter().find_map(|moment| match moment {
-            Moment::Begins(begun) if !begun.goes_back => Some(begun),
-            _ => None,
-        });
+        let begun = begun(moments).filter(|begun| !begun.goes_back);
         let name = &*changed.key.name;
         let (Some(begun), Some(tracked)) = (begun, known.track.apps.get(name)) else {
             return Ok(());
@@ -39,7 +36,7 @@ impl Judge for ExactlyOnce {
         let all: Vec<&Begun> = tracked.begun.iter().filter(is_same).collect();
         // A failed one is started again when people ask for it.
         let retries = known.case.events.iter().filter(|event| event.what == What::Retry).count();
-        let asked = known.passed() > known.case.trouble_ends();
+        let asked = known.passed() > known.case.faults_end();
         let permitted = 1 + retries + if asked { ROUNDS as usize } else { 0 };
         if all.len() > permitted {
             return Err(format!("{name} is synced {} times for one commit: {all:?}", all.len()));

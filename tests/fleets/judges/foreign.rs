@@ -1,4 +1,4 @@
-//! The controllers touch nothing but what belongs to the Applications, and what they say about
+//! The controllers write nothing but the resources of the Applications, and what they say about
 //! them.
 
 use kube_sim::Exchange;

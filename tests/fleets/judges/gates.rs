@@ -93,7 +93,7 @@ impl Gates {
             .filter_map(|approval: &Value| approval["by"].as_str())
             .collect();
         if approvals.len() < gate.approvals {
-            return Err(format!("{name} is started behind a gate that nobody approved: {start}"));
+            return Err(format!("{name} is started behind a gate without approvals: {start}"));
         }
         let earlier = (0..app.step).flat_map(|step| known.case.step(app.set, step));
         let newest =

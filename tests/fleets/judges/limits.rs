@@ -4,7 +4,7 @@
 use super::{Judge, Known};
 use crate::app;
 use crate::case::{App, What};
-use crate::track::{Moment, Tracked};
+use crate::track::{Moment, Tracked, begun};
 use crate::world::Changed;
 
 pub struct Limits;
@@ -20,10 +20,7 @@ impl Judge for Limits {
         changed: &Changed,
         moments: &[Moment],
     ) -> Result<(), String> {
-        let begun = moments.iter().find_map(|moment| match moment {
-            Moment::Begins(begun) if begun.is_by_rollout && known.has_begun => Some(begun),
-            _ => None,
-        });
+        let begun = begun(moments).filter(|begun| begun.is_by_rollout && known.has_begun);
         let Some(begun) = begun else { return Ok(()) };
         let Some(app) = known.case.app(&changed.key.name) else { return Ok(()) };
         let running = |of: &App| {
@@ -61,11 +58,11 @@ fn is_running(known: &Known<'_>, tracked: &Tracked, goes_back: bool) -> bool {
     let object = &tracked.object;
     let has_failed =
         matches!(app::phase(object), "Failed" | "Error") || app::health(object) == "Degraded";
-    // One that was never Healthy before cannot go back, and holds nobody who can.
+    // One that was never Healthy before cannot go back, and holds none that can.
     let cannot_go_back = tracked.done.is_empty();
     let is_excused = match goes_back {
         true => has_failed || cannot_go_back,
         false => known.case.policy.failures.is_some() && has_failed,
     };
-    tracked.running.is_some() && !(is_excused && !app::is_busy(object))
+    tracked.running.is_some() && (app::is_busy(object) || !is_excused)
 }

@@ -74,7 +74,7 @@ pub trait Judge: Send {
     /// Its name: what it judges.
     fn name(&self) -> &'static str;
 
-    /// Looks at a change, and at what it means for its Application.
+    /// Judges a change, and what it means for its Application.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ pub trait Judge: Send {
         Ok(())
     }
 
-    /// Looks at a request that has been answered, and at the changes that it caused.
+    /// Judges a request that has been answered, and the changes that it caused.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ pub trait Judge: Send {
         Ok(())
     }
 
-    /// Looks at how it ended.
+    /// Judges how it ended.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Judge, Known};
 use crate::app;
 use crate::case::What;
-use crate::track::{Begun, Moment, Tracked};
+use crate::track::{Begun, Moment, Tracked, begun};
 use crate::world::{Changed, Kind};
 
 pub struct Order;
@@ -27,10 +27,7 @@ impl Judge for Order {
         changed: &Changed,
         moments: &[Moment],
     ) -> Result<(), String> {
-        let begun = moments.iter().find_map(|moment| match moment {
-            Moment::Begins(begun) if begun.is_by_rollout && !begun.goes_back => Some(begun),
-            _ => None,
-        });
+        let begun = begun(moments).filter(|begun| begun.is_by_rollout && !begun.goes_back);
         let (Some(begun), Some(app), true) =
             (begun, known.case.app(&changed.key.name), known.has_begun)
         else {
@@ -84,8 +81,8 @@ fn is_skipped(known: &Known<'_>, name: &str) -> bool {
         })
 }
 
-/// Whether a step may go on without it: it has failed within the budget, or nobody picked up its
-/// operation in time.
+/// Whether a step may go on without it: it has failed within the budget, or its
+/// operation was not picked up in time.
 fn is_excused(known: &Known<'_>, tracked: &Tracked) -> bool {
     let object = &tracked.object;
     let has_failed =

@@ -12,7 +12,7 @@ use crate::app;
 use crate::case::{Case, What};
 use crate::world::{Changed, Kind};
 
-/// After this time without trouble and changes, the status is up to date: writes that failed are
+/// After this time without faults and changes, the status is up to date: writes that failed are
 /// tried again after pauses of up to five minutes and a quarter more.
 const SETTLED: Duration = Duration::from_secs(400);
 

@@ -102,19 +102,8 @@ fn the_advice_for_a_held_step_can_be_pasted_while_the_server_is_up() {
                 {matchExpressions: [{key: app, operator: In, values: [first, second]}], maxUpdate: 0}]}}";
     own_set(folder.path(), "./manifests", hold);
     let temporary = tempfile::tempdir().unwrap();
-    let child = demo()
-        .args(["--plain", "--listen", "127.0.0.1:0", "-f"])
-        .arg(folder.path().join("set.yaml"))
-        .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let (sender, printed) = std::sync::mpsc::channel();
-    let reading = std::thread::spawn(move || {
-        lines.map_while(Result::ok).all(|line| sender.send(line).is_ok());
-    });
+    let (running, lines) = serving_with(temporary.path(), &[&folder.path().join("set.yaml")]);
+    let (printed, reading) = read_aside(lines);
     let next = || printed.recv_timeout(LIMIT).expect("the demo prints a line");
     let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let shell = Shell::new(Path::new(&kubeconfig), "argocd");

@@ -151,19 +151,8 @@ fn a_simulation_predicts_the_order_and_the_duration_of_the_next_rollout() {
     commit(&repository, 1);
     let file = folder.path().join("set.json");
     std::fs::write(&file, set(&repository)).unwrap();
-    let child = demo()
-        .args(["--plain", "--listen", "127.0.0.1:0", "-f"])
-        .arg(&file)
-        .env("TMPDIR", folder.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut running = Running(child);
-    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let (sender, printed) = std::sync::mpsc::channel();
-    let reading = std::thread::spawn(move || {
-        lines.map_while(Result::ok).all(|line| sender.send(line).is_ok());
-    });
+    let (running, lines) = serving_with(folder.path(), &[&file]);
+    let (printed, reading) = read_aside(lines);
     // The lines up to one with this text.
     let until = |text: &str| {
         let mut all = Vec::new();
