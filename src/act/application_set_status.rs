@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::decide::application_set::stored::{Resource, Set, Status};
 use crate::decide::rollout::phase::Entry;
 use crate::decide::rollout::status as entries;
-use crate::watch::failure::has_code;
+use crate::watch::failure::{existing, has_code, is_gone};
 use crate::watch::object::{Object, resource};
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
@@ -73,7 +73,7 @@ async fn update(
     // 404: the set, or its status subresource, does not exist. 422: the result is invalid, or
     // an operation does not fit, since the object is another one: it was changed, or the API
     // server reads it with another definition than when it was observed.
-    let Some(newest) = api.get_opt(&set.id.name).await? else { return Ok(Written::Conflict) };
+    let Some(newest) = existing(api.get(&set.id.name).await)? else { return Ok(Written::Conflict) };
     if newest.resource_version() != version || newest.uid() != set.id.uid {
         return Ok(Written::Conflict);
     }
@@ -276,7 +276,7 @@ fn remove(path: String) -> PatchOperation {
 /// Whether the API server rejected a write because the object has changed or was deleted:
 /// in both cases, reconcile again.
 pub fn is_conflict(error: &kube::Error) -> bool {
-    has_code(error, 409) || has_code(error, 404)
+    has_code(error, 409) || is_gone(error)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::decide::app_state::status;
 use crate::decide::merge_patch::merge_patch;
 use crate::redact;
 use crate::watch::cluster_cache::raw;
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{Object, api};
 
 /// Maximum number of attempts, each on a newer version of the object.
@@ -84,8 +84,8 @@ pub async fn read(
     namespace: &str,
     name: &str,
 ) -> Result<Option<Value>, Error> {
-    let read = applications(client, namespace).get_opt(name).await;
-    let read = read.map_err(|error| failed(name, &error))?;
+    let read = applications(client, namespace).get(name).await;
+    let read = existing(read).map_err(|error| failed(name, &error))?;
     Ok(read.map(|object| raw(object, &resource())))
 }
 
@@ -138,7 +138,7 @@ pub async fn send(
         patch["metadata"]["resourceVersion"] = version;
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(object) => return Ok(Sent { object, merged: attempt > 0 }),
-            Err(error) if has_code(&error, 404) => {
+            Err(error) if is_gone(&error) => {
                 return Err(Error::Gone { name: name.to_owned() });
             }
             Err(error) if has_code(&error, 409) => {

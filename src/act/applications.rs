@@ -14,7 +14,7 @@ use crate::decide::application_set::deletion::{Presence, Unsure};
 use crate::decide::application_set::outcome::{Act, Cause, Ended, WriteOutcome};
 use crate::decide::application_set::{Create, Delete, Patch, WritePlan};
 use crate::watch::control_plane::{Cache, Origin};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{Object, resource};
 
 /// Maximum number of operations of a batch that are written in parallel, independent of
@@ -140,7 +140,7 @@ impl Writer {
                 }
                 Ended::Written
             }
-            Err(error) if has_code(&error, 404) => {
+            Err(error) if is_gone(&error) => {
                 // Another client was faster.
                 self.forget(&delete.name, &delete.uid);
                 Ended::Outdated
@@ -161,7 +161,7 @@ impl Writer {
         let read = |one: &Unsure| {
             let one = one.clone();
             async move {
-                let presence = match self.api.get_opt(&one.name).await {
+                let presence = match existing(self.api.get(&one.name).await) {
                     Ok(Some(found)) if found.uid() == one.uid => {
                         self.cache.wrote(found, Origin::ApplicationSets);
                         Presence::Exists

@@ -13,7 +13,7 @@ use crate::decide::app_state::app::Fields;
 use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
 use crate::decide::app_state::operation::{Stage, stage};
 use crate::watch::cluster_cache::raw;
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{has_code, is_gone, reason};
 
 /// Maximum number of attempts, each on a newer version of the Application.
 const ATTEMPTS: usize = 10;
@@ -118,7 +118,7 @@ async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Writte
     let api = applications(client, namespace);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(object) => Ok(Written::Stored(raw(object, &resource()))),
-        Err(error) if has_code(&error, 404) => Err(Error::Gone),
+        Err(error) if is_gone(&error) => Err(Error::Gone),
         Err(error) if has_code(&error, 409) => {
             let newest = read(client, namespace, name).await;
             let newest = newest.map_err(|error| Error::Failed(error.to_string()))?;

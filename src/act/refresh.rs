@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::api::ObjectKey;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{is_gone, reason};
 use crate::watch::object::{api, resource};
 
 /// Adds the refresh annotation (AS-420); the controller removes it when it has read the
@@ -52,7 +52,7 @@ async fn annotate(
     let api = api(client, Some(&key.namespace), &resource(kind));
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(true),
-        Err(error) if has_code(&error, 404) => Ok(false),
+        Err(error) if is_gone(&error) => Ok(false),
         Err(error) => Err(reason(&error)),
     }
 }

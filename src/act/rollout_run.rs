@@ -14,7 +14,7 @@ use crate::api::steering::{self, RolloutRunSpec, RolloutRunStatus};
 use crate::api::{ObjectKey, application_set};
 use crate::decide::merge_patch::merge_patch;
 use crate::watch::control_plane::{Cache, Origin, owner};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{has_code, is_gone, reason};
 use crate::watch::object::{Object, api, resource};
 
 /// Label values have at most so many characters.
@@ -201,12 +201,7 @@ fn settled(answer: Result<Object, kube::Error>, cache: &Cache) -> Result<Written
 fn failed(error: kube::Error) -> Result<Written, kube::Error> {
     match &error {
         // About the path, and not about an object with a name.
-        kube::Error::Api(status)
-            if status.code == 404
-                && status.details.as_ref().is_none_or(|details| details.name.is_empty()) =>
-        {
-            Ok(Written::Absent)
-        }
+        error if has_code(error, 404) && !is_gone(error) => Ok(Written::Absent),
         error if is_conflict(error) => Ok(Written::Outdated),
         error if [400, 403, 413, 422].iter().any(|code| has_code(error, *code)) => {
             Ok(Written::Refused(reason(error)))

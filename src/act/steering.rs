@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::api::Raw;
 use crate::decide::steering::{Change, Verdict};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{api, resource};
 
 /// Maximum number of attempts, each on a newer version of the object.
@@ -68,10 +68,10 @@ pub async fn write(
         let patch = change.patch(&object);
         match api.patch(object.name(), &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(_) => return Ok(Written::Stored),
-            Err(error) if has_code(&error, 404) => return Err(Error::Gone),
+            Err(error) if is_gone(&error) => return Err(Error::Gone),
             Err(error) if has_code(&error, 409) => {
-                let newest = api.get_opt(object.name()).await;
-                let newest = newest.map_err(|error| Error::Failed(reason(&error)))?;
+                let newest = api.get(object.name()).await;
+                let newest = existing(newest).map_err(|error| Error::Failed(reason(&error)))?;
                 let newest = newest.map(|newest| newest.parse());
                 let newest = newest.filter(|newest| newest.uid() == object.uid());
                 object = newest.ok_or(Error::Gone)?;

@@ -51,6 +51,28 @@ pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
+/// Whether the server responded that the object does not exist. A 404 that names no object is
+/// about the path: its kind is not served, since the definition was removed or the server does
+/// not know it yet, and that says nothing about its objects.
+pub fn is_gone(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
+}
+
+/// An object that was read by its name, `None` when it does not exist ([`is_gone`]). kube's
+/// `get_opt` takes a kind that is not served for an absence, too.
+///
+/// # Errors
+///
+/// All others, a kind that is not served among them.
+pub fn existing<K>(read: Result<K, kube::Error>) -> Result<Option<K>, kube::Error> {
+    match read {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The message of the server, or why it did not respond. All errors of the client library
 /// are converted here: their `Display` contains Rust debug output and is not shown to
 /// users. One line, of limited length.
@@ -158,5 +180,33 @@ where
         let Some(pause) = pause else { return answer };
         tokio::time::sleep(pause).await;
         tried += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn refused(code: u16, name: Option<&str>) -> kube::Error {
+        let details = name.map(|name| serde_json::json!({"name": name}));
+        let status = serde_json::json!({"code": code, "reason": "NotFound", "details": details});
+        let status: Status = serde_json::from_value(status).unwrap();
+        kube::Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn only_a_404_that_names_an_object_is_about_an_object() {
+        let cases = [
+            ("the object", refused(404, Some("shop")), true),
+            ("the kind", refused(404, None), false),
+            ("the kind, with details", refused(404, Some("")), false),
+            ("a conflict", refused(409, Some("shop")), false),
+        ];
+        for (case, error, expected) in cases {
+            assert_eq!(is_gone(&error), expected, "{case}");
+            assert_eq!(existing::<()>(Err(error)).is_ok(), expected, "{case}");
+        }
     }
 }

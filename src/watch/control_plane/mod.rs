@@ -31,7 +31,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::{has_code, reason};
+use super::failure::{existing, has_code, reason};
 use super::follow::{follow_listings, with_log_except};
 use super::object::{Object, api, resource};
 use super::trust::Trust;
@@ -362,7 +362,7 @@ impl ControlPlane {
         for object in unsure {
             let namespace = Some(object.namespace());
             let api: Api<Object> = api(client, namespace, &cache.kind().resource());
-            match api.get_opt(object.name()).await {
+            match existing(api.get(object.name()).await) {
                 Ok(Some(found)) if found.uid() == object.uid() => {}
                 Ok(_) => cache.deleted(&object),
                 // The next listing shows it.
