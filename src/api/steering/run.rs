@@ -93,6 +93,8 @@ lenient! {
         pub step: Option<i64>,
         /// The steps.
         pub steps: Vec<RunStep>,
+        /// Names of the policies that applied to it when they could last be read; at most 50.
+        pub policies: Vec<String>,
         /// The gates.
         pub gates: Vec<RunGate>,
         /// What it waits for, as in the status of the ApplicationSet.

@@ -17,10 +17,14 @@ use crate::api::steering::{
 };
 use crate::api::time::stored;
 use crate::api::{HealthStatus, OperationPhase, Time};
+use crate::decide::names::some_of;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
+
+/// How many policies a message names.
+const NAMED: usize = 3;
 
 /// What is to be recorded of runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -303,19 +307,21 @@ impl State {
             && due.clone().any(|(retry, _)| is_meant(&retry.applications))
     }
 
-    /// Holds what may be behind a gate while the policies of a run that has gates, or the runs
-    /// with the approvals, cannot be read: a permission that was taken away opens no gate.
+    /// Holds what a policy may hold while the policies that applied to the run cannot be read,
+    /// and what is behind a gate while the runs with the approvals cannot: a permission that was
+    /// taken away opens no gate and lifts no limit.
     fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
         let without_policies = !steering.reads_policies
             && steering.rules.is_empty()
-            && !self.status.gates.is_empty()
+            && !self.status.policies.is_empty()
             && self.is_live()
             && self.status.phase != RunPhase::RollingBack;
         let without_runs = !steering.records_runs && !steering.rules.gates.is_empty();
         let message = match (&self.name, without_policies, without_runs) {
             (Some(run), true, _) => format!(
-                "RolloutPolicies cannot be read, and run {run} has gates: give the controller get, \
-                 list and watch on them"
+                "RolloutPolicies cannot be read, and {} applied to run {run}: give the controller \
+                 get, list and watch on them",
+                some_of(&self.status.policies, NAMED)
             ),
             (_, _, true) => "RolloutRuns, which have the approvals, cannot be read: give the \
                  controller get, list, watch, create and patch on them"
@@ -415,6 +421,10 @@ impl State {
         if let Some(why) = &self.is_paused {
             let hold = Hold { kind: WaitKind::Paused, message: why.clone(), until: None };
             rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
+        }
+        if steering.reads_policies {
+            self.status.policies.clone_from(&steering.rules.policies);
+            self.status.policies.truncate(run_status::NAMES);
         }
         if self.is_unreadable(steering, rows) {
             return;

@@ -18,7 +18,7 @@ use crate::decide::rollout::wait::{KindCount, Wait};
 use crate::decide::rollout::wait_kind::WaitKind;
 
 /// The most names in a list of a status.
-const NAMES: usize = 50;
+pub(super) const NAMES: usize = 50;
 /// The most revisions in a list of a status.
 const REVISIONS: usize = 10;
 /// The most characters of a message in a status.

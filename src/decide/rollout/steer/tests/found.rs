@@ -440,6 +440,26 @@ fn a_gate_whose_policy_or_run_cannot_be_read_stays_shut_as_st_006() {
     }
 }
 
+/// Found by simulated fleets: a second replica led, which might not read the policies.
+#[test]
+fn no_limit_of_a_policy_is_lifted_while_it_cannot_be_read_as_st_006() {
+    for policy in [json!({"failures": {"max": 1}}), json!({"maxInFlight": 1})] {
+        let mut fleet = Fleet::new(&[1, 1, 1], json!(null)).policy(policy);
+        fleet.push("r2");
+        fleet.run(3);
+        let policies = std::mem::take(&mut fleet.policies);
+        assert_eq!((fleet.status().policies.len(), fleet.deployed("r2")), (1, 1));
+        fleet.reads_policies = false;
+        fleet.run(20);
+        let kinds: Vec<WaitKind> = fleet.decide().waiting.iter().map(|wait| wait.kind).collect();
+        // The second one had begun.
+        assert_eq!((fleet.deployed("r2"), &*kinds), (2, &[WaitKind::Unreadable][..]));
+        (fleet.policies, fleet.reads_policies) = (policies, true);
+        fleet.run(20);
+        assert_eq!((fleet.deployed("r2"), fleet.status().phase), (3, RunPhase::Complete));
+    }
+}
+
 /// Found by simulated fleets: one went back while another one of the step was still in flight.
 #[test]
 fn what_is_in_flight_goes_back_first_within_the_limit_as_st_061() {
