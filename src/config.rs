@@ -11,6 +11,7 @@ mod application;
 mod customizations;
 mod guards;
 mod reader;
+mod redis;
 #[cfg(test)]
 mod tests;
 pub mod unused;

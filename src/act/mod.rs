@@ -16,6 +16,7 @@ pub mod operation;
 pub mod outcome;
 pub mod project;
 mod redacted_status;
+pub mod redis;
 pub mod refresh;
 pub mod retry;
 pub mod rollout_policy;

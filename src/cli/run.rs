@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
+use crate::act::redis;
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::controller::leader::Candidate;
@@ -103,6 +104,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         config.allow_local_sources,
         config.applications.render.programs.confinement,
     )?);
+    if config.applications.redis.is_on() {
+        redis::check(&config.applications.redis)?;
+    }
     warn_of_missing_confinement(config.applications.render.programs.confinement).await;
     let controllers = Controllers::new(client.clone(), config.settings(), sources, Clock::system());
     serve(&config, &controllers, &readiness, &shutdown);

@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 
 use super::guards;
 use super::reader::{Error, Reader, switch};
+use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::settings::{ApplicationSettings, Namespaces};
@@ -83,6 +84,9 @@ pub struct ApplicationFlags {
     /// Operations without sync options take those of the Application's spec [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
+    /// Those of Redis.
+    #[command(flatten)]
+    pub redis: RedisFlags,
 }
 
 /// A duration as people write it, such as `3m`, `1h 30min` or `2 days`, in Go's
@@ -157,6 +161,8 @@ pub(super) fn read(
     tracking(read, &mut settings);
     switches(read, &flags, &mut settings);
     guards::read(read, &mut settings);
+    settings.redis = redis::read(read, flags.redis)?;
+    settings.readers = redis::readers(read);
     Ok(settings)
 }
 

@@ -19,6 +19,9 @@ pub enum Error {
     /// The same for the namespaces of Applications.
     #[error("application-namespaces: {0}")]
     ApplicationNamespaces(String),
+    /// Redis cannot be used as it is set up.
+    #[error("redis: {0}")]
+    Redis(String),
 }
 
 /// Reads one setting from wherever it is set.

@@ -139,7 +139,10 @@ pub const FIELDS: &[Unused] = &[
         "ComparisonError while application.sync.impersonation.enabled is true; otherwise it has \
          no effect, in Argo CD neither",
     ),
-    none(&["AppProject.spec.orphanedResources"], "SyncWarning on the Applications of the project"),
+    none(
+        &["AppProject.spec.orphanedResources"],
+        "SyncWarning on the Applications of the project; with Redis (--redis) it is honoured",
+    ),
     none(&["AppProject.spec.roles"], "for the API server of Argo CD, which enforces them"),
     none(&["AppProject.spec.description"], "for people"),
     refused(&["Application.spec.source.plugin"], "ComparisonError; plugins are not supported"),

@@ -6,6 +6,7 @@
 
 pub mod application;
 pub mod application_set;
+pub mod argocd_cache;
 pub mod context;
 pub mod credentials;
 pub mod error;

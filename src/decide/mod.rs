@@ -7,6 +7,7 @@
 
 pub mod app_state;
 pub mod application_set;
+pub mod argocd_cache;
 pub mod blocking_resource;
 pub mod diff;
 pub mod health;

@@ -12,6 +12,7 @@ use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::app_state::operate::OperationSettings;
 use crate::decide::app_state::reconcile::ComparisonSettings;
 use crate::decide::app_state::unsupported::KindSetting;
+use crate::decide::argocd_cache::{ReaderSettings, RedisSettings};
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
@@ -81,6 +82,10 @@ pub struct ApplicationSettings {
     /// Memory limit for the cached manifests of all Applications, in bytes; manifests
     /// beyond it are rendered again when needed.
     pub kept_manifest_memory: u64,
+    /// The Redis that Argo CD's API server reads.
+    pub redis: RedisSettings,
+    /// What is shown there beyond the objects.
+    pub readers: ReaderSettings,
     /// How sources are rendered.
     pub render: RenderOptions,
     /// Settings of the sync engine; its pause between waves is [`Self::wave_delay`].
@@ -117,6 +122,8 @@ impl Default for ApplicationSettings {
             self_heal: SelfHeal::default(),
             manifest_memory: DEFAULT_MAX_MEMORY,
             kept_manifest_memory: 1 << 30,
+            redis: RedisSettings::default(),
+            readers: ReaderSettings::default(),
             render: RenderOptions::default(),
             sync: sync::SyncSettings::default(),
         }

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{ClusterCache, Mark, Reach};
+use super::cluster_cache::{ClusterCache, Mark, Reach, TreeReaders};
 use super::connection::{self, Unusable};
 use super::{read_only, secrets};
 use crate::api::ApplicationDestination;
@@ -116,6 +116,7 @@ pub struct Clusters {
     read_only: bool,
     filter: ResourceFilter,
     own_enabled: bool,
+    trees: Option<TreeReaders>,
 }
 
 impl std::fmt::Debug for Clusters {
@@ -148,6 +149,7 @@ impl Clusters {
             read_only: false,
             filter: ResourceFilter::default(),
             own_enabled: true,
+            trees: None,
         }
     }
 
@@ -155,6 +157,11 @@ impl Clusters {
     /// Applications may use the controller's own cluster.
     pub fn with_settings(self, filter: ResourceFilter, own_enabled: bool) -> Self {
         Self { filter, own_enabled, ..self }
+    }
+
+    /// The same with the objects of all kinds, for those who read resource trees.
+    pub fn with_trees(self, trees: Option<TreeReaders>) -> Self {
+        Self { trees, ..self }
     }
 
     /// The same, reading only a part of each cluster.
@@ -273,16 +280,33 @@ impl Clusters {
             old.stop.cancel();
         }
         let stop = self.stop.child_token();
-        let cluster = ClusterCache::new(
+        let cluster = ClusterCache::with_trees(
             &redact::url(&server),
             client,
             (self.mark.clone(), self.reach_of(&server, &scope)),
             self.trigger.clone(),
+            self.trees.clone(),
             stop.clone(),
         );
         let connection = Connection { version, cluster: cluster.clone(), stop };
         connections.insert(server.clone(), connection);
         Ok(ConnectedCluster { cluster, server, name, project, scope })
+    }
+
+    /// The URLs of all clusters, with the live state of those that were used.
+    pub async fn known(&self) -> Vec<(String, Option<Arc<ClusterCache>>)> {
+        let connections = self.connections.lock().await;
+        let mut servers: BTreeMap<String, Option<Arc<ClusterCache>>> = BTreeMap::new();
+        if self.own_enabled {
+            servers.insert(IN_CLUSTER_SERVER.to_owned(), None);
+        }
+        let named =
+            self.entries.lock().values().map(|entry| entry.server.clone()).collect::<Vec<_>>();
+        servers.extend(named.into_iter().map(|server| (server, None)));
+        for (server, connection) in connections.iter() {
+            servers.insert(server.clone(), Some(Arc::clone(&connection.cluster)));
+        }
+        servers.into_iter().collect()
     }
 
     /// The Secret of a destination. One for the own cluster counts under each of its names:

@@ -42,6 +42,7 @@ mod conditions;
 mod deletions;
 mod gaps;
 mod limits;
+mod readers;
 mod refusals;
 mod retries;
 mod sources;
@@ -73,6 +74,16 @@ impl World {
     }
 
     async fn with(settings: ApplicationSettings) -> Self {
+        Self::with_workloads(settings, workloads::Options::default()).await
+    }
+
+    /// The same with ReplicaSets and Pods.
+    async fn with_pods(settings: ApplicationSettings) -> Self {
+        let options = workloads::Options { pods: true, ..workloads::Options::default() };
+        Self::with_workloads(settings, options).await
+    }
+
+    async fn with_workloads(settings: ApplicationSettings, options: workloads::Options) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();
@@ -106,10 +117,7 @@ impl World {
             },
         });
         world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
-        let options = workloads::Options {
-            delay: Duration::from_millis(30),
-            ..workloads::Options::default()
-        };
+        let options = workloads::Options { delay: Duration::from_millis(30), ..options };
         let simulated =
             workloads::run(world.server.client_as("workloads"), options, CancellationToken::new());
         tokio::spawn(async move { simulated.await.unwrap() });

@@ -58,7 +58,7 @@ const READERS: [(&str, &str, &str); 39] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 38] = [
+const NO_MESSAGE: [(&str, &[&str]); 40] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -80,6 +80,8 @@ const NO_MESSAGE: [(&str, &[&str]); 38] = [
     ("decide/application_set/patch.rs", &["operation"]),
     ("decide/application_set/preserve.rs", &["prefix"]),
     ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
+    ("decide/argocd_cache/network.rs", &["Route"]),
+    ("decide/argocd_cache/node.rs", &["://", "LINK"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "v:"]),
     ("decide/diff/jq/functions.rs", &["part"]),

@@ -19,6 +19,7 @@ use crate::act::events::Events;
 use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
+use crate::controller::argocd_cache::Publisher;
 use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
 use crate::controller::runtime::{Slots, Wake};
@@ -73,6 +74,8 @@ pub struct Context {
     pub terminating: Notify,
     /// Manifests, shared by Applications.
     pub shared: Shared,
+    /// Writes what Argo CD's API server reads, if there is a Redis.
+    pub publisher: Option<Arc<Publisher>>,
     cached_states: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<CachedState>>>>,
     kept: Mutex<Kept>,
 }
@@ -128,9 +131,15 @@ impl Context {
             slots,
             terminating: Notify::new(),
             shared: Shared::default(),
+            publisher: None,
             cached_states: Mutex::default(),
             kept: Mutex::default(),
         }
+    }
+
+    /// The same with what is written for Argo CD's API server.
+    pub fn with_readers(self, publisher: Option<Arc<Publisher>>) -> Self {
+        Self { publisher, ..self }
     }
 
     /// Waits for a repository; the worker slot is available to others in the meantime.
@@ -204,6 +213,9 @@ impl Context {
     /// Drops the cached state of a deleted Application.
     pub async fn forget(&self, key: &ObjectKey) {
         self.kept.lock().remove(key);
+        if let Some(publisher) = &self.publisher {
+            publisher.forget(&self.instance(key));
+        }
         let cached = self.cached_states.lock().remove(key);
         let Some(cached) = cached else { return };
         let cached = cached.lock().await;

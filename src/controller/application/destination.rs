@@ -128,7 +128,12 @@ impl Reconciliation<'_> {
             known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
         let project = project.unwrap_or_else(|| {
             let spec = deletion_scope::without_project();
-            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new(), lost: None })
+            Arc::new(Project {
+                spec: spec.into(),
+                windows: Vec::new(),
+                problems: Vec::new(),
+                lost: None,
+            })
         });
         let application = key.name.clone();
         let destination = resolved.ok();

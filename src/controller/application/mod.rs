@@ -39,16 +39,18 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
+use super::argocd_cache::{self, Publisher};
 use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
+use crate::act::redis::Writer;
 use crate::api::tracking::from_instance_name;
 use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::status;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
-use crate::watch::cluster_cache::{Mark, Reach};
+use crate::watch::cluster_cache::{Mark, Reach, TreeReaders};
 use crate::watch::clusters::Clusters;
 
 use crate::api::ObjectKey;
@@ -109,7 +111,15 @@ pub async fn run_with(
         .within(own.reach)
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled);
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let ctx = Arc::new(Context::new(core, settings, sources, clusters, queue));
+    let readers = open_readers(&core, &settings);
+    let (publisher, clusters, of_trees) = match readers {
+        Some((publisher, trees, changes)) => {
+            (Some(publisher), clusters.with_trees(Some(trees)), Some(changes))
+        }
+        None => (None, clusters, None),
+    };
+    let ctx = Context::new(core, settings, sources, clusters, queue).with_readers(publisher);
+    let ctx = Arc::new(ctx);
     let caches = &ctx.core.control_plane;
     let changes = [&caches.applications, &caches.projects, &caches.secrets];
     let changes = changes.map(|cache| triggers::run(&ctx, cache.subscribe()));
@@ -127,8 +137,42 @@ pub async fn run_with(
         () = triggers::run_trust(&ctx) => {}
         () = forward(ctx.clone(), triggered) => {}
         () = project_deletion::run(ctx.clone()) => {}
+        () = run_readers(&ctx, of_trees, stop.clone()) => {}
         () = work => {}
     }
+}
+
+/// What keeps the copies for Argo CD's API server, if there is a Redis.
+fn open_readers(
+    core: &Core,
+    settings: &ApplicationSettings,
+) -> Option<(Arc<Publisher>, TreeReaders, argocd_cache::Changes)> {
+    if !settings.redis.is_on() || settings.dry_run {
+        return None;
+    }
+    match Writer::new(settings.redis.clone(), core.metrics.redis()) {
+        Ok(writer) => Some(argocd_cache::open(&settings.redis, &settings.readers, writer)),
+        Err(error) => {
+            tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
+            None
+        }
+    }
+}
+
+/// Keeps these copies.
+async fn run_readers(
+    ctx: &Context,
+    changes: Option<argocd_cache::Changes>,
+    stop: CancellationToken,
+) {
+    let (Some(publisher), Some(changes)) = (&ctx.publisher, changes) else {
+        return stop.cancelled().await;
+    };
+    tokio::join!(
+        publisher.writer().run(stop.clone()),
+        argocd_cache::run_changes(publisher.clone(), changes, stop.clone()),
+        argocd_cache::run_clusters(publisher.clone(), &ctx.clusters, &ctx.core.clock, stop),
+    );
 }
 
 /// Triggers the Applications whose live objects have changed.

@@ -28,6 +28,7 @@ use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
     Condition, Placed, finalize, held_back, operation, targets, unlisted, unsupported,
 };
+use crate::decide::argocd_cache::{Orphans, orphan_warning};
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
 use crate::watch::cluster_cache::{ClusterCache, SurveyMode};
@@ -102,6 +103,18 @@ impl Observed {
         }
     }
 
+    /// The condition about objects that no Application manages (CA-311).
+    fn about_orphans(&self, ctx: &Context, project_name: &str) -> Option<Condition> {
+        let (project, cluster) = (&self.destination.project.spec, &self.destination.destination);
+        let Some(publisher) = &ctx.publisher else {
+            return unsupported::orphans_unmonitored(project_name, project);
+        };
+        Orphans::of(project).filter(Orphans::warns)?;
+        let namespace = &self.destination.spec.destination.namespace;
+        let count = publisher.orphans(&cluster.cluster, project, namespace).len();
+        (count > 0).then(|| orphan_warning(count))
+    }
+
     /// Warnings about project, cluster, source and settings.
     pub fn warnings(&self, ctx: &Context) -> Vec<Condition> {
         let name = access::project_name(&self.destination.spec);
@@ -109,6 +122,7 @@ impl Observed {
         let customizations = &ctx.settings.customizations;
         warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
         warnings.extend(unlisted(&self.destination.destination.cluster.unlisted()));
+        warnings.extend(self.about_orphans(ctx, name));
         let repeated = self.rendered.warnings.iter();
         warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
         warnings

@@ -22,7 +22,7 @@ const MAX_PROBLEMS: usize = 10;
 #[derive(Debug)]
 pub struct Project {
     /// Its permissions.
-    pub spec: AppProjectSpec,
+    pub spec: Arc<AppProjectSpec>,
     /// Its sync windows, parsed once, since that includes the time zones.
     pub windows: Vec<Window>,
     /// Its invalid fields, with the reasons.
@@ -91,7 +91,7 @@ fn read(object: &Value) -> Read {
     problems.extend(windows::warnings(object));
     problems.truncate(MAX_PROBLEMS);
     let windows = windows::windows(object);
-    Ok(Arc::new(Project { spec: project.spec, windows, problems, lost: Lost::of(object) }))
+    Ok(Arc::new(Project { spec: project.spec.into(), windows, problems, lost: Lost::of(object) }))
 }
 
 /// Whether a change of a project is relevant for its Applications.

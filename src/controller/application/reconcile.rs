@@ -8,6 +8,7 @@ use futures::FutureExt;
 use jiff::Timestamp;
 
 use super::context::{Context, off_worker};
+use super::destination::Destination;
 use super::observe::{Deleting, Observed};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
@@ -15,6 +16,7 @@ use super::target_state::{Deployed, revisions};
 use crate::act::application_events::left_by_deletion;
 use crate::act::execute::Executor;
 use crate::api::ObjectKey;
+use crate::controller::argocd_cache::Compared;
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
 use crate::decide::app_state::errors::ObserveError;
@@ -28,15 +30,22 @@ use crate::decide::app_state::operation;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::reconcile::{
     self as comparison, CompareFailure, ComparisonDecision, ComparisonInput, ComparisonSnapshot,
+    Shown,
 };
 use crate::decide::app_state::refresh::{self, Due, Occasion, Reason};
-use crate::decide::app_state::request::Request;
+use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::steps::{self, Step};
 use crate::decide::app_state::{access, dry_run};
 use crate::decide::wait::Wait;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
 const ROUNDS: usize = 200;
+
+/// How long the end of a refresh waits until its result can be read in Redis.
+const PUBLISHED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Up to this number of resources, the values for Redis are made in a moment.
+const FEW: usize = 20;
 
 /// When a repository takes longer, the start of the operation is written first.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
@@ -143,7 +152,7 @@ impl Reconciliation<'_> {
     async fn compare(&mut self, reason: Reason) -> Wait {
         let observed = self.observe(&reason).await;
         let now = self.now();
-        let decision = match observed {
+        let decision = match &observed {
             Ok(observed) => {
                 let seen = ComparisonInput {
                     observation: observed.observation(self.ctx, &self.tracking),
@@ -163,13 +172,51 @@ impl Reconciliation<'_> {
                 // Also when this reconcile is given up before it decides.
                 let memory = &mut self.cached.memory;
                 memory.postponed = memory.postponed.and(reason.request);
-                self.compare_failed(error, &reason, now).await
+                self.compare_failed(error.clone(), &reason, now).await
             }
         };
+        self.publish(&observed, decision.shown.as_ref(), &reason).await;
         self.app = decision.app;
         self.cached.memory = decision.memory;
         self.checked = decision.checked.or(self.checked);
         decision.wait
+    }
+
+    /// Writes the comparison for Argo CD's API server. One that was asked for is there before the
+    /// request is removed, since readers look for it then (CA-403, CA-501); but Redis holds up
+    /// nothing for long.
+    async fn publish(
+        &self,
+        observed: &Result<Observed, ObserveError>,
+        shown: Option<&Shown>,
+        reason: &Reason,
+    ) {
+        let Some(publisher) = &self.ctx.publisher else { return };
+        let is_asked_for = reason.request.level >= Level::Newest;
+        let written = match (observed, shown) {
+            (Ok(observed), Some(Shown { resources, config })) => {
+                let Destination { spec, destination, project, .. } = &observed.destination;
+                let compared = Compared {
+                    instance: &self.tracking.instance,
+                    resources,
+                    tracking: &self.tracking,
+                    config,
+                    cluster: &destination.cluster,
+                    server: &destination.server,
+                    namespace: &spec.destination.namespace,
+                    project: &project.spec,
+                    is_asked_for,
+                };
+                off_worker(resources.len() <= FEW, || publisher.compared(&compared))
+            }
+            (Err(ObserveError::Refused(_)), _) => publisher.refused(&self.tracking.instance),
+            _ => return,
+        };
+        if is_asked_for {
+            let written = tokio::time::timeout(PUBLISHED_WITHIN, written);
+            // Written later, if at all.
+            let _ = self.ctx.lend_slot(written).await;
+        }
     }
 
     async fn compare_failed(

@@ -21,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use super::runtime::QueueStats;
 use crate::act::notify::Notifier;
+use crate::act::redis::RedisMetrics;
 use crate::api::ObjectKey;
 use crate::clock::Clock;
 use crate::decide::rollout::RolloutPlan;
@@ -59,6 +60,7 @@ struct Kept {
     steps: Histograms<3>,
     transitions: Family<Labels<3>, Counter>,
     requests: Family<Labels<2>, Counter>,
+    redis: RedisMetrics,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -99,6 +101,7 @@ impl Metrics {
             steps: Family::new_with_constructor(long_seconds),
             transitions: Family::default(),
             requests: Family::default(),
+            redis: RedisMetrics::default(),
         });
         let mut registry = Registry::default();
         registry.register(
@@ -121,6 +124,7 @@ impl Metrics {
             "Requests to the API server of the control plane",
             kept.requests.clone(),
         );
+        kept.redis.register(&mut registry);
         registry.register_collector(Box::new(Arc::clone(&kept)));
         Self { registry: Arc::new(registry), kept }
     }
@@ -139,6 +143,11 @@ impl Metrics {
     /// Shows what becomes of notifications. Later calls have no effect.
     pub fn notifications(&self, notifier: Notifier) {
         let _ = self.kept.notifier.set(notifier);
+    }
+
+    /// Counts the requests to Redis.
+    pub fn redis(&self) -> RedisMetrics {
+        self.kept.redis.clone()
     }
 
     /// Counts the requests of a client.

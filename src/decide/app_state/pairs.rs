@@ -271,7 +271,7 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
 }
 
 /// The difference of a target and its live object; the one comparison of both.
-pub(super) fn compare_objects(
+pub fn compare_objects(
     tracking: &Tracking,
     config: &diff::Config,
     target: &Value,
@@ -279,6 +279,17 @@ pub(super) fn compare_objects(
 ) -> diff::Comparison {
     let migrated = migrated(tracking, target, live);
     diff::compare(Some(target), Some(migrated.as_ref().unwrap_or(live)), config)
+}
+
+/// The same of two Secrets whose values are masked.
+pub fn compare_masked(
+    tracking: &Tracking,
+    config: &diff::Config,
+    target: &Value,
+    live: &Value,
+) -> diff::Comparison {
+    let migrated = migrated(tracking, target, live);
+    diff::compare_masked(Some(target), Some(migrated.as_ref().unwrap_or(live)), config)
 }
 
 fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {

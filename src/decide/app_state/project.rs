@@ -264,6 +264,12 @@ pub fn permits_kind(
     kind_rule(project, group, kind, name, namespaced).is_none()
 }
 
+/// Whether the kind of an object with a name may be managed.
+pub fn permits_kind_of_key(project: &AppProjectSpec, key: &ResourceKey) -> bool {
+    let ResourceKey { group, kind, namespace, name } = key;
+    permits_kind(project, group, kind, Name::Known(name), !namespace.is_empty())
+}
+
 /// The rule that denies a resource by its kind, and what would permit it; `None` when it is
 /// permitted.
 pub fn kind_rule(

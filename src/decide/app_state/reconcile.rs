@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::app::App;
 use super::auto_sync::{self, AutoSync, SelfHeal};
+use super::compared::ComparedResource;
 use super::condition::{self, Condition};
 use super::errors::ObserveError;
 use super::memory::Memory;
@@ -18,6 +19,7 @@ use super::{deletion, held_back, operation, status};
 use crate::api::ApplicationStatus;
 use crate::api::operation::Requested;
 use crate::api::time::{Time, stored};
+use crate::decide::diff;
 use crate::decide::health::{Health, Status};
 use crate::decide::wait::{Wait, WaitFor};
 
@@ -95,8 +97,19 @@ pub struct ComparisonDecision {
     pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
     pub tolerated: bool,
+    /// What was compared, and with which rules, for those who show it.
+    pub shown: Option<Shown>,
     /// For the write that follows; `None` if the time of the comparison stays.
     pub checked: Option<Checked>,
+}
+
+/// The resources of a comparison, and its rules.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The resources.
+    pub resources: Vec<ComparedResource>,
+    /// The rules.
+    pub config: diff::Config,
 }
 
 /// Compares an Application with its cluster.
@@ -109,22 +122,24 @@ pub fn reconcile(snapshot: &ComparisonSnapshot<'_>) -> ComparisonDecision {
     let at = finished.map_or(now, |at| at.max(now));
     let snapshot = ComparisonSnapshot { now: at, ..*snapshot };
     let checked = Checked::of(&app.status, reason, settings, at);
-    let (wait, tolerated) = match seen {
+    let (wait, tolerated, shown) = match seen {
         Ok(seen) => {
             memory.failing_since = None;
             memory.postponed = Request::default();
-            (compared(&mut app, seen, forced, &snapshot), false)
+            let (wait, shown) = compared(&mut app, seen, forced, &snapshot);
+            (wait, false, Some(shown))
         }
         Err(failure) => {
             memory.postponed = memory.postponed.and(reason.request);
             let passing = matches!(failure.error, ObserveError::Source { transient: true, .. });
             let since = passing.then(|| *memory.failing_since.get_or_insert(now));
-            failed(&mut app, failure, since, forced, &snapshot)
+            let (wait, tolerated) = failed(&mut app, failure, since, forced, &snapshot);
+            (wait, tolerated, None)
         }
     };
     memory.wait = Some(wait);
     let checked = checked.filter(|_| !tolerated);
-    ComparisonDecision { app, memory, wait, tolerated, checked }
+    ComparisonDecision { app, memory, wait, tolerated, shown, checked }
 }
 
 /// The time of a comparison in the status. The end of the last operation may be ahead of the
@@ -179,7 +194,7 @@ fn compared(
     seen: &ComparisonInput<'_>,
     forced: bool,
     snapshot: &ComparisonSnapshot<'_>,
-) -> Wait {
+) -> (Wait, Shown) {
     let ComparisonSnapshot { reason, diffs, settings, now, .. } = *snapshot;
     let observation = &seen.observation;
     let compared = observation.compare(app, diffs);
@@ -211,10 +226,11 @@ fn compared(
     // Self-heal also applies to a drift observed here.
     let heals = observation.access.spec.is_automated();
     let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
-    if unclear || !(full || heals) {
-        return idle();
-    }
-    automate(app, seen, comparison, settings, now)
+    let wait = match unclear || !(full || heals) {
+        true => idle(),
+        false => automate(app, seen, comparison, settings, now),
+    };
+    (wait, Shown { resources: compared.comparison.resources, config: compared.config })
 }
 
 /// Starts an automated sync, or returns what it waits for.

@@ -140,20 +140,24 @@ pub fn without_effect(settings: &[KindSetting], targets: &[Target]) -> Option<Co
     Some(Condition::new(types::SYNC_WARNING, message))
 }
 
+/// The condition of an Application whose project looks for orphaned resources, while nothing
+/// follows objects that no Application manages.
+pub fn orphans_unmonitored(project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
+    project.orphaned_resources.as_ref()?;
+    let message = format!(
+        "spec.orphanedResources of AppProject {project_name} has no effect without Redis \
+         (--redis): resources that belong to no Application are not monitored"
+    );
+    Some(Condition::new(types::SYNC_WARNING, message))
+}
+
 /// Fields and annotations of an Application, its project and its objects that have no
 /// effect; the objects come with their names.
 pub(super) fn unused<'a>(
     application: &Value,
-    (project_name, project): (&str, &AppProjectSpec),
     objects: impl IntoIterator<Item = (String, &'a Value)>,
 ) -> Vec<String> {
     let mut messages = Vec::new();
-    if project.orphaned_resources.is_some() {
-        messages.push(format!(
-            "spec.orphanedResources of AppProject {project_name} has no effect yet: resources \
-             that belong to no Application are not monitored"
-        ));
-    }
     if annotation(application, MANIFEST_GENERATE_PATHS).is_some_and(|paths| !paths.is_empty()) {
         messages.push(format!(
             "annotation {MANIFEST_GENERATE_PATHS} has no effect yet: every commit counts as a \

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::access;
 use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
 use super::unsupported;
@@ -38,8 +37,7 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
         }
     }
     let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
-    let project = (access::project_name(facts.spec), facts.project);
-    messages.extend(unsupported::unused(facts.application, project, objects));
+    messages.extend(unsupported::unused(facts.application, objects));
     let orphans = resources
         .iter()
         .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));

@@ -50,7 +50,8 @@ pub use config::{
 pub use fields::taken_over;
 pub use ignore::respect_ignored;
 pub use keys::{ListKind, list_kind};
-pub use mask::is_secret;
+pub use mask::{is_secret, mask};
+pub use quantity::thousandths;
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
 pub use unified::unified;
@@ -103,6 +104,30 @@ pub struct Comparison {
 /// `live` must be read in the target's API version (SE-119): versions are not converted.
 /// Its `managedFields` should be included.
 pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Comparison {
+    compare_states(target, live, config, Values::Plain)
+}
+
+/// The same for two objects that [`mask()`] was applied to together, whose values stay as they
+/// are.
+pub fn compare_masked(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Comparison {
+    compare_states(target, live, config, Values::Masked)
+}
+
+/// What the values of Secrets are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// Values; the results must not have them.
+    Plain,
+    /// Masks.
+    Masked,
+}
+
+fn compare_states(
+    target: Option<&Value>,
+    live: Option<&Value>,
+    config: &Config,
+    values: Values,
+) -> Comparison {
     let strategy = strategy(target, live, config);
     let mut wanted = target.cloned();
     let mut found = live.cloned();
@@ -144,7 +169,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
         fill(side, config);
     }
     let modified = target.is_some() && predicted != found;
-    if [target, live].into_iter().flatten().any(is_secret) {
+    if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
         mask::mask(&mut [&mut found, &mut predicted]);
         skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
     }

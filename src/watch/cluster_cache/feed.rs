@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Change, Mark, Objects};
+use super::owner_graph::OwnerGraph;
 use super::raw_object::RawObject;
 use super::{ClusterCache, Error, Wanted, definitions};
 use crate::api::resource_key::ResourceKey;
@@ -67,6 +68,8 @@ pub(super) struct Feed {
     /// Ends the watch.
     pub stop: CancellationToken,
     wanted: Arc<Mutex<Wanted>>,
+    mark: Mark,
+    graph: Option<Arc<OwnerGraph>>,
     state: Watched<State>,
     failures: Mutex<Failures>,
     /// Requests a listing without waiting for the end of the pause.
@@ -79,14 +82,17 @@ impl Feed {
         resource: ApiResource,
         mark: Mark,
         wanted: Arc<Mutex<Wanted>>,
+        graph: Option<Arc<OwnerGraph>>,
         stop: CancellationToken,
     ) -> Self {
-        let objects = Objects::new(mark, &resource.group, &resource.kind);
+        let objects = Objects::new(mark.clone(), &resource.group, &resource.kind);
         Self {
             resource,
             objects: Mutex::new(objects),
             stop,
             wanted,
+            mark,
+            graph,
             state: Watched::new(State::Starting),
             failures: Mutex::default(),
             again: Notify::new(),
@@ -218,6 +224,10 @@ impl Feed {
                 let whole = self.wanted.lock().by(&key).next().is_some();
                 let content = || object.parse(&self.resource);
                 let mut change = objects.apply(&key, &object.head(), whole, content);
+                if let Some(graph) = self.graph.as_ref().filter(|_| change.is_some()) {
+                    let object = content();
+                    graph.put(&key, &object, self.mark.instance_of(&object));
+                }
                 if defines && change.is_some() {
                     change = change.map(|change| Change { counts: true, ..change });
                 }
@@ -225,11 +235,18 @@ impl Feed {
             }
             Delete(object) => {
                 let key = self.key(&object);
-                let change = objects.delete(&key, &object.head());
+                let head = object.head();
+                if let Some(graph) = &self.graph {
+                    graph.remove(&key, head["metadata"]["uid"].as_str());
+                }
+                let change = objects.delete(&key, &head);
                 return change.map(|change| (key, change)).into_iter().collect();
             }
             InitDone => {
                 let gone = objects.end();
+                if let Some(graph) = &self.graph {
+                    gone.iter().for_each(|(key, _)| graph.remove(key, None));
+                }
                 self.state.set(State::Ready);
                 return gone;
             }

@@ -21,10 +21,12 @@ mod discovery;
 mod feed;
 mod index;
 pub mod once;
+mod owner_graph;
 mod raw_object;
 mod reach;
 mod schemas;
 mod survey;
+mod trees;
 mod wanted;
 
 #[cfg(test)]
@@ -50,9 +52,11 @@ use discovery::Known;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark};
+pub use owner_graph::{Excerpt, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;
+use trees::Trees;
 use wanted::Wanted;
 
 /// Timeout of the first listing of a kind.
@@ -109,6 +113,9 @@ pub struct ClusterCache {
     feeds: Mutex<Feeds>,
     /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
+    /// All objects, if resource trees are read.
+    graph: Option<Arc<OwnerGraph>>,
+    trees: Trees,
     /// Instances that use a kind that does not exist.
     missing_kinds: Mutex<BTreeSet<String>>,
     trigger: UnboundedSender<String>,
@@ -140,7 +147,21 @@ impl ClusterCache {
         trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Arc<Self> {
+        Self::with_trees(server, client, (mark, reach), trigger, None, stop)
+    }
+
+    /// The same with the objects of all kinds, for those who read resource trees.
+    pub fn with_trees(
+        server: &str,
+        client: kube::Client,
+        (mark, reach): (Mark, Reach),
+        trigger: UnboundedSender<String>,
+        readers: Option<TreeReaders>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            graph: readers.map(|readers| Arc::new(OwnerGraph::new(readers))),
+            trees: Trees::default(),
             server: server.to_owned(),
             client: Client(client),
             mark,
@@ -292,6 +313,7 @@ impl ClusterCache {
     ) -> Result<(), Error> {
         let mut all: BTreeSet<GroupVersionKind> = kinds.into_iter().collect();
         self.begin_survey();
+        self.begin_trees();
         let definitions = definitions();
         if self.reach.namespaces.is_none() {
             all.insert(definitions.clone());
@@ -342,6 +364,7 @@ impl ClusterCache {
         drop(feeds);
         for feed in gone {
             feed.stop.cancel();
+            self.forget_all(&kind.group, &kind.kind);
             for (key, change) in feed.objects.lock().all() {
                 self.trigger_affected(&key, &change, "");
             }
@@ -360,7 +383,9 @@ impl ClusterCache {
             let feed = feeds.entry((kind.clone(), namespace.clone())).or_insert_with(|| {
                 let (mark, wanted) = (self.mark.clone(), self.wanted.clone());
                 let stop = self.stop.child_token();
-                let feed = Arc::new(Feed::new(resource.clone(), mark, wanted, stop.clone()));
+                let graph = self.graph.clone();
+                let feed = Feed::new(resource.clone(), mark, wanted, graph, stop.clone());
+                let feed = Arc::new(feed);
                 let api = match &namespace {
                     None => Api::all_with(self.client.0.clone(), resource),
                     Some(name) => Api::namespaced_with(self.client.0.clone(), name, resource),
@@ -473,6 +498,9 @@ impl ClusterCache {
         let key = ResourceKey::from_object(object)?;
         let feed = self.feed(&GroupVersionKind::of(object), &key.namespace)?;
         let change = feed.objects.lock().put(&key, object)?;
+        if let Some(graph) = &self.graph {
+            graph.put(&key, object, self.mark.instance_of(object));
+        }
         Some((key, change))
     }
 
@@ -482,6 +510,9 @@ impl ClusterCache {
         for feed in feeds {
             if feed.resource.group == key.group && feed.resource.kind == key.kind {
                 let change = feed.objects.lock().remove(key, uid);
+                if let Some(graph) = &self.graph {
+                    graph.remove(key, Some(uid));
+                }
                 if let Some(change) = change {
                     self.trigger_affected(key, &change, "");
                 }
@@ -517,6 +548,7 @@ impl ClusterCache {
         }
         if listed {
             self.survey.again();
+            self.trees.again();
         }
         for instance in missing {
             self.notify(&instance);

@@ -45,7 +45,7 @@ const AGAIN_AFTER_NOT_FOUND: Duration = Duration::from_secs(10);
 const ALL_KINDS: &str = "all kinds";
 
 /// Groups with the same objects as other groups.
-const ALIASES: [&str; 1] = ["extensions"];
+pub(super) const ALIASES: [&str; 1] = ["extensions"];
 
 /// The result of the survey.
 #[derive(Debug, Default)]
@@ -264,7 +264,7 @@ impl ClusterCache {
     }
 }
 
-fn gvk(resource: &ApiResource) -> GroupVersionKind {
+pub(super) fn gvk(resource: &ApiResource) -> GroupVersionKind {
     let ApiResource { group, version, kind, .. } = resource.clone();
     GroupVersionKind { group, version, kind }
 }

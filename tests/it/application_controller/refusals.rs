@@ -15,7 +15,7 @@ fn says(app: &Value, type_: &str, text: &str) -> bool {
 }
 
 impl World {
-    async fn patch_project(&self, spec: Value) {
+    pub(super) async fn patch_project(&self, spec: Value) {
         let api = self.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
         let patch = Patch::Merge(json!({ "spec": spec }));
         api.patch("default", &PatchParams::default(), &patch).await.unwrap();
@@ -160,7 +160,7 @@ async fn settings_without_effect_are_reported_where_they_concern() {
     }
 
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
-    let text = "spec.orphanedResources of AppProject default has no effect yet";
+    let text = "spec.orphanedResources of AppProject default has no effect without Redis";
     for name in ["map", "both", "reported"] {
         world.until(name, "reported", |app| says(app, "SyncWarning", text)).await;
     }

@@ -28,8 +28,8 @@ fn every_format_escapes_control_characters() {
         for format in ["json", "yaml", "table"] {
             let run = with_input(&[command, "-f", "-", "-o", format], hostile_set());
             assert_eq!(run.code, 1, "{}", run.err);
-            assert_eq!(raw(&run.out), [], "{command} -o {format}: {}", run.out);
-            assert_eq!(raw(&run.err), [], "{command} -o {format}: {}", run.err);
+            assert_eq!(raw(&run.out), Vec::<char>::new(), "{command} -o {format}: {}", run.out);
+            assert_eq!(raw(&run.err), Vec::<char>::new(), "{command} -o {format}: {}", run.err);
             let both = run.out + &run.err;
             assert!(both.contains("9b") && both.contains("202e"), "{command} -o {format}: {both}");
         }
@@ -55,7 +55,7 @@ fn errors_escape_arguments_and_file_names() {
     for arguments in cases {
         let run = wavegate(arguments);
         assert_eq!(run.code, 2, "{}", run.err);
-        assert_eq!(raw(&run.err), [], "{arguments:?}: {}", run.err);
+        assert_eq!(raw(&run.err), Vec::<char>::new(), "{arguments:?}: {}", run.err);
         assert!(run.err.contains("\\u{9b}31m\\u{202e}"), "{}", run.err);
     }
 }

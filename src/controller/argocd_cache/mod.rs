@@ -1,0 +1,76 @@
+//! Keeps in Redis what Argo CD's API server, web page and command line read of Applications
+//! and clusters (CA-211 … CA-216).
+//!
+//! ```text
+//! comparison ──> managed resources, roots ──┐
+//! change below a root ── owner graph ───────┴─> tree ──> writer ──> Redis
+//! every 10 s ── clusters ──> cluster information ────────^
+//! ```
+//!
+//! Nothing is read back, and no decision depends on it.
+
+mod clusters;
+mod publisher;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::act::redis::Writer;
+use crate::decide::argocd_cache::{Labels, Parent, ReaderSettings, RedisSettings, Sight};
+use crate::watch::cluster_cache::{Excerpt, Owner, TreeReaders};
+pub use clusters::run as run_clusters;
+pub use publisher::{Compared, Publisher};
+
+/// How long changes of a tree are collected before it is written.
+const COLLECTED: Duration = Duration::from_millis(100);
+
+/// Writes trees whose objects have changed.
+#[derive(Debug)]
+pub struct Changes(mpsc::UnboundedReceiver<String>);
+
+/// What keeps the copies for readers of Argo CD, and what the cluster caches report to it.
+pub fn open(
+    settings: &RedisSettings,
+    readers: &ReaderSettings,
+    writer: Writer,
+) -> (Arc<Publisher>, TreeReaders, Changes) {
+    let (changed, changes) = mpsc::unbounded_channel();
+    let labels = readers.labels.clone();
+    let reader = Arc::new(move |object: &Value| excerpt(object, &labels));
+    let publisher = Publisher::new(settings.clone(), readers.clone(), writer);
+    (Arc::new(publisher), TreeReaders { reader, changed }, Changes(changes))
+}
+
+fn excerpt(object: &Value, labels: &Labels) -> Excerpt {
+    let (sight, parents) = Sight::of(object, labels);
+    let owners = parents.into_iter().map(|parent| match parent {
+        Parent::Uid(uid) => Owner::Uid(uid.into()),
+        Parent::Key(key) => Owner::Key(key),
+    });
+    // A structure of strings is always serialized.
+    let content = serde_json::to_vec(&sight).unwrap_or_default();
+    Excerpt { content: content.into(), owners: owners.collect() }
+}
+
+/// Writes the trees of Applications below whose resources something has changed, until `stop`.
+pub async fn run_changes(publisher: Arc<Publisher>, changes: Changes, stop: CancellationToken) {
+    let Changes(mut changes) = changes;
+    let work = async {
+        while let Some(first) = changes.recv().await {
+            tokio::time::sleep(COLLECTED).await;
+            let mut all = std::collections::BTreeSet::from([first]);
+            while let Ok(next) = changes.try_recv() {
+                all.insert(next);
+            }
+            for instance in all {
+                publisher.changed(&instance);
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    stop.run_until_cancelled(work).await;
+}

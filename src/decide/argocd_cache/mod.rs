@@ -1,0 +1,34 @@
+//! What Argo CD's API server, web page and command line read from Redis (`CA-…`): the keys,
+//! and the values of the resource tree, the managed resources and the cluster information.
+//!
+//! ```text
+//! each live object ── node ──> Sight, kept by the cluster cache
+//! roots, sights ── tree ──> ResourceTree ── shards ──> values
+//! comparison ── rows ──> managed resources, Secrets masked
+//! ```
+//!
+//! A copy for readers: no decision reads it.
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod cluster_info;
+mod hosts;
+mod keys;
+mod mask;
+mod network;
+mod node;
+mod orphans;
+mod pod;
+mod rows;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use cluster_info::{ClusterInfo, ClusterState};
+pub use keys::Keys;
+pub use node::{Labels, Node, Parent, Sight};
+pub use orphans::{Orphans, warning as orphan_warning};
+pub use rows::{Row, rows};
+pub use settings::{Credentials, ReaderSettings, RedisSettings, RedisTls};
+pub use tree::{ResourceTree, Root, Seen, tree};

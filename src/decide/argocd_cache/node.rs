@@ -1,0 +1,292 @@
+//! One object of the resource tree (CA-303 … CA-330).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::hosts::{HostFacts, PodFacts};
+use super::network::{self, Networking};
+use super::pod;
+use crate::api::annotations::{LINK, MANAGED_BY_URL};
+use crate::api::kind::KindRef;
+use crate::api::{GROUP, Raw, ResourceKey};
+use crate::decide::health;
+
+/// An item of the resource tree, as Argo CD's readers expect it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// API group, empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// A version that the API server serves.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Namespace; empty for a cluster-scoped object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// UID; empty for an object that is not in the cluster (CA-304).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// What it belongs to (CA-305).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parent_refs: Vec<ParentRef>,
+    /// What is shown beside its name (CA-320 … CA-323).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub info: Vec<Info>,
+    /// How it is reached (CA-330 … CA-334).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networking_info: Option<Networking>,
+    /// Resource version of the live object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Images of a Pod, sorted (CA-307).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Health; absent for kinds without a check (CA-308).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<NodeHealth>,
+    /// When it was created.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub created_at: String,
+}
+
+impl Node {
+    /// Its key.
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
+    }
+
+    /// The order of lists of nodes (CA-302).
+    pub(super) fn place(&self) -> String {
+        place(&self.key())
+    }
+}
+
+/// The order of objects in all lists of these values.
+pub(super) fn place(key: &ResourceKey) -> String {
+    let ResourceKey { group, kind, namespace, name } = key;
+    format!("{group}/{kind}/{namespace}/{name}")
+}
+
+/// An object that another one belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ParentRef {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
+}
+
+/// A detail with its name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Info {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) value: String,
+}
+
+impl Info {
+    pub(super) fn new(name: &str, value: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), value: value.into() }
+    }
+}
+
+/// The health of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeHealth {
+    /// The status in Argo CD's spelling.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// Its message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// What is kept of a live object for the trees that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sight {
+    /// Its node.
+    pub node: Node,
+    /// Of a Pod: where it runs and what it requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodFacts>,
+    /// Of a Node of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostFacts>,
+}
+
+/// An object that another one belongs to, as its manifest tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// By its UID.
+    Uid(String),
+    /// By its key, where no UID is known (CA-313).
+    Key(ResourceKey),
+}
+
+/// The labels of `argocd-cm` that are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// `resource.customLabels`, of any object (CA-321).
+    pub custom: Vec<String>,
+    /// `application.allowedNodeLabels`, of Nodes (CA-312).
+    pub of_nodes: Vec<String>,
+}
+
+impl Sight {
+    /// Reads a live object, and what it belongs to.
+    pub fn of(object: &Value, labels: &Labels) -> (Self, Vec<Parent>) {
+        let KindRef { group, version, kind } = KindRef::of(object);
+        let is_pod = group.is_empty() && kind == "Pod";
+        let references = parents(object);
+        let health = health::of(object);
+        let node = Node {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            info: info(object, &labels.custom),
+            networking_info: network::of(object),
+            resource_version: object.text("/metadata/resourceVersion").to_owned(),
+            images: if is_pod { pod::images(object) } else { Vec::new() },
+            health: health.map(|health| NodeHealth {
+                status: health.status.as_str().to_owned(),
+                message: health.message,
+            }),
+            created_at: object.text("/metadata/creationTimestamp").to_owned(),
+            parent_refs: references.clone(),
+        };
+        let by = references.into_iter().map(|reference| match reference.uid.is_empty() {
+            false => Parent::Uid(reference.uid),
+            true => {
+                let ParentRef { group, kind, name, .. } = &reference;
+                Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
+            }
+        });
+        let by = by.collect();
+        let host =
+            (group.is_empty() && kind == "Node").then(|| HostFacts::of(object, &labels.of_nodes));
+        let pod = is_pod.then(|| PodFacts::of(object));
+        (Self { node, pod, host }, by)
+    }
+}
+
+/// The owner references in order, and inferred ones (CA-305, CA-313). The namespace is filled
+/// in with the tree, where it is known whether the owner has one.
+fn parents(object: &Value) -> Vec<ParentRef> {
+    let mut all: Vec<ParentRef> = object
+        .items("/metadata/ownerReferences")
+        .iter()
+        .map(|owner| {
+            let (group, version) =
+                crate::api::resource_key::split_api_version(owner.field("apiVersion"));
+            ParentRef {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: owner.field("kind").to_owned(),
+                namespace: String::new(),
+                name: owner.field("name").to_owned(),
+                uid: owner.field("uid").to_owned(),
+            }
+        })
+        .collect();
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
+    let inferred = |group: &str, version: &str, kind: &str, name: &str, uid: &str| {
+        let [group, version, kind, name, uid] =
+            [group, version, kind, name, uid].map(str::to_owned);
+        ParentRef { group, version, kind, name, uid, ..ParentRef::default() }
+    };
+    match (group, kind) {
+        ("", "Endpoints") if all.is_empty() => {
+            all.push(inferred("", "v1", "Service", object.name(), ""));
+        }
+        ("", "Secret") if object["type"] == "kubernetes.io/service-account-token" => {
+            if let Some(name) = annotation("kubernetes.io/service-account.name") {
+                let uid = annotation("kubernetes.io/service-account.uid").unwrap_or_default();
+                all.push(inferred("", "v1", "ServiceAccount", name, uid));
+            }
+        }
+        ("operators.coreos.com", "ClusterServiceVersion") => {
+            if let Some(name) = annotation("olm.operatorGroup") {
+                all.push(inferred("operators.coreos.com", "v1", "OperatorGroup", name, ""));
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+/// The details of any kind, then those of Pods (CA-320 … CA-323).
+fn info(object: &Value, custom: &[String]) -> Vec<Info> {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let mut all = Vec::new();
+    if let Some(revision) = revision(object) {
+        all.push(Info::new("Revision", format!("Rev:{revision}")));
+    }
+    if group.is_empty() && kind == "Pod" {
+        all.extend(pod::info(object));
+    }
+    if group == GROUP && kind == "Application" {
+        let url = object["metadata"]["annotations"][MANAGED_BY_URL].as_str();
+        all.extend(url.map(|url| Info::new("managed-by-url", url)));
+    }
+    let labels = &object["metadata"]["labels"];
+    let shown = custom.iter().filter_map(|label| Some(Info::new(label, labels[label].as_str()?)));
+    all.extend(shown);
+    all
+}
+
+/// The number of a revision of a workload (CA-320).
+fn revision(object: &Value) -> Option<i64> {
+    let names = ["deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"];
+    let annotations = &object["metadata"]["annotations"];
+    let noted = names.iter().find_map(|name| annotations[*name].as_str());
+    let number = match noted {
+        Some(text) => text.parse().ok(),
+        None => object["revision"].as_i64(),
+    };
+    number.filter(|number| *number > 0)
+}
+
+/// The links that users wrote on an object, as they are (CA-330).
+pub(super) fn links(object: &Value) -> impl Iterator<Item = &str> + '_ {
+    let annotations = object["metadata"]["annotations"].as_object().into_iter().flatten();
+    let own = annotations.filter(|(name, _)| name.starts_with(LINK));
+    own.filter_map(|(_, value)| value.as_str()).filter(|value| {
+        let url = value.split_once('|').map_or(*value, |(_, url)| url);
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        matches!(scheme.as_deref(), Some("http" | "https"))
+    })
+}
+
+/// Labels by name.
+pub(super) type Map = BTreeMap<String, String>;
+
+/// The strings of an object of strings.
+pub(super) fn strings(value: &Value) -> Map {
+    let fields = value.as_object().into_iter().flatten();
+    fields.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}

@@ -1,0 +1,144 @@
+//! The tree of all objects of an Application (CA-301 … CA-313), and its shards (CA-210).
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::hosts::{self, Host};
+use super::node::{Node, NodeHealth, ParentRef, Sight};
+use crate::api::ResourceKey;
+
+/// A managed resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Its key.
+    pub key: ResourceKey,
+    /// Its API version within the group.
+    pub version: String,
+    /// The UID of the live object; `None` if it does not exist.
+    pub uid: Option<String>,
+}
+
+/// The objects of a cluster that a tree is made of.
+#[derive(Debug)]
+pub struct Seen {
+    /// The live roots and what belongs to them, each once.
+    pub nodes: Vec<Sight>,
+    /// Objects that nobody manages (CA-311), and what belongs to them.
+    pub orphans: Vec<Sight>,
+    /// All Pods and Nodes of the cluster, if hosts are shown.
+    pub cluster: Vec<Sight>,
+}
+
+/// The resource tree of an Application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceTree {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) nodes: Vec<Node>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) orphaned_nodes: Vec<Node>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) hosts: Vec<Host>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) shards_count: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// Builds the tree. `find` returns the UID of a live object by its key.
+pub fn tree(
+    roots: &[Root],
+    seen: &Seen,
+    find: impl Fn(&ResourceKey) -> Option<String>,
+) -> ResourceTree {
+    let lists = [&seen.nodes, &seen.orphans].map(|sights| {
+        let nodes = sights.iter().map(|sight| with_parents(sight, &find));
+        nodes.collect::<Vec<Node>>()
+    });
+    let [mut nodes, mut orphaned_nodes] = lists;
+    let live: BTreeSet<ResourceKey> = nodes.iter().map(Node::key).collect();
+    let missing = roots.iter().filter(|root| root.uid.is_none() && !live.contains(&root.key));
+    nodes.extend(missing.map(|root| {
+        let ResourceKey { group, kind, namespace, name } = root.key.clone();
+        let health = Some(NodeHealth { status: "Missing".to_owned(), message: String::new() });
+        Node {
+            group,
+            kind,
+            namespace,
+            name,
+            health,
+            version: root.version.clone(),
+            ..Node::default()
+        }
+    }));
+    nodes.sort_by_cached_key(Node::place);
+    orphaned_nodes.sort_by_cached_key(Node::place);
+    let own: Vec<&Sight> = seen.nodes.iter().collect();
+    let hosts = hosts::hosts(&own, &seen.cluster);
+    ResourceTree { nodes, orphaned_nodes, hosts, shards_count: 0 }
+}
+
+/// The node, with what its own object does not tell about its parents.
+fn with_parents(sight: &Sight, find: impl Fn(&ResourceKey) -> Option<String>) -> Node {
+    let mut node = sight.node.clone();
+    for parent in &mut node.parent_refs {
+        let ParentRef { group, kind, name, .. } = &*parent;
+        let beside = ResourceKey::new(group, kind, &sight.node.namespace, name);
+        let found = find(&beside);
+        if let Some(uid) = found {
+            if parent.uid.is_empty() {
+                parent.uid = uid;
+            }
+            parent.namespace.clone_from(&sight.node.namespace);
+        }
+    }
+    node
+}
+
+impl ResourceTree {
+    /// The parts that are stored under a key of their own, `size` items each; 0 for one part
+    /// with everything.
+    pub fn shards(self, size: usize) -> Vec<Self> {
+        if size == 0 {
+            return vec![self];
+        }
+        let Self { nodes, orphaned_nodes, hosts, .. } = self;
+        let mut shards = vec![Self::default()];
+        let mut room = size;
+        let mut place = |shards: &mut Vec<Self>, put: &mut dyn FnMut(&mut Self)| {
+            if room == 0 {
+                shards.push(Self::default());
+                room = size;
+            }
+            room -= 1;
+            if let Some(last) = shards.last_mut() {
+                put(last);
+            }
+        };
+        for node in nodes {
+            place(&mut shards, &mut |shard| shard.nodes.push(node.clone()));
+        }
+        for node in orphaned_nodes {
+            place(&mut shards, &mut |shard| shard.orphaned_nodes.push(node.clone()));
+        }
+        for host in hosts {
+            place(&mut shards, &mut |shard| shard.hosts.push(host.clone()));
+        }
+        shards[0].shards_count = shards.len();
+        shards
+    }
+
+    /// Whether it has no item.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.orphaned_nodes.is_empty() && self.hosts.is_empty()
+    }
+
+    /// The number of objects that nobody manages.
+    pub fn orphans(&self) -> usize {
+        self.orphaned_nodes.len()
+    }
+}

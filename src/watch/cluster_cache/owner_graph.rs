@@ -1,0 +1,339 @@
+//! All objects of a cluster with what they belong to, for readers of resource trees. Only kept
+//! when there are such readers.
+//!
+//! Owner references are untrusted: a cycle ends, and a chain is followed so far only.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::api::resource_key::ResourceKey;
+
+/// Levels of owners that are followed.
+const DEPTH: usize = 16;
+
+/// What an object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// By its UID.
+    Uid(Arc<str>),
+    /// By its key, where the object does not tell the UID.
+    Key(ResourceKey),
+}
+
+/// What is kept of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The part that readers need, in a form that only they know.
+    pub content: Box<[u8]>,
+    /// What it belongs to.
+    pub owners: Vec<Owner>,
+}
+
+/// Makes the excerpt of an object.
+pub type Reader = Arc<dyn Fn(&Value) -> Excerpt + Send + Sync>;
+
+/// Who reads trees.
+#[derive(Clone)]
+pub struct TreeReaders {
+    /// Makes the excerpts.
+    pub reader: Reader,
+    /// Takes the instances whose trees have changed.
+    pub changed: UnboundedSender<String>,
+}
+
+impl std::fmt::Debug for TreeReaders {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TreeReaders")
+    }
+}
+
+/// An object of the graph.
+#[derive(Debug)]
+pub struct Member {
+    /// Its key.
+    pub key: ResourceKey,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The instance that tracks it.
+    pub instance: Option<String>,
+    excerpt: Excerpt,
+}
+
+impl Member {
+    /// The part that readers need.
+    pub fn content(&self) -> &[u8] {
+        &self.excerpt.content
+    }
+
+    /// Whether it belongs to another object.
+    pub fn is_owned(&self) -> bool {
+        !self.excerpt.owners.is_empty()
+    }
+}
+
+/// The objects.
+#[derive(Default)]
+struct Members {
+    by_uid: HashMap<Arc<str>, Arc<Member>>,
+    by_key: BTreeMap<ResourceKey, Arc<str>>,
+    /// Owners with what belongs to them.
+    owned: BTreeSet<(Owner, Arc<str>)>,
+}
+
+/// All objects of a cluster.
+pub struct OwnerGraph {
+    readers: TreeReaders,
+    members: Mutex<Members>,
+}
+
+impl std::fmt::Debug for OwnerGraph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnerGraph").field("objects", &self.len()).finish()
+    }
+}
+
+impl OwnerGraph {
+    pub(super) fn new(readers: TreeReaders) -> Self {
+        Self { readers, members: Mutex::default() }
+    }
+
+    /// The number of objects.
+    pub fn len(&self) -> usize {
+        self.members.lock().by_uid.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds an object or a new version of it.
+    pub(super) fn put(&self, key: &ResourceKey, object: &Value, instance: Option<&str>) {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if uid.is_empty() {
+            return;
+        }
+        let excerpt = (self.readers.reader)(object);
+        let mut members = self.members.lock();
+        let old = members.by_uid.get(uid);
+        let is_same = old.is_some_and(|old| {
+            old.excerpt == excerpt && old.key == *key && old.instance.as_deref() == instance
+        });
+        if is_same {
+            return;
+        }
+        let mut changed = BTreeSet::new();
+        if let Some(old) = members.by_key.get(key).cloned().filter(|old| **old != *uid) {
+            changed.extend(members.remove(&old));
+        }
+        changed.extend(members.remove(uid));
+        members.insert(Member {
+            key: key.clone(),
+            uid: uid.into(),
+            instance: instance.map(str::to_owned),
+            excerpt,
+        });
+        changed.extend(members.instances_above(uid));
+        drop(members);
+        self.announce(changed);
+    }
+
+    /// Removes an object; with a UID only if it has that.
+    pub(super) fn remove(&self, key: &ResourceKey, uid: Option<&str>) {
+        let mut members = self.members.lock();
+        let known = members.by_key.get(key).cloned();
+        let Some(known) = known.filter(|known| uid.is_none_or(|uid| **known == *uid)) else {
+            return;
+        };
+        let changed = members.remove(&known);
+        drop(members);
+        self.announce(changed);
+    }
+
+    fn announce(&self, changed: BTreeSet<String>) {
+        for instance in changed {
+            // The receiver is closed only when the controller has stopped.
+            let _ = self.readers.changed.send(instance);
+        }
+    }
+
+    /// These objects and all that belongs to them, each once. What `permits` refuses is left
+    /// out with what belongs to it.
+    pub fn below(
+        &self,
+        uids: impl IntoIterator<Item = impl AsRef<str>>,
+        permits: impl Fn(&ResourceKey) -> bool,
+    ) -> Vec<Arc<Member>> {
+        let members = self.members.lock();
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::new();
+        let roots = uids.into_iter().filter_map(|uid| members.by_uid.get(uid.as_ref()));
+        let mut open: Vec<(Arc<Member>, usize)> = roots.map(|root| (root.clone(), 0)).collect();
+        while let Some((member, depth)) = open.pop() {
+            if !seen.insert(member.uid.clone()) || !permits(&member.key) {
+                continue;
+            }
+            if depth < DEPTH {
+                open.extend(members.owned_by(&member).map(|owned| (owned.clone(), depth + 1)));
+            }
+            found.push(member);
+        }
+        found
+    }
+
+    /// Objects of a namespace that belong to no other one.
+    pub fn ownerless_in(&self, namespace: &str) -> Vec<Arc<Member>> {
+        let members = self.members.lock();
+        let all = members
+            .by_uid
+            .values()
+            .filter(|member| member.key.namespace == namespace && !member.is_owned());
+        all.cloned().collect()
+    }
+
+    /// All objects of a kind.
+    pub fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Member>> {
+        let members = self.members.lock();
+        let from = ResourceKey::new(group, kind, "", "");
+        let keys = members.by_key.range(from..);
+        let keys = keys.take_while(|(key, _)| key.group == group && key.kind == kind);
+        keys.filter_map(|(_, uid)| members.by_uid.get(uid).cloned()).collect()
+    }
+
+    /// The UID of an object.
+    pub fn uid(&self, key: &ResourceKey) -> Option<Arc<str>> {
+        self.members.lock().by_key.get(key).cloned()
+    }
+}
+
+impl Members {
+    fn insert(&mut self, member: Member) {
+        let uid = Arc::clone(&member.uid);
+        let owners = member.excerpt.owners.iter().cloned();
+        self.owned.extend(owners.map(|owner| (owner, Arc::clone(&uid))));
+        self.by_key.insert(member.key.clone(), Arc::clone(&uid));
+        self.by_uid.insert(uid, Arc::new(member));
+    }
+
+    /// Removes an object. Returns the instances that it was in the trees of.
+    fn remove(&mut self, uid: &str) -> BTreeSet<String> {
+        let changed = self.instances_above(uid);
+        if let Some((uid, old)) = self.by_uid.remove_entry(uid) {
+            for owner in &old.excerpt.owners {
+                self.owned.remove(&(owner.clone(), Arc::clone(&uid)));
+            }
+            if self.by_key.get(&old.key) == Some(&uid) {
+                self.by_key.remove(&old.key);
+            }
+        }
+        changed
+    }
+
+    fn owned_by(&self, member: &Member) -> impl Iterator<Item = &Arc<Member>> {
+        let named = [Owner::Uid(Arc::clone(&member.uid)), Owner::Key(member.key.clone())];
+        named.into_iter().flat_map(|owner| {
+            let from = self.owned.range((owner.clone(), Arc::from(""))..);
+            from.take_while(move |(other, _)| *other == owner)
+                .filter_map(|(_, uid)| self.by_uid.get(uid))
+        })
+    }
+
+    /// The instances that track an object or what it belongs to.
+    fn instances_above(&self, uid: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&Arc<Member>> = self.by_uid.get(uid).into_iter().collect();
+        while let Some(member) = open.pop() {
+            if seen.len() > DEPTH * DEPTH || !seen.insert(Arc::clone(&member.uid)) {
+                continue;
+            }
+            found.extend(member.instance.clone());
+            open.extend(member.excerpt.owners.iter().filter_map(|owner| match owner {
+                Owner::Uid(uid) => self.by_uid.get(uid),
+                Owner::Key(key) => self.by_key.get(key).and_then(|uid| self.by_uid.get(uid)),
+            }));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+
+    fn graph() -> (OwnerGraph, UnboundedReceiver<String>) {
+        let (changed, receiver) = unbounded_channel();
+        let reader: Reader = Arc::new(|object| Excerpt {
+            content: object["content"].to_string().into_bytes().into(),
+            owners: object["owners"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|owner| Some(Owner::Uid(owner.as_str()?.into())))
+                .collect(),
+        });
+        (OwnerGraph::new(TreeReaders { reader, changed }), receiver)
+    }
+
+    fn put(graph: &OwnerGraph, kind: &str, uid: &str, owner: &str, instance: Option<&str>) {
+        let object = json!({"metadata": {"uid": uid}, "content": uid, "owners": [owner]});
+        graph.put(&ResourceKey::new("", kind, "web", uid), &object, instance);
+    }
+
+    fn all(receiver: &mut UnboundedReceiver<String>) -> Vec<String> {
+        std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    }
+
+    fn names(found: &[Arc<Member>]) -> Vec<&str> {
+        let mut names: Vec<&str> = found.iter().map(|member| &*member.uid).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn a_change_below_a_tracked_object_is_announced_once() {
+        let (graph, mut changed) = graph();
+        put(&graph, "Deployment", "d", "", Some("shop"));
+        put(&graph, "ReplicaSet", "r", "d", None);
+        put(&graph, "Pod", "p", "r", None);
+        assert_eq!(all(&mut changed), ["shop", "shop", "shop"]);
+        put(&graph, "Pod", "p", "r", None);
+        assert_eq!(all(&mut changed), [""; 0], "nothing has changed");
+        graph.remove(&ResourceKey::new("", "Pod", "web", "p"), Some("another"));
+        assert_eq!(all(&mut changed), [""; 0], "another object of the name");
+        graph.remove(&ResourceKey::new("", "Pod", "web", "p"), Some("p"));
+        assert_eq!(all(&mut changed), ["shop"]);
+        assert_eq!(names(&graph.below(["d"], |_| true)), ["d", "r"]);
+    }
+
+    #[test]
+    fn a_cycle_ends_and_what_is_refused_hides_what_is_below() {
+        let (graph, _changed) = graph();
+        put(&graph, "A", "a", "c", Some("shop"));
+        put(&graph, "B", "b", "a", None);
+        put(&graph, "C", "c", "b", None);
+        assert_eq!(names(&graph.below(["a"], |_| true)), ["a", "b", "c"]);
+        assert_eq!(names(&graph.below(["a"], |key| key.kind != "B")), ["a"]);
+    }
+
+    #[test]
+    fn a_new_object_of_the_name_replaces_the_old_one() {
+        let (graph, mut changed) = graph();
+        let key = ResourceKey::new("", "ConfigMap", "web", "a");
+        for uid in ["1", "2"] {
+            let object = json!({"metadata": {"uid": uid}, "content": uid});
+            graph.put(&key, &object, Some("shop"));
+        }
+        assert_eq!((graph.len(), graph.uid(&key).as_deref()), (1, Some("2")));
+        graph.remove(&key, None);
+        assert!(graph.is_empty() && graph.members.lock().owned.is_empty());
+        assert_eq!(all(&mut changed).len(), 3);
+    }
+}

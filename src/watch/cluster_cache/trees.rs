@@ -1,0 +1,109 @@
+//! Watches the objects of all kinds, for those who read resource trees.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::survey::{ALIASES, gvk};
+use super::{ClusterCache, GroupVersionKind, OwnerGraph};
+use crate::watch::failure::reason;
+
+/// Interval between looks for new kinds without a trigger.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// The same after discovery has failed.
+const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// Kinds that belong to no Application and are too many.
+const IGNORED: [(&str, &str); 2] = [("", "Event"), ("events.k8s.io", "Event")];
+
+/// The watches of all kinds.
+#[derive(Debug, Default)]
+pub(super) struct Trees {
+    begun: AtomicBool,
+    /// Set when kinds may have been added.
+    again: Notify,
+}
+
+impl Trees {
+    /// Looks for new kinds.
+    pub fn again(&self) {
+        self.again.notify_one();
+    }
+}
+
+impl ClusterCache {
+    /// All objects with what they belong to, if resource trees are read.
+    pub fn graph(&self) -> Option<&OwnerGraph> {
+        self.graph.as_deref()
+    }
+
+    /// The number of kinds that are watched.
+    pub fn watched_kinds(&self) -> usize {
+        self.feeds.lock().len()
+    }
+
+    /// Why a kind that is watched cannot be read, if there is one.
+    pub fn unreadable(&self) -> Option<String> {
+        let feeds: Vec<_> = self.feeds.lock().values().cloned().collect();
+        feeds.iter().find_map(|feed| feed.check().err()).map(|error| error.to_string())
+    }
+
+    /// Watches all kinds from now on, once, if resource trees are read.
+    pub(super) fn begin_trees(self: &Arc<Self>) {
+        if self.graph.is_none() || self.trees.begun.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (cluster, stop) = (Arc::clone(self), self.stop.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(cluster.watch_all()).await });
+    }
+
+    async fn watch_all(self: Arc<Self>) {
+        loop {
+            let kinds = self.known.lock().await.listable(&self.client.0).await;
+            let pause = match kinds {
+                Ok((kinds, _)) => {
+                    for (resource, namespaced) in kinds {
+                        let kind = gvk(&resource);
+                        if self.is_of_trees(&kind, namespaced) {
+                            self.start(&resource, namespaced);
+                        }
+                    }
+                    AGAIN
+                }
+                Err(error) => {
+                    let error = reason(&error);
+                    tracing::debug!(server = self.server, error, "cannot read the kinds");
+                    AGAIN_AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                () = self.trees.again.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Whether objects of a kind are in trees and not watched in any version.
+    fn is_of_trees(&self, kind: &GroupVersionKind, namespaced: bool) -> bool {
+        let (group, name) = (kind.group.as_str(), kind.kind.as_str());
+        let is_watched = || {
+            let feeds = self.feeds.lock();
+            feeds.keys().any(|(other, _)| other.group == *group && other.kind == *name)
+        };
+        self.reach.surveys(namespaced)
+            && !self.reach.filter.excludes(group, name)
+            && !ALIASES.contains(&group)
+            && !IGNORED.contains(&(group, name))
+            && !is_watched()
+    }
+
+    /// Removes the objects of a kind that does not exist any more from the trees.
+    pub(super) fn forget_all(&self, group: &str, kind: &str) {
+        if let Some(graph) = &self.graph {
+            graph.of_kind(group, kind).iter().for_each(|member| graph.remove(&member.key, None));
+        }
+    }
+}
