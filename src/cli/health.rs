@@ -10,12 +10,13 @@ use super::error::CHECK_FAILED;
 use super::input;
 use super::output::{self, Output, or_dash};
 use crate::api::resource_key::split_api_version;
-use crate::decide::health::{self, Status};
+use crate::decide::health::{Checks, KindPattern, Status};
 
 /// Print the health of each object in a file
 ///
-/// Accepts the output of `kubectl get -o yaml`. A kind without a health check has no
-/// health status and does not affect the health of an Application.
+/// Accepts the output of `kubectl get -o yaml`. A kind without a rule is assessed by what it
+/// reports; one that reports nothing has no health status and does not affect the health of
+/// an Application.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl get deployments -o yaml | wavegate health -f -")]
@@ -26,6 +27,15 @@ pub(super) struct Args {
     /// Exit with 1 unless all objects with a health check are Healthy
     #[arg(long)]
     require_healthy: bool,
+    /// Assess kinds without a rule by what they report, such as conditions
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set)]
+    generic_health: bool,
+    /// Kinds that are not assessed so, comma separated GROUP/KIND, where * is any text
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = KindPattern::parse)]
+    generic_health_exclude: Vec<KindPattern>,
+    /// Applications have the health in their status
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
+    application_health: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -42,11 +52,11 @@ struct Row {
 }
 
 impl Row {
-    fn of(object: &Value) -> Self {
+    fn of(object: &Value, checks: &Checks) -> Self {
         let text = |pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
-        let health = health::of(object);
+        let health = checks.of(object);
         Self {
             group: split_api_version(&text("/apiVersion")).0.to_owned(),
             kind: text("/kind"),
@@ -61,7 +71,12 @@ impl Row {
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let objects = input::objects(&args.files)?;
-    let rows: Vec<Row> = objects.iter().map(|object| Row::of(&object.value)).collect();
+    let checks = Checks {
+        generic: args.generic_health,
+        not_generic: args.generic_health_exclude,
+        applications: args.application_health,
+    };
+    let rows: Vec<Row> = objects.iter().map(|object| Row::of(&object.value, &checks)).collect();
     args.output.print(&rows, |rows| {
         let cells = |row: &Row| {
             [

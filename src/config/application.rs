@@ -10,6 +10,7 @@ use super::reader::{Error, Reader, switch};
 use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::health::KindPattern;
 use crate::settings::{ApplicationSettings, Namespaces};
 use crate::source::confine::Confinement;
 use gotime::duration;
@@ -78,6 +79,17 @@ pub struct ApplicationFlags {
     /// required (nothing is rendered when it cannot) [default: auto]
     #[arg(long, value_name = "MODE", value_parser = confinement, help_heading = "Sources", hide_short_help = true)]
     pub confinement: Option<Confinement>,
+    /// Assess kinds without a health rule by what they report, such as conditions [default:
+    /// true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub generic_health: Option<bool>,
+    /// Kinds that are not assessed so, comma separated GROUP/KIND, where * is any text
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = KindPattern::parse, help_heading = "Sync engine", hide_short_help = true)]
+    pub generic_health_exclude: Option<Vec<KindPattern>>,
+    /// Applications that an Application deploys have the health in their status, so that
+    /// waves wait for them [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub application_health: Option<bool>,
     /// Keep the health of each resource in the status [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
     pub persist_resource_health: Option<bool>,
@@ -336,6 +348,18 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         &mut settings.render.programs.kustomize_remote,
     );
     switch(
+        flags.generic_health,
+        "GENERIC_HEALTH",
+        "controller.generic.health",
+        &mut settings.checks.generic,
+    );
+    switch(
+        flags.application_health,
+        "APPLICATION_HEALTH",
+        "controller.application.health",
+        &mut settings.checks.applications,
+    );
+    switch(
         flags.persist_resource_health,
         "PERSIST_RESOURCE_HEALTH",
         "controller.resource.health.persist",
@@ -346,6 +370,12 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         "INHERIT_SPEC_SYNC_OPTIONS",
         "controller.inherit.spec.sync.options",
         &mut settings.inherit_sync_options,
+    );
+    settings.checks.not_generic = read.pick_in_full(
+        flags.generic_health_exclude.clone(),
+        (&engine("GENERIC_HEALTH_EXCLUDE"), "controller.generic.health.exclude"),
+        |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
+        Vec::new(),
     );
     let events = |text: &str| match text {
         "all" => Some(true),

@@ -14,6 +14,7 @@ use crate::decide::app_state::reconcile::ComparisonSettings;
 use crate::decide::app_state::unsupported::KindSetting;
 use crate::decide::argocd_cache::{ReaderSettings, RedisSettings};
 use crate::decide::diff::DEFAULT_MANAGER;
+use crate::decide::health::Checks;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 
@@ -64,6 +65,8 @@ pub struct ApplicationSettings {
     /// Whether sources may be local directories. For the demo; the repositories must
     /// allow it, too.
     pub allow_local: bool,
+    /// Which kinds have a health (SE-468, SE-478).
+    pub checks: Checks,
     /// Whether the health of each resource is kept in the status (SE-571).
     pub resource_health: bool,
     /// Whether operations without options use those of the spec (SE-304).
@@ -114,6 +117,7 @@ impl Default for ApplicationSettings {
             parallel_applies: 20,
             field_manager: DEFAULT_MANAGER.to_owned(),
             allow_local: false,
+            checks: Checks::default(),
             resource_health: true,
             inherit_sync_options: false,
             server_dry_run: true,

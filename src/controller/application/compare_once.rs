@@ -160,6 +160,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         access: destination.access(),
         tracking: &this.tracking,
         control_plane_namespace: &ctx.settings.control_plane_namespace,
+        checks: &ctx.settings.checks,
         placed: &placed,
         kinds: &kinds,
         live: &live,

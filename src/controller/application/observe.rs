@@ -95,6 +95,7 @@ impl Observed {
             access: self.destination.access(),
             tracking,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
+            checks: &ctx.settings.checks,
             placed: &state.placed,
             kinds: &state.kinds,
             live: &state.live,

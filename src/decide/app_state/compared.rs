@@ -10,7 +10,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::diff::{self, SyncStatus};
-use crate::decide::health::Health;
+use crate::decide::health::{Checks, Health};
 use crate::decide::sync::Class;
 
 /// The input of a comparison.
@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub tracking: &'a Tracking,
     /// The default namespace of instance names.
     pub control_plane_namespace: &'a str,
+    /// Which kinds have a health.
+    pub checks: &'a Checks,
     /// The targets.
     pub targets: &'a [Target],
     /// The live objects: everything tracked by the instance, and every object

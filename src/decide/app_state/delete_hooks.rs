@@ -19,7 +19,7 @@ use crate::api::annotations::{annotation, sync_wave};
 use crate::api::hooks::{DeletePolicy, HookType, delete_policies};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::from_rfc3339;
-use crate::decide::health::{self, Status};
+use crate::decide::health::{Checks, Status};
 use crate::decide::sync::{
     ApplyRequest, How, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
 };
@@ -135,6 +135,8 @@ pub struct Circumstances<'a> {
     pub permits: Permits<'a>,
     /// Name of the project.
     pub project: &'a str,
+    /// Which kinds have a health.
+    pub checks: &'a Checks,
     /// Whether failed hooks run again without a delay, since a refresh was
     /// requested.
     pub hurry: bool,
@@ -232,7 +234,7 @@ fn next_of_wave(
             }
             continue;
         };
-        let health = health::of(object);
+        let health = about.checks.of(object);
         let message = health.as_ref().map(|health| health.message.clone()).unwrap_or_default();
         match health.map(|health| health.status) {
             _ if going => waiting.push((hook, attempt)),
@@ -301,13 +303,14 @@ fn due_at(live: &Value, attempt: u64) -> Option<Timestamp> {
 pub fn clean_up(
     hooks: &[DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
+    checks: &Checks,
 ) -> Vec<ResourceKey> {
     let present: Vec<(&DeleteHook, &Arc<Value>)> = (hooks.iter())
         .filter_map(|hook| Some((hook, live.get(&hook.key)?)))
         .filter(|(hook, live)| hook.attempt(live).is_some())
         .collect();
     let worst = (present.iter())
-        .filter_map(|(_, live)| health::by_kind(live))
+        .filter_map(|(_, live)| checks.by_kind(live))
         .fold(Status::Healthy, |worst, health| worst.worst(health.status));
     let gone = present.into_iter().filter(|(hook, _)| {
         let policies = delete_policies(&hook.target);

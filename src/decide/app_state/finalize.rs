@@ -385,7 +385,8 @@ impl Finalizer<'_> {
                 continue;
             }
             let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
-            let gone = delete_hooks::clean_up(&hooks, self.observation.live);
+            let gone =
+                delete_hooks::clean_up(&hooks, self.observation.live, self.observation.checks);
             if !gone.is_empty() {
                 return Plan {
                     removals: removals(&gone, self.observation.live, Propagation::Foreground),
@@ -405,6 +406,7 @@ impl Finalizer<'_> {
             owner: self.observation.owner(&uid),
             permits: self.observation.access.permits(),
             project: self.observation.access.project_name,
+            checks: self.observation.checks,
             hurry: self.hurry,
             now: self.now,
         };

@@ -21,6 +21,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::decide::diff;
+use crate::decide::health::Checks;
 use crate::decide::sync::NamespaceFact;
 
 /// Up to this number of objects, a comparison without rules of users is short.
@@ -38,6 +39,8 @@ pub struct Observation<'a> {
     pub tracking: &'a Tracking,
     /// The default namespace of instance names.
     pub control_plane_namespace: &'a str,
+    /// Which kinds have a health.
+    pub checks: &'a Checks,
     /// The targets.
     pub placed: &'a Placed,
     /// Discovery results for their kinds.
@@ -73,6 +76,7 @@ impl<'a> Observation<'a> {
                 spec: self.access.spec,
                 tracking: self.tracking,
                 control_plane_namespace: self.control_plane_namespace,
+                checks: self.checks,
                 targets: &self.placed.targets,
                 live: self.live,
                 project: self.access.project,

@@ -21,7 +21,6 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::time::Time;
 use crate::decide::diff;
-use crate::decide::health;
 use crate::decide::sync::{
     self, Action, ActionOutcome, Class, Group, How, LiveObject, Retry, SyncPlan,
 };
@@ -441,7 +440,7 @@ fn live(
         live.insert(resource.key.clone(), entry);
     }
     let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
-        health: health::of(object).map(Ok),
+        health: observation.checks.of(object).map(Ok),
         object: object.clone(),
         out_of_sync: false,
         tracked: false,

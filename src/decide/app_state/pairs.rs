@@ -244,7 +244,7 @@ fn pair(
         version: split_api_version(api_version).1.to_owned(),
         permitted: object.or(live).is_some_and(|object| is_kind_permitted(facts, key, object)),
         managed_namespace,
-        health: live.and_then(|live| health::of(live)),
+        health: live.and_then(|live| facts.checks.of(live)),
         key: key.clone(),
         target: object.cloned(),
         live: live.cloned(),

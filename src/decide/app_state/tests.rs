@@ -20,6 +20,7 @@ use crate::api::resource_filter::KindFilter;
 use crate::api::tracking::{Tracking, TrackingMethod};
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey, Time};
 use crate::decide::diff;
+use crate::decide::health::Checks;
 use crate::decide::merge_patch::merge_patch;
 
 mod rounds;
@@ -109,6 +110,7 @@ fn compared_in(
         spec: &spec,
         tracking: &tracking(),
         control_plane_namespace: "argocd",
+        checks: &Checks::default(),
         targets: &placed.targets,
         live,
         project,

@@ -80,10 +80,10 @@ fn rollout_by_counts(object: &Value) -> Health {
     if let Some(invalid) = condition(object, "InvalidSpec").filter(|c| c.is_true()) {
         return Health::degraded(invalid.message());
     }
-    let late =
-        condition(object, "Progressing").filter(|c| c.reason() == "ProgressDeadlineExceeded");
-    if let Some(late) = late {
-        return Health::degraded(late.message());
+    let stopped = condition(object, "Progressing")
+        .filter(|c| ["ProgressDeadlineExceeded", "RolloutAborted"].contains(&c.reason()));
+    if let Some(stopped) = stopped {
+        return Health::degraded(stopped.message());
     }
     if is_true(object, "/spec/paused") || !object.items("/status/pauseConditions").is_empty() {
         return Health::suspended("Rollout is paused");
@@ -97,14 +97,14 @@ fn rollout_by_counts(object: &Value) -> Health {
             "Waiting for roll out to finish: More replicas need to be updated",
         );
     }
-    if count(object, "/status/replicas") > updated {
-        return Health::progressing(
-            "Waiting for roll out to finish: old replicas are pending termination",
-        );
-    }
     if available < updated {
         return Health::progressing(
             "Waiting for roll out to finish: updated replicas are still becoming available",
+        );
+    }
+    if count(object, "/status/replicas") > updated {
+        return Health::progressing(
+            "Waiting for roll out to finish: old replicas are pending termination",
         );
     }
     Health::healthy("")

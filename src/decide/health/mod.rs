@@ -7,7 +7,10 @@
 //!   reports.
 //! - An absent field is not treated as zero: each rule defines the meaning of an absent field.
 //!
-//! There is one file per family of kinds. Scripts (SE-480…485) are not part of this
+//! The kinds of Kubernetes, and those of Argo that need more than fields and conditions, have
+//! one file per family. Kinds of other projects have rules as data, in `kinds/*.rules`
+//! (see `table`). All others are assessed by what well-behaved controllers report (see
+//! `generic`). Which of these apply is a choice, [`Checks`]. Scripts (SE-480…485) are not part of this
 //! module: the caller uses [`pending_deletion`] first, then its script, then [`by_kind`];
 //! [`of`] is the same without a script.
 //!
@@ -21,11 +24,14 @@ mod apps;
 mod argo;
 mod autoscaling;
 mod batch;
+mod checks;
 mod core;
 mod crds;
+mod generic;
 mod networking;
 mod pod;
 mod read;
+mod table;
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +41,8 @@ use serde_json::Value;
 
 use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
-use crate::api::kind::KindRef;
 pub use application::{Combined, Resource, combine};
+pub use checks::{Checks, KindPattern};
 
 /// Health status, ordered from best to worst; an Application has the worst status of its
 /// resources (SE-440).
@@ -79,12 +85,9 @@ impl Health {
     }
 }
 
-/// Health of a live object: its deletion first, then the rule of its kind.
-///
-/// `None` when the kind has no health check (SE-467, SE-468, SE-478); such an object does
-/// not affect the Application.
+/// Health of a live object by the default [`Checks`].
 pub fn of(object: &Value) -> Option<Health> {
-    pending_deletion(object).or_else(|| by_kind(object))
+    Checks::default().of(object)
 }
 
 /// `Progressing` for an object that is being deleted, unless it is a hook that is kept
@@ -96,24 +99,14 @@ pub fn pending_deletion(object: &Value) -> Option<Health> {
     (deleted && !kept).then(|| Health::progressing("Pending deletion"))
 }
 
-/// The rule of the object's group and kind, without its deletion.
-///
-/// Group and kind match exactly; an unsupported version gives `Unknown`, since its fields
-/// may differ (SE-441).
+/// The rule of the object's kind by the default [`Checks`], without its deletion.
 pub fn by_kind(object: &Value) -> Option<Health> {
-    let KindRef { group, version, kind } = KindRef::of(object);
-    let rule = rule(group, kind)?;
-    if !rule.versions.is_empty() && !rule.versions.contains(&version) {
-        let message = format!("unsupported {kind} GVK: {group}/{version}, Kind={kind}");
-        return Some(Health::unknown(message));
-    }
-    (rule.judge)(object)
+    Checks::default().by_kind(object)
 }
 
-/// Whether there is a health check for a kind. Without one, the metadata of an object is
-/// all that [`of`] uses.
+/// Whether the default [`Checks`] have a check for a kind.
 pub fn has_check(group: &str, kind: &str) -> bool {
-    rule(group, kind).is_some()
+    Checks::default().has_check(group, kind)
 }
 
 /// The rule of a kind.
@@ -150,11 +143,10 @@ fn rule(group: &str, kind: &str) -> Option<Rule> {
         ("argoproj.io", "ApplicationSet") => (ANY, |o| Some(argo::application_set(o))),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => (ANY, |o| Some(crds::crd(o))),
         ("cert-manager.io", "Certificate") => (ANY, |o| Some(crds::certificate(o))),
-        ("cert-manager.io", "Issuer" | "ClusterIssuer") => (ANY, |o| Some(crds::issuer(o))),
+        ("cert-manager.io", "Issuer") => (ANY, |o| Some(crds::issuer(o))),
         ("external-secrets.io", "ExternalSecret") => (ANY, |o| Some(crds::external_secret(o))),
         ("bitnami.com", "SealedSecret") => (ANY, |o| Some(crds::sealed_secret(o))),
-        // All other kinds, including those of SE-467 and Application itself (SE-468),
-        // have no health.
+        // The kinds of SE-467 and Application itself (SE-468) have no health.
         _ => return None,
     };
     Some(Rule { versions, judge })

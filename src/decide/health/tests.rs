@@ -1,11 +1,10 @@
 mod application;
+mod generic;
 mod kinds;
+mod vectors;
 mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
-use std::path::PathBuf;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -107,38 +106,7 @@ fn objects_of_a_cluster_have_the_health_of_the_table() {
 }
 
 /// How many groups and kinds have a rule; those of one rule count each.
-const RULES: usize = 24;
-
-/// Where further objects lie; they are not part of the repository, and the table
-/// above does without them.
-fn vectors() -> PathBuf {
-    let shared = std::env::var("WAVEGATE_SHARED")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").to_owned());
-    PathBuf::from(shared).join("vectors/health")
-}
-
-#[test]
-fn shared_vectors() {
-    let folder = vectors();
-    let mut table = String::new();
-    match File::open(folder.join("expected.tsv")) {
-        Ok(mut file) => file.read_to_string(&mut table).unwrap(),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            println!("skipped: no health vectors at {} (set WAVEGATE_SHARED)", folder.display());
-            return;
-        }
-        Err(error) => panic!("{}: {error}", folder.display()),
-    };
-    let rows: Vec<(&str, &str)> =
-        table.lines().skip(1).filter_map(|line| line.split_once('\t')).collect();
-    assert!(rows.len() > 30, "the table of vectors was not understood: {} rows", rows.len());
-    for (file, want) in rows {
-        let reader = File::open(folder.join(file)).unwrap();
-        let object: Value = serde_saphyr::from_reader(reader).unwrap();
-        let found = of(&object).map_or("none", |health| health.status.as_str());
-        assert_eq!(found, want, "{file}");
-    }
-}
+const RULES: usize = 23;
 
 proptest! {
     #[test]

@@ -12,6 +12,7 @@ use crate::decide::app_state::finalize::{DeletionInput, DeletionSnapshot, Deleti
 use crate::decide::app_state::observation::{Live, Observation};
 use crate::decide::app_state::operate::{Next, OperationSettings, OperationSnapshot};
 use crate::decide::app_state::operation::Stage;
+use crate::decide::health::Checks;
 use crate::decide::sync::{self, NamespaceFact};
 use crate::decide::wait::Wait;
 use crate::decide::windows;
@@ -22,6 +23,7 @@ pub(super) struct Facts {
     project: AppProjectSpec,
     pub(super) windows: Vec<windows::Window>,
     tracking: Tracking,
+    checks: Checks,
     pub(super) placed: Placed,
     kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
     pub(super) live: Live,
@@ -37,6 +39,7 @@ impl Facts {
             placed: placed(manifests),
             kinds: BTreeMap::new(),
             live: Live::new(),
+            checks: Checks::default(),
         }
     }
 
@@ -53,6 +56,7 @@ impl Facts {
             },
             tracking: &self.tracking,
             control_plane_namespace: "argocd",
+            checks: &self.checks,
             placed: &self.placed,
             kinds: &self.kinds,
             live: &self.live,

@@ -268,3 +268,29 @@ fn custom_kinds() {
         ),
     ]);
 }
+
+/// SE-476: Rollouts of versions without `status.phase`.
+#[test]
+fn an_old_rollout_that_was_aborted_is_degraded() {
+    let rollout = |status: Value| {
+        object(
+            "argoproj.io/v1alpha1",
+            "Rollout",
+            json!({"spec": {"replicas": 5}, "status": status}),
+        )
+    };
+    let aborted = json!({"observedGeneration": "1", "replicas": 5, "updatedReplicas": 1,
+        "conditions": [{"type": "Progressing", "status": "False", "reason": "RolloutAborted",
+            "message": "Rollout is aborted"}]});
+    let counts = json!({"observedGeneration": "1", "replicas": 6, "updatedReplicas": 5,
+        "availableReplicas": 2});
+    check(&[
+        ("aborted", rollout(aborted), Some(Degraded), "Rollout is aborted"),
+        (
+            "updated replicas come before old ones",
+            rollout(counts),
+            Some(Progressing),
+            "Waiting for roll out to finish: updated replicas are still becoming available",
+        ),
+    ]);
+}

@@ -1,0 +1,152 @@
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn the_embedded_rules_parse() {
+    let table = Table::parse(SOURCES).unwrap();
+    let kinds: usize = table.blocks.iter().map(|block| block.kinds.len()).sum();
+    assert!(kinds > 200, "{kinds} kinds");
+    assert!(contains("karpenter.sh", "NodePool") && contains("ec2.aws.upbound.io", "VPC"));
+    assert!(!contains("example.com", "Backup") && !contains("argoproj.io", "Application"));
+}
+
+/// The health of an object of `example.com/Thing` by some rules.
+fn judged(rules: &str, object: Value) -> String {
+    let text = format!("[example.com/Thing]\n{rules}\n-> Unknown else");
+    let table = Table::parse(&[("test.rules", &text)]).unwrap();
+    let health = table.block("example.com", "Thing").unwrap().assess(&object);
+    format!("{:?} {}", health.status, health.message)
+}
+
+#[test]
+fn tests_and_messages_of_the_language() {
+    let object = || {
+        json!({
+            "kind": "Thing",
+            "metadata": {"generation": 3, "name": "x", "annotations": {"a.b/c": "on"}},
+            "spec": {"replicas": 2, "paused": false},
+            "status": {
+                "phase": "Running", "ready": "2", "sha": "0123456789", "none": null,
+                "conditions": [
+                    {"type": "Old", "status": "True", "observedGeneration": 2},
+                    {"type": "Ready", "status": "False", "reason": "Broken", "message": "m"},
+                ],
+                "parts": [{"name": "a", "ok": true}, {"name": "b", "ok": false}],
+                "map": {"one": {"state": "x"}},
+                "parents": [{"ref": {"name": "p"}, "conditions": [
+                    {"type": "Accepted", "status": "False", "message": "no"}]}],
+            },
+        })
+    };
+    let cases = [
+        ("Ready=False -> Degraded {message} {reason}", "Degraded m Broken"),
+        ("Ready|Other=False|Unknown/Br*|x -> Degraded {type}={status}", "Degraded Ready=False"),
+        ("Ready=False/Else -> Degraded", "Unknown else"),
+        ("Old=True -> Healthy", "Unknown else"),
+        ("stale Old -> Progressing", "Progressing "),
+        ("stale -> Progressing", "Unknown else"),
+        ("deleting -> Progressing", "Unknown else"),
+        ("!Missing & .status.phase -> Healthy {Ready.reason}", "Healthy Broken"),
+        (".status.phase=Pen*|Run* -> Healthy {.status.phase}", "Healthy Running"),
+        (".spec.paused=false -> Healthy", "Healthy "),
+        (".status.none -> Healthy", "Unknown else"),
+        (".metadata.annotations[\"a.b/c\"]=on -> Healthy", "Healthy "),
+        (".status.ready>=.spec.replicas -> Healthy", "Healthy "),
+        (".status.absent?5>.spec.replicas -> Healthy", "Healthy "),
+        (".status.absent<1 -> Healthy", "Healthy "),
+        ("#.status.parts=2 & #.status.map<=1 -> Healthy {#.status.parts}", "Healthy 2"),
+        (".status.phase!=$.status.sha -> Healthy", "Healthy "),
+        ("any .status.parts (.ok=false) -> Degraded {@.name}", "Degraded b"),
+        ("all .status.parts (.ok=true) -> Healthy", "Unknown else"),
+        ("any .status.map (.state=x & $.spec.replicas=2) -> Healthy", "Healthy "),
+        (
+            "any .status.parents (Accepted=False) -> Degraded {@.ref.name}: {message}",
+            "Degraded p: no",
+        ),
+        ("-> Healthy {each .status.parts (.ok=true) ', ' {#}{.name}}.", "Healthy 1a."),
+        ("-> Healthy {each .status.parts '; ' {.name}}", "Healthy a; b"),
+        ("-> Healthy {#.status.parts (.ok=true)} {?.status.parts (.ok=x) no}", "Healthy 1 "),
+        (
+            "-> Healthy {.status.nothing|'none'} {.status.sha:3} {.status.sha:+8}",
+            "Healthy none 012 89",
+        ),
+        ("-> Healthy a\\nb", "Healthy a\nb"),
+    ];
+    for (rules, want) in cases {
+        let last = rules.starts_with("->");
+        let found = match last {
+            true => {
+                let text = format!("[example.com/Thing]\n{rules}");
+                let table = Table::parse(&[("test.rules", &text)]).unwrap();
+                let health = table.block("example.com", "Thing").unwrap().assess(&object());
+                format!("{:?} {}", health.status, health.message)
+            }
+            false => judged(rules, object()),
+        };
+        assert_eq!(found, want, "{rules}");
+    }
+}
+
+#[test]
+fn a_status_of_an_older_generation_is_progressing_unless_a_rule_tests_it() {
+    let object = json!({"metadata": {"generation": 2}, "status": {"observedGeneration": 1,
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let ready = "Ready=True -> Healthy";
+    assert_eq!(judged(ready, object.clone()), format!("Progressing {NOT_OBSERVED}"));
+    assert_eq!(judged("stale -> Suspended own", object), "Suspended own");
+}
+
+#[test]
+fn a_definition_is_used_with_its_arguments() {
+    let text = "[define counts]\n{#%1} of %2\n[define ready]\nReady=True -> Healthy %1\n-> Progressing %2 {use counts(.l; x)}\n[a.io/K]\nuse ready(yes; no)";
+    assert!(
+        Table::parse(&[("test.rules", text)]).is_err(),
+        "a definition is expanded where it is used"
+    );
+    let text = "[define counts]\n{#%1} of %2\n[define ready]\nReady=True -> Healthy %1\n-> Progressing %2\n[a.io/K]\nuse ready({use counts(.l; x)}; no)";
+    assert!(Table::parse(&[("test.rules", text)]).is_err(), "nor is one in an argument");
+    let text = "[define counts]\n{#%1} of %2\n[a.io/K]\n-> Progressing {use counts(.l; x)}";
+    let table = Table::parse(&[("test.rules", text)]).unwrap();
+    let health = table.block("a.io", "K").unwrap().assess(&json!({"l": [1]}));
+    assert_eq!(health.message, "1 of x");
+}
+
+#[test]
+fn mistakes_name_the_line() {
+    let cases = [
+        ("-> Healthy", "test.rules:1: a rule without kinds"),
+        ("[K]\n-> Healthy", "test.rules:1: a kind is written GROUP/KIND"),
+        ("[a/K]\nReady=True -> Fine", "test.rules:2: Fine is no health status"),
+        (
+            "[a/K]\nReady=True -> Healthy",
+            "test.rules:1: the last rule, and only it, is one without tests",
+        ),
+        ("[a/K]\n-> Healthy {message", "test.rules:2: a missing }"),
+        ("[a/K]\n-> Healthy {word}", "test.rules:2: {word} is not known"),
+        ("[a/K]\nany .x (Ready -> Healthy", "test.rules:2: a missing )"),
+        ("[a/K]\nuse none(1)", "test.rules:2: none is not defined"),
+        ("[a/K]\n-> Healthy\n[a/K]\n-> Healthy", "test.rules:3: a/K has rules already"),
+        ("[define d]\nx %1 %2\n[a/K]\nuse d(1)", "test.rules:4: d needs more arguments"),
+    ];
+    for (text, want) in cases {
+        let error = Table::parse(&[("test.rules", text)]).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some(want), "{text}");
+    }
+}
+
+#[test]
+fn patterns_match_whole_texts() {
+    let cases = [
+        ("*", "", true),
+        ("*.io", "a.b.io", true),
+        ("a*b*c", "axxbyyc", true),
+        ("a?c", "abc", true),
+        ("a*b", "ab ", false),
+        ("", "x", false),
+        ("*x*x", "x", false),
+    ];
+    for (pattern, text, want) in cases {
+        assert_eq!(glob(pattern, text), want, "{pattern} {text}");
+    }
+}
