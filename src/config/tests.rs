@@ -111,7 +111,7 @@ fn namespaces_are_globs_or_expressions_as_400() {
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
     type Shows = fn(&ApplicationSettings) -> String;
     // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
-    let cases: [(&str, &str, &str, &str, &str, Shows); 22] = [
+    let cases: [(&str, &str, &str, &str, &str, Shows); 25] = [
         (
             "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
             "reposerver.max.combined.directory.manifests.size",
@@ -248,6 +248,33 @@ fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
             "true",
             "false",
             |s| s.resource_health.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_GENERIC_HEALTH",
+            "controller.generic.health",
+            "false",
+            "true",
+            "false",
+            |s| s.checks.generic.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_GENERIC_HEALTH_EXCLUDE",
+            "controller.generic.health.exclude",
+            "example.com/Backup, *.io/*",
+            "true true",
+            "false true",
+            |s| {
+                let has = |group, kind| s.checks.has_check(group, kind);
+                format!("{} {}", has("example.com", "Backup"), has("example.com", "Restore"))
+            },
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_APPLICATION_HEALTH",
+            "controller.application.health",
+            "true",
+            "false",
+            "true",
+            |s| s.checks.applications.to_string(),
         ),
         (
             "ARGOCD_APPLICATION_CONTROLLER_INHERIT_SPEC_SYNC_OPTIONS",

@@ -39,6 +39,7 @@ mod cascades;
 mod clients;
 mod comparisons;
 mod conditions;
+mod custom_health;
 mod deletions;
 mod gaps;
 mod limits;

@@ -141,6 +141,9 @@ pub enum Source {
 
 type Parsed<T> = Result<T, String>;
 
+/// Most definitions that one line uses.
+const MAX_USES: usize = 16;
+
 /// Parses files of rules.
 pub fn blocks(sources: &[(&str, &str)]) -> Result<Vec<Block>, ParseError> {
     let mut definitions: HashMap<String, Vec<String>> = HashMap::new();
@@ -210,15 +213,22 @@ fn kind(text: &str) -> Parsed<(String, String)> {
 
 /// The line, or the lines of the definition that it uses.
 fn expand(line: &str, definitions: &HashMap<String, Vec<String>>) -> Parsed<Vec<String>> {
-    if let Some(call) = line.strip_prefix("use ") {
-        return called(call, definitions);
-    }
-    let mut line = line.to_owned();
-    while let Some((before, rest)) = line.split_once("{use ") {
+    let lines = match line.strip_prefix("use ") {
+        Some(call) => called(call, definitions)?,
+        None => vec![line.to_owned()],
+    };
+    lines.into_iter().map(|line| in_messages(line, definitions)).collect()
+}
+
+/// The line with the definitions that its message uses.
+fn in_messages(mut line: String, definitions: &HashMap<String, Vec<String>>) -> Parsed<String> {
+    // A definition that used itself would never end.
+    for _ in 0..MAX_USES {
+        let Some((before, rest)) = line.split_once("{use ") else { return Ok(line) };
         let (call, after) = rest.split_once('}').ok_or("a missing }")?;
         line = format!("{before}{}{after}", called(call, definitions)?.concat());
     }
-    Ok(vec![line])
+    Err("too many uses of definitions".to_owned())
 }
 
 /// The lines of a definition, with its arguments.

@@ -99,17 +99,22 @@ fn a_status_of_an_older_generation_is_progressing_unless_a_rule_tests_it() {
 
 #[test]
 fn a_definition_is_used_with_its_arguments() {
-    let text = "[define counts]\n{#%1} of %2\n[define ready]\nReady=True -> Healthy %1\n-> Progressing %2 {use counts(.l; x)}\n[a.io/K]\nuse ready(yes; no)";
-    assert!(
-        Table::parse(&[("test.rules", text)]).is_err(),
-        "a definition is expanded where it is used"
-    );
-    let text = "[define counts]\n{#%1} of %2\n[define ready]\nReady=True -> Healthy %1\n-> Progressing %2\n[a.io/K]\nuse ready({use counts(.l; x)}; no)";
-    assert!(Table::parse(&[("test.rules", text)]).is_err(), "nor is one in an argument");
-    let text = "[define counts]\n{#%1} of %2\n[a.io/K]\n-> Progressing {use counts(.l; x)}";
-    let table = Table::parse(&[("test.rules", text)]).unwrap();
-    let health = table.block("a.io", "K").unwrap().assess(&json!({"l": [1]}));
-    assert_eq!(health.message, "1 of x");
+    let counts = "[define counts]\n{#%1} of %2\n";
+    let ready = "[define ready]\nReady=True -> Healthy %1\n-> Progressing %2 {use counts(.l; x)}\n";
+    let cases = [
+        ("-> Progressing {use counts(.l; x)}", "1 of x"),
+        ("use ready(yes; no)", "no 1 of x"),
+        (".l & !.m -> Healthy a {use counts(.l; x)} b\n-> Unknown", "a 1 of x b"),
+    ];
+    for (rules, want) in cases {
+        let text = format!("{counts}{ready}[a.io/K]\n{rules}");
+        let table = Table::parse(&[("test.rules", &text)]).unwrap();
+        let health = table.block("a.io", "K").unwrap().assess(&json!({"l": [1]}));
+        assert_eq!(health.message, want, "{rules}");
+    }
+    let endless = "[define d]\n{use d()}\n[a.io/K]\n-> Healthy {use d()}";
+    let error = Table::parse(&[("test.rules", endless)]).err().unwrap();
+    assert_eq!(error.to_string(), "test.rules:4: too many uses of definitions");
 }
 
 #[test]

@@ -32,6 +32,13 @@ fn shared_vectors() {
     for (file, want) in rows {
         let reader = File::open(folder.join(file)).unwrap();
         let object: Value = serde_saphyr::from_reader(reader).unwrap();
+        let (api_version, kind) = (object.text("/apiVersion"), object.text("/kind"));
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if want == "none" && super::super::table::contains(group, kind) {
+            // The expectation is of Argo CD's built-in checks; this kind has a script there.
+            assert!(rule(group, kind).is_none(), "{file}");
+            continue;
+        }
         let found = of(&object).map_or("none", |health| health.status.as_str());
         assert_eq!(found, want, "{file}");
     }
