@@ -89,7 +89,16 @@ const NO_MESSAGE: [(&str, &[&str]); 40] = [
     ("decide/diff/keys.rs", &["spec"]),
     ("decide/diff/mask.rs", &["applied", "original"]),
     ("decide/diff/merge.rs", &["elector"]),
+    // Reasons and phases of unknown controllers, and the language of the rules.
+    ("decide/health/generic.rs", &["end", "inprogress", "notready", "pending", "start"]),
     ("decide/health/pod.rs", &["Err", "Error"]),
+    (
+        "decide/health/table/parse.rs",
+        &[
+            " (", " -> ", "!=", "# ", "' ", "-> ", "<=", ">=", "define ", "each ", "stale ",
+            "use ", "word", "{use ",
+        ],
+    ),
     ("decide/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),
     ("decide/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
     ("decide/sync/hooks.rs", &["operation", "uid"]),

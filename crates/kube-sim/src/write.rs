@@ -223,6 +223,11 @@ impl Writer<'_> {
             && let Some(map) = object.as_object_mut()
         {
             map.remove("status");
+            // A status with a default in the schema has it at every read.
+            let custom = kind.custom.as_ref();
+            if let Some(schema) = custom.and_then(|custom| custom.schema.as_deref()) {
+                schema.fill_defaults(object);
+            }
         }
     }
 

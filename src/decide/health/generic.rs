@@ -328,13 +328,14 @@ const MESSAGE_LENGTH: usize = 1024;
 /// Whether the assessment is for a kind: all but those of Kubernetes itself and
 /// Application, whose health is a choice (SE-468).
 pub fn is_for(group: &str, kind: &str) -> bool {
-    !KUBERNETES.contains(&group) && !(group == "argoproj.io" && kind == "Application")
+    let is_application = group == "argoproj.io" && kind == "Application";
+    !is_application && !KUBERNETES.contains(&group)
 }
 
 /// The health of an object by what it reports; `None` when it reports nothing.
 pub fn assess(object: &Value) -> Option<Health> {
     let status = object.get("status")?;
-    if !status.as_object().is_some_and(|fields| !fields.is_empty()) {
+    if status.as_object().is_none_or(serde_json::Map::is_empty) {
         return None;
     }
     if is_stale(object) {

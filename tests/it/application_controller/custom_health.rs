@@ -170,7 +170,9 @@ async fn a_degraded_resource_of_a_kind_with_rules_is_named_by_explain() {
         "generators": [{"list": {"elements": [{"name": "app"}]}}],
         "strategy": {"type": "RollingSync", "rollingSync": {"steps": [{"matchExpressions": [
             {"key": "app", "operator": "In", "values": ["app"]}]}]}},
-        "template": {"metadata": {"name": "{{name}}"}, "spec": {"project": "default"}},
+        "template": {"metadata": {"name": "{{name}}"}, "spec": {"project": "default",
+            "source": {"repoURL": "https://example.invalid"},
+            "destination": {"server": "https://kubernetes.default.svc", "namespace": "web"}}},
     }});
     world.create(name, "ApplicationSet", &set).await;
     let uid = world.get(name, "ApplicationSet", NAMESPACE, "set").await["metadata"]["uid"].clone();
