@@ -95,8 +95,8 @@ const NO_MESSAGE: [(&str, &[&str]); 40] = [
     (
         "decide/health/table/parse.rs",
         &[
-            " (", " -> ", "!=", "# ", "' ", "-> ", "<=", ">=", "define ", "each ", "stale ",
-            "use ", "word", "{use ",
+            " (", " -> ", "!=", "# ", "' ", "-> ", "<=", ">=", "define ", "each ", "full ",
+            "stale ", "use ", "word", "{use ",
         ],
     ),
     ("decide/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),

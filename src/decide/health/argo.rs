@@ -22,6 +22,10 @@ pub fn workflow(object: &Value) -> Health {
 
 /// SE-476, first half.
 pub fn rollout(object: &Value) -> Health {
+    if object.get("status").is_none_or(Value::is_null) {
+        let message = "Waiting for rollout to finish: status has not been reconciled.";
+        return Health::progressing(message);
+    }
     if !rollout_is_observed(object) {
         return Health::progressing("Waiting for rollout spec update to be observed");
     }

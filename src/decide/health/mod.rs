@@ -32,6 +32,7 @@ mod networking;
 mod pod;
 mod read;
 mod table;
+mod words;
 
 #[cfg(test)]
 mod tests;

@@ -121,16 +121,21 @@ pub fn holds<'a>(test: &Test, scope: &mut Scope<'a>) -> bool {
             let mut elements = scope.elements(path).into_iter();
             elements.all(|element| all(tests, &mut scope.inside(element, 0)))
         }
+        Test::Full(path) => {
+            let text = text(scope.field(path));
+            let halves = text.split_once('/').map(|(is, wanted)| (is.parse(), wanted.parse()));
+            matches!(halves, Some((Ok::<u64, _>(is), Ok::<u64, _>(wanted))) if is >= wanted)
+        }
         Test::Stale => is_stale(scope.root),
         Test::StaleCondition(kind) => {
-            let mut conditions = scope.here.items(match std::ptr::eq(scope.root, scope.here) {
+            let conditions = scope.here.items(match std::ptr::eq(scope.root, scope.here) {
                 true => "/status/conditions",
                 false => "/conditions",
             });
             let stale = |c: &Value| {
                 glob(kind, Condition(c).kind()) && is_stale_condition(scope.root, Condition(c))
             };
-            std::mem::take(&mut conditions).iter().any(stale)
+            conditions.iter().any(stale)
         }
         Test::Deleting => scope.root.is_deleting(),
     }

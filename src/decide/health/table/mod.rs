@@ -22,6 +22,7 @@
 //! | `.status.phase=Run*\|Ok` | it is such a text, number or boolean |
 //! | `.a<.b`, `<=`, `>`, `>=` | numbers compare; absent is 0, `.a?1` is 1 when absent |
 //! | `#.list=0` | the length of a list or map |
+//! | `full .a` | it is a text such as `2/2`, whose first number reaches the second |
 //! | `any .list (TESTS)`, `all .list (TESTS)` | elements of a list, or values of a map |
 //! | `stale`, `stale Ready` | the status, or the condition, is of an older generation |
 //! | `deleting` | the object is being deleted |

@@ -57,6 +57,8 @@ pub enum Test {
     Any(Path, Vec<Test>),
     /// Every element.
     All(Path, Vec<Test>),
+    /// The field is a text such as `2/2`.
+    Full(Path),
     /// The status is of an older generation.
     Stale,
     /// The condition of this type is of an older generation.
@@ -243,7 +245,8 @@ fn called(call: &str, definitions: &HashMap<String, Vec<String>>) -> Parsed<Vec<
         pairs.fold(line.clone(), |line, (i, value)| line.replace(&format!("%{}", i + 1), value))
     });
     let filled: Vec<String> = filled.collect();
-    match filled.iter().any(|line| line.contains('%')) {
+    let is_open = |line: &String| (1..=9).any(|i| line.contains(&format!("%{i}")));
+    match filled.iter().any(is_open) {
         true => Err(format!("{name} needs more arguments")),
         false => Ok(filled),
     }
@@ -303,6 +306,9 @@ fn test(text: &str) -> Parsed<Test> {
         "deleting" => return Ok(Test::Deleting),
         "" => return Err("an empty test".to_owned()),
         _ => {}
+    }
+    if let Some(field) = text.strip_prefix("full ") {
+        return Ok(Test::Full(path(field)?));
     }
     if let Some(kind) = text.strip_prefix("stale ") {
         return Ok(Test::StaleCondition(kind.to_owned()));

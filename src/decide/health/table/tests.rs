@@ -28,6 +28,7 @@ fn tests_and_messages_of_the_language() {
             "spec": {"replicas": 2, "paused": false},
             "status": {
                 "phase": "Running", "ready": "2", "sha": "0123456789", "none": null,
+                "of": "12/12", "short": "1/12",
                 "conditions": [
                     {"type": "Old", "status": "True", "observedGeneration": 2},
                     {"type": "Ready", "status": "False", "reason": "Broken", "message": "m"},
@@ -57,6 +58,9 @@ fn tests_and_messages_of_the_language() {
         (".status.absent<1 -> Healthy", "Healthy "),
         ("#.status.parts=2 & #.status.map<=1 -> Healthy {#.status.parts}", "Healthy 2"),
         (".status.phase!=$.status.sha -> Healthy", "Healthy "),
+        ("full .status.of -> Healthy", "Healthy "),
+        ("full .status.short -> Healthy", "Unknown else"),
+        ("full .status.phase -> Healthy", "Unknown else"),
         ("any .status.parts (.ok=false) -> Degraded {@.name}", "Degraded b"),
         ("all .status.parts (.ok=true) -> Healthy", "Unknown else"),
         ("any .status.map (.state=x & $.spec.replicas=2) -> Healthy", "Healthy "),
