@@ -16,7 +16,7 @@ pub struct RedisFlags {
     /// Number of the database in Redis [default: 0]
     #[arg(long, value_name = "N", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redisdb: Option<i64>,
-    /// Host and port of a Redis Sentinel, instead of --redis; can be repeated [default: none]
+    /// Host and port of a Redis Sentinel, instead of --redis; can be repeated [default: empty]
     #[arg(
         long,
         value_name = "HOST:PORT",

@@ -58,7 +58,7 @@ const READERS: [(&str, &str, &str); 39] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 40] = [
+const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),

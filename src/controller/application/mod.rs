@@ -151,7 +151,7 @@ fn open_readers(
         return None;
     }
     match Writer::new(settings.redis.clone(), core.metrics.redis()) {
-        Ok(writer) => Some(argocd_cache::open(&settings.redis, &settings.readers, writer)),
+        Ok(writer) => Some(argocd_cache::open(settings, writer)),
         Err(error) => {
             tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
             None

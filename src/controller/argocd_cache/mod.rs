@@ -20,7 +20,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::redis::Writer;
-use crate::decide::argocd_cache::{Labels, Parent, ReaderSettings, RedisSettings, Sight};
+use crate::decide::argocd_cache::{Labels, Parent, Sight};
+use crate::decide::health::Checks;
+use crate::settings::ApplicationSettings;
 use crate::watch::cluster_cache::{Excerpt, Owner, TreeReaders};
 pub use clusters::run as run_clusters;
 pub use publisher::{Compared, Publisher};
@@ -34,19 +36,19 @@ pub struct Changes(mpsc::UnboundedReceiver<String>);
 
 /// What keeps the copies for readers of Argo CD, and what the cluster caches report to it.
 pub fn open(
-    settings: &RedisSettings,
-    readers: &ReaderSettings,
+    settings: &ApplicationSettings,
     writer: Writer,
 ) -> (Arc<Publisher>, TreeReaders, Changes) {
     let (changed, changes) = mpsc::unbounded_channel();
+    let ApplicationSettings { redis, readers, checks, .. } = settings.clone();
     let labels = readers.labels.clone();
-    let reader = Arc::new(move |object: &Value| excerpt(object, &labels));
-    let publisher = Publisher::new(settings.clone(), readers.clone(), writer);
+    let reader = Arc::new(move |object: &Value| excerpt(object, &labels, &checks));
+    let publisher = Publisher::new(redis, readers, writer);
     (Arc::new(publisher), TreeReaders { reader, changed }, Changes(changes))
 }
 
-fn excerpt(object: &Value, labels: &Labels) -> Excerpt {
-    let (sight, parents) = Sight::of(object, labels);
+fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
+    let (sight, parents) = Sight::of(object, labels, checks);
     let owners = parents.into_iter().map(|parent| match parent {
         Parent::Uid(uid) => Owner::Uid(uid.into()),
         Parent::Key(key) => Owner::Key(key),

@@ -11,7 +11,7 @@ use super::pod;
 use crate::api::annotations::{LINK, MANAGED_BY_URL};
 use crate::api::kind::KindRef;
 use crate::api::{GROUP, Raw, ResourceKey};
-use crate::decide::health;
+use crate::decide::health::Checks;
 
 /// An item of the resource tree, as Argo CD's readers expect it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,11 +155,11 @@ pub struct Labels {
 
 impl Sight {
     /// Reads a live object, and what it belongs to.
-    pub fn of(object: &Value, labels: &Labels) -> (Self, Vec<Parent>) {
+    pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Vec<Parent>) {
         let KindRef { group, version, kind } = KindRef::of(object);
         let is_pod = group.is_empty() && kind == "Pod";
         let references = parents(object);
-        let health = health::of(object);
+        let health = checks.of(object);
         let node = Node {
             group: group.to_owned(),
             version: version.to_owned(),

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::ResourceKey;
+use crate::decide::health::Checks;
 
 fn sight(object: &Value) -> Value {
-    serde_json::to_value(Sight::of(object, &Labels::default()).0.node).unwrap()
+    serde_json::to_value(Sight::of(object, &Labels::default(), &Checks::default()).0.node).unwrap()
 }
 
 fn details(node: &Value) -> Vec<(&str, &str)> {
@@ -188,7 +189,11 @@ fn parents_are_owners_and_inferred_ones() {
         (named("ConfigMap", json!({})), vec![]),
     ];
     for (object, expected) in cases {
-        assert_eq!(Sight::of(&object, &Labels::default()).1, expected, "{object}");
+        assert_eq!(
+            Sight::of(&object, &Labels::default(), &Checks::default()).1,
+            expected,
+            "{object}"
+        );
     }
 }
 
