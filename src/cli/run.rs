@@ -218,6 +218,7 @@ pub fn open_sources(
 ) -> anyhow::Result<Repositories> {
     let mut settings = source::SourceSettings { confinement, ..source::SourceSettings::default() };
     settings.allow.local = local;
+    settings.programs.confinement = confinement;
     Repositories::open(dir, settings)
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))
 }

@@ -3,17 +3,23 @@
 //! One that is not understood is never replaced by its default: no Application is compared,
 //! synced or deleted then, and a condition names the key.
 
+use std::path::Path;
+
 use super::customizations;
 use super::reader::{Reader, yes_or_no};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
 use crate::decide::app_state::unsupported::IMPERSONATION;
 use crate::settings::ApplicationSettings;
+use crate::source::{BuildOptions, Programs};
 
 /// Whether Applications may use the controller's own cluster; the default is true.
 const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
 
 /// Projects whose restrictions others inherit.
 const GLOBAL_PROJECTS: &str = "globalProjects";
+
+/// Options of `kustomize build`; with a version behind it, those of that version.
+const BUILD_OPTIONS: &str = "kustomize.buildOptions";
 
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
@@ -35,6 +41,7 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     switch(IMPERSONATION, &mut settings.impersonation);
     switch("kustomize.enable", &mut settings.render.enabled.kustomize);
     switch("helm.enable", &mut settings.render.enabled.helm);
+    sources(read, &mut settings.render.programs);
     if !text(GLOBAL_PROJECTS).trim().trim_matches(['[', ']', ' ']).is_empty() {
         settings.unreadable.push(format!(
             "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: restrictions of global projects are not \
@@ -44,5 +51,32 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     settings.customizations = customizations::read(read.config_map);
     for error in &settings.unreadable {
         read.warnings.push(format!("{error}; until then, no Application is reconciled"));
+    }
+}
+
+/// What administrators say about charts and kustomizations. An option that must not be passed
+/// on is refused when a source is rendered.
+fn sources(read: &mut Reader<'_>, programs: &mut Programs) {
+    let text = |key: &str| read.config_map.get(key).map(String::as_str).unwrap_or_default().trim();
+    let schemes = text("helm.valuesFileSchemes").split(',').map(|one| one.trim().to_lowercase());
+    programs.values_file_schemes = schemes.filter(|scheme| !scheme.is_empty()).collect();
+    let options = &mut programs.kustomize_options;
+    *options = BuildOptions::default();
+    options.default = text(BUILD_OPTIONS).to_owned();
+    for (key, text) in read.config_map {
+        let below = |name: &str| key.strip_prefix(name)?.strip_prefix('.').map(str::to_owned);
+        let text = text.trim();
+        if let Some(version) = below(BUILD_OPTIONS) {
+            options.by_version.insert(version, text.to_owned());
+        } else if let Some(version) = below("kustomize.path") {
+            if Path::new(text).is_absolute() {
+                options.paths.insert(version, text.into());
+            } else {
+                read.warnings.push(format!(
+                    "{key} of ConfigMap argocd-cm: {text:?} is not an absolute path; the version \
+                     is not registered"
+                ));
+            }
+        }
     }
 }

@@ -92,11 +92,6 @@ pub const SETTINGS: &[Unused] = &[
         "each change of a resource of an Application is compared, and kinds that must not be \
          listed are reported",
     ),
-    none(
-        &["kustomize.buildOptions", "kustomize.buildOptions.", "kustomize.path."],
-        "kustomize is run as installed, without options",
-    ),
-    none(&["helm.valuesFileSchemes"], "value files are read from repositories only"),
     none(&["jsonnet.enable"], "Jsonnet is refused, enabled or not"),
     none(
         &["resource.sensitive.mask.annotations"],
@@ -147,20 +142,8 @@ pub const FIELDS: &[Unused] = &[
     none(&["AppProject.spec.description"], "for people"),
     refused(&["Application.spec.source.plugin"], "ComparisonError; plugins are not supported"),
     refused(
-        &["Application.spec.source.chart"],
-        "ComparisonError; chart repositories are not supported",
-    ),
-    refused(
         &["Application.spec.source.directory.jsonnet"],
         "a file of Jsonnet is a ComparisonError that names it",
-    ),
-    refused(&["Application.spec.source.kustomize"], "ComparisonError that names the option"),
-    refused(
-        &[
-            "Application.spec.source.helm.fileParameters",
-            "Application.spec.source.helm.passCredentials",
-        ],
-        "ComparisonError that names the option",
     ),
     refused(&["Application.spec.sourceHydrator"], "InvalidSpecError"),
     none(&["Application.spec.info"], "for people"),

@@ -149,6 +149,7 @@ impl RepositorySecrets {
             refusal: refusal.unwrap_or_default(),
             insecure_skip_server_verification: line("insecure") == "true"
                 || line("insecureIgnoreHostKey") == "true",
+            plain_http: line("insecureOCIForceHttp") == "true",
             ..Credentials::default()
         };
         let url = line("url");

@@ -32,6 +32,20 @@ impl BuildEnvironment {
             ("ARGOCD_APP_SOURCE_REPO_URL", text("repoURL")),
             ("ARGOCD_APP_SOURCE_PATH", text("path")),
             ("ARGOCD_APP_SOURCE_TARGET_REVISION", text("targetRevision")),
+            (
+                "KUBE_VERSION",
+                subject
+                    .cluster
+                    .as_ref()
+                    .map_or_else(String::new, |cluster| cluster.kube_version.clone()),
+            ),
+            (
+                "KUBE_API_VERSIONS",
+                subject
+                    .cluster
+                    .as_ref()
+                    .map_or_else(String::new, |cluster| cluster.api_versions.join(",")),
+            ),
         ])
     }
 
@@ -58,7 +72,10 @@ impl BuildEnvironment {
 
     /// The same for values, which may contain scripts: only names of the build environment.
     pub(super) fn expand_known(&self, text: &str) -> String {
-        self.replaced(text, |name| self.value(name).map(str::to_owned))
+        let own = |name: &&str| name.starts_with(PREFIX);
+        self.replaced(text, |name| {
+            Some(name).filter(own).and_then(|name| self.value(name)).map(str::to_owned)
+        })
     }
 
     fn replaced(&self, text: &str, value: impl Fn(&str) -> Option<String>) -> String {

@@ -20,28 +20,23 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// A dependency of a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Dependency {
-    name: String,
-    repository: String,
+pub(super) struct Dependency {
+    /// Its name.
+    pub name: String,
+    /// Where it comes from; may be empty.
+    pub repository: String,
 }
 
-/// Helm neither renders a chart without its dependencies, nor are they fetched.
-pub(super) fn check_dependencies(
-    source_dir: &SourceDirectory,
-    subject: &RenderFor,
-) -> Result<(), RenderError> {
+/// The dependencies that a chart declares and does not contain: Helm does not render it
+/// without them.
+pub(super) fn missing(source_dir: &SourceDirectory) -> Vec<Dependency> {
     let chart = &source_dir.directory;
     let declared = dependencies(chart);
     let missing = declared.iter().filter(|one| !is_vendored(chart, &one.name, &declared));
-    let missing: Vec<String> = missing.map(|one| one.name.clone()).collect();
-    if missing.is_empty() {
-        Ok(())
-    } else {
-        Err(missing_dependencies(source_dir, subject, &missing))
-    }
+    missing.cloned().collect()
 }
 
-/// The same from the output of Helm, which also reads archives.
+/// The missing dependencies from the output of Helm, which also reads archives.
 pub(super) fn missing_by_helm(
     source_dir: &SourceDirectory,
     subject: &RenderFor,
@@ -52,7 +47,8 @@ pub(super) fn missing_by_helm(
     Some(missing_dependencies(source_dir, subject, &names.collect::<Vec<_>>()))
 }
 
-fn missing_dependencies(
+/// The error about missing dependencies.
+pub(super) fn missing_dependencies(
     source_dir: &SourceDirectory,
     subject: &RenderFor,
     missing: &[String],
@@ -82,7 +78,7 @@ fn missing_dependencies(
 
 /// The dependencies that a chart declares; none if its files cannot be read, which Helm
 /// reports.
-fn dependencies(chart: &Path) -> Vec<Dependency> {
+pub(super) fn dependencies(chart: &Path) -> Vec<Dependency> {
     let mut found = Vec::new();
     for file in DECLARING {
         let document = document(&chart.join(file));

@@ -37,6 +37,8 @@ pub struct Credentials {
     /// Trust any host key and certificate. Allows anyone on the network path to read and
     /// change all data.
     pub insecure_skip_server_verification: bool,
+    /// Whether a registry is reached by http (`insecureOCIForceHttp`).
+    pub plain_http: bool,
 }
 
 impl Credentials {
@@ -67,6 +69,7 @@ impl Credentials {
             &self.no_proxy,
             &self.refusal,
             insecure,
+            if self.plain_http { "1" } else { "" },
         ] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
@@ -91,6 +94,7 @@ impl fmt::Debug for Credentials {
             .field("no_proxy", &self.no_proxy)
             .field("refusal", &self.refusal)
             .field("insecure_skip_server_verification", &self.insecure_skip_server_verification)
+            .field("plain_http", &self.plain_http)
             .finish()
     }
 }

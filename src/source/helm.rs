@@ -4,6 +4,7 @@
 //! No name that a user or a repository chose becomes part of an argument that Helm splits
 //! or resolves: values files are copied to a private directory under names of our own.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,11 @@ use super::chart;
 use super::directory::SourceDirectory;
 use super::kind::only_known;
 use super::manifests::RenderError;
+use super::pattern;
 use super::render_for::RenderFor;
 
 /// Fields of the `helm` block that are passed on.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 15] = [
     "releaseName",
     "namespace",
     "kubeVersion",
@@ -32,7 +34,12 @@ const KNOWN: [&str; 13] = [
     "skipTests",
     "skipSchemaValidation",
     "version",
+    "fileParameters",
+    "passCredentials",
 ];
+
+/// Schemes of URLs that Helm reads without a plugin.
+const SCHEMES: [&str; 2] = ["https", "http"];
 
 /// Largest values file, in bytes.
 const MAX_VALUES: u64 = 16 << 20;
@@ -44,6 +51,8 @@ pub(super) struct Prepared {
     pub args: Vec<OsString>,
     /// Paths of copies, with the name that users know.
     pub shown: Vec<(PathBuf, String)>,
+    /// Whether a values file is fetched.
+    pub network: bool,
 }
 
 /// Checks the chart and prepares the call of `helm template`.
@@ -52,14 +61,15 @@ pub(super) fn prepare(
     source: &Value,
     subject: &RenderFor,
     environment: &BuildEnvironment,
+    schemes: &[String],
     scratch: &Path,
 ) -> Result<Prepared, RenderError> {
     only_known(source, "helm", &KNOWN)?;
     let helm = &source["helm"];
+    check_version(helm)?;
     let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
     let list = |field: &str| helm[field].as_array().into_iter().flatten().filter_map(Value::as_str);
     let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
-    chart::check_dependencies(source_dir, subject)?;
     chart::check_links(source_dir)?;
     if !switch("skipSchemaValidation") {
         chart::check_schemas(source_dir)?;
@@ -80,15 +90,42 @@ pub(super) fn prepare(
         api_versions = known.iter().map(String::as_str).collect();
     }
     args.extend(api_versions.iter().map(|version| format!("--api-versions={version}")));
-    let mut shown = Vec::new();
+    let (mut shown, mut network) = (Vec::new(), false);
+    let mut found = Vec::new();
     for (index, file) in list("valueFiles").enumerate() {
-        let named = Named { source_dir, subject, environment, index };
-        let Some(found) = named.value_file(file, switch("ignoreMissingValueFiles"))? else {
-            continue;
+        let named = Named { source_dir, subject, environment, schemes, field: "valueFiles", index };
+        let files = named.files(file, switch("ignoreMissingValueFiles"))?;
+        found.push((named, file, files));
+    }
+    // A file that is named is not taken by a pattern, too.
+    let mut taken: BTreeSet<PathBuf> = BTreeSet::new();
+    for (.., files) in &found {
+        if let Files::One(path) = files {
+            taken.insert(path.clone());
+        }
+    }
+    let mut copies = 0;
+    for (named, file, files) in found {
+        let files = match files {
+            Files::None => Vec::new(),
+            Files::One(path) => vec![(path, named.shown(file))],
+            Files::Several(root, paths) => {
+                let new = paths.into_iter().filter(|path| taken.insert(path.clone()));
+                let inside = |path: &Path| path.strip_prefix(&root).unwrap_or(path).to_owned();
+                new.map(|path| (path.clone(), format!("./{}", inside(&path).display()))).collect()
+            }
+            Files::Url(url) => {
+                network = true;
+                args.push(format!("--values={url}"));
+                continue;
+            }
         };
-        let copy = named.copy(&found, scratch)?;
-        args.push(format!("--values={}", copy.display()));
-        shown.push((copy, named.shown(file)));
+        for (path, name) in files {
+            let copy = named.copy(&path, &scratch.join(format!("values-{copies}")))?;
+            copies += 1;
+            args.push(format!("--values={}", copy.display()));
+            shown.push((copy, name));
+        }
     }
     let inline = match &helm["valuesObject"] {
         Value::Null => text("values").map(|values| environment.expand_known(values)),
@@ -113,6 +150,22 @@ pub(super) fn prepare(
         let value = environment.expand(part("value"));
         args.push(format!("{option}={}={}", part("name"), one_value(&value)));
     }
+    for (index, parameter) in helm["fileParameters"].as_array().into_iter().flatten().enumerate() {
+        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
+        // Only files: what Helm fetches for a parameter is no values file.
+        let field = "fileParameters";
+        let named = Named { source_dir, subject, environment, schemes: &[], field, index };
+        let (file, name) = (part("path"), part("name"));
+        if name.is_empty() || name.contains(['=', ',']) {
+            return Err(named.refused(file, "its parameter has no name, or one with '=' or ','"));
+        }
+        let Files::One(path) = named.files(file, false)? else {
+            return Err(named.refused(file, "is a pattern or a URL; name one file"));
+        };
+        let copy = named.copy(&path, &scratch.join(format!("file-{index}")))?;
+        args.push(format!("--set-file={name}={}", copy.display()));
+        shown.push((copy, named.shown(file)));
+    }
     if !switch("skipCrds") {
         args.push("--include-crds".into());
     }
@@ -130,7 +183,7 @@ pub(super) fn prepare(
             error: "its path must not contain commas, quotes or line breaks; set TMPDIR".into(),
         });
     }
-    Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown })
+    Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown, network })
 }
 
 /// A value in which no comma separates parameters, as in Argo CD: escaped commas stay, and
@@ -151,11 +204,41 @@ fn one_value(value: &str) -> String {
     out
 }
 
-/// One entry of `valueFiles`.
+/// Argo CD renders charts with Helm 3, and so does the installed program, or as Helm 4 does.
+fn check_version(helm: &Value) -> Result<(), RenderError> {
+    match helm["version"].as_str().unwrap_or_default() {
+        "" | "v3" => Ok(()),
+        other => {
+            let reason = format!(
+                "helm.version: {other:?} is not supported; write v3, or remove it: the installed \
+                 helm renders charts of API versions v1 and v2"
+            );
+            Err(RenderError::Source { reason })
+        }
+    }
+}
+
+/// What an entry of `valueFiles` names.
+enum Files {
+    /// Nothing, and that is permitted.
+    None,
+    /// A file.
+    One(PathBuf),
+    /// What a pattern matches below a root.
+    Several(PathBuf, Vec<PathBuf>),
+    /// What Helm fetches.
+    Url(String),
+}
+
+/// One entry of `valueFiles` or `fileParameters`.
 struct Named<'a> {
     source_dir: &'a SourceDirectory,
     subject: &'a RenderFor,
     environment: &'a BuildEnvironment,
+    /// Schemes of permitted URLs.
+    schemes: &'a [String],
+    /// The field.
+    field: &'static str,
     /// Its position.
     index: usize,
 }
@@ -174,20 +257,20 @@ impl Named<'_> {
     }
 
     fn refused(&self, file: &str, why: &str) -> RenderError {
-        let reason = format!("helm.valueFiles[{}]: {file}: {why}", self.index);
+        let reason = format!("helm.{}[{}]: {file}: {why}", self.field, self.index);
         RenderError::Source { reason: super::redact(&reason) }
     }
 
     /// A values file: relative to the chart, with a leading slash relative to the repository
     /// root, or as `$ref/…` relative to the root of another source (SE-034).
-    fn value_file(&self, file: &str, ignore_missing: bool) -> Result<Option<PathBuf>, RenderError> {
+    fn files(&self, file: &str, ignore_missing: bool) -> Result<Files, RenderError> {
         let after = file.strip_prefix('$').unwrap_or_default();
         let (name, path) = after.split_once('/').unwrap_or((after, ""));
         // The name of a source comes before the one of a variable.
         let is_reference = file.starts_with('$')
             && (self.subject.references.contains_key(name) || !self.environment.begins(after));
         let reference = is_reference.then_some((name, path));
-        let (root, path, written) = match reference {
+        let (root, directory, relative, written) = match reference {
             Some((name, path)) => {
                 let Some(checkout) = self.subject.references.get(name) else {
                     return Err(self.refused(file, &format!("no source has the ref {name}")));
@@ -197,32 +280,34 @@ impl Named<'_> {
                     error: error.kind().to_string(),
                 })?;
                 let path = self.environment.expand(path);
-                (root.clone(), root.join(path.trim_start_matches('/')), format!("${name}/{path}"))
+                (root.clone(), root, path.clone(), format!("${name}/{path}"))
             }
             None => {
                 let written = self.environment.expand(file);
                 let root = self.source_dir.root.clone();
-                let path = match written.strip_prefix('/') {
-                    Some(from_root) => root.join(from_root.trim_start_matches('/')),
-                    None => self.source_dir.directory.join(&written),
-                };
-                (root, path, written)
+                match written.starts_with('/') {
+                    true => (root.clone(), root, written.clone(), written),
+                    false => (root, self.source_dir.directory.clone(), written.clone(), written),
+                }
             }
         };
-        if written.contains("://") {
-            return Err(
-                self.refused(&written, "only files of the Application's sources are supported")
-            );
-        }
         // Helm splits lists of files at commas, and reads quotes and lines as CSV.
         if written.contains([',', '"']) || written.contains(char::is_control) {
             let why = "the name must not contain ',', '\"' or control characters";
             return Err(self.refused(&written.escape_debug().to_string(), why));
         }
+        if let Some((scheme, _)) = written.split_once("://") {
+            return self.url(&written, scheme);
+        }
+        let relative = relative.trim_start_matches('/');
+        let path = directory.join(relative);
+        if pattern::is_pattern(relative) && path.symlink_metadata().is_err() {
+            return self.matching(&root, &directory, relative, ignore_missing);
+        }
         match path.canonicalize() {
             Ok(path) if !path.starts_with(&root) => Err(RenderError::OutsidePath { path: written }),
             Ok(path) if !path.is_file() => Err(self.refused(&written, "is not a file")),
-            Ok(path) => Ok(Some(path)),
+            Ok(path) => Ok(Files::One(path)),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(self.refused(&written, &error.kind().to_string()))
             }
@@ -230,7 +315,10 @@ impl Named<'_> {
             Err(_) if chart::leads_through_link(&path, &root) => {
                 Err(RenderError::DanglingLink { file: self.shown(&written) })
             }
-            Err(_) if ignore_missing => Ok(None),
+            Err(_) if ignore_missing => Ok(Files::None),
+            Err(_) if self.field != "valueFiles" => {
+                Err(self.refused(&self.shown(&written), "no such file or directory"))
+            }
             Err(_) => Err(RenderError::MissingValues {
                 application: self.subject.application.clone(),
                 index: self.index,
@@ -239,22 +327,71 @@ impl Named<'_> {
         }
     }
 
-    /// Copies a file under a name of our own: the path of a file is split by Helm, and the
-    /// target of a link may have any name.
-    fn copy(&self, found: &Path, scratch: &Path) -> Result<PathBuf, RenderError> {
+    /// A URL of a permitted scheme.
+    fn url(&self, url: &str, scheme: &str) -> Result<Files, RenderError> {
+        let scheme = scheme.to_ascii_lowercase();
+        if !self.schemes.contains(&scheme) {
+            let why = "only files of the Application's sources are supported, and URLs of the \
+                       schemes in helm.valuesFileSchemes of ConfigMap argocd-cm";
+            return Err(self.refused(url, why));
+        }
+        if !SCHEMES.contains(&scheme.as_str()) {
+            let why = "its scheme needs a plugin of Helm, and plugins are not run; use https";
+            return Err(self.refused(url, why));
+        }
+        if url.contains(char::is_whitespace) {
+            return Err(self.refused(url, "a URL must not contain spaces"));
+        }
+        crate::redact::know_url(url);
+        Ok(Files::Url(url.to_owned()))
+    }
+
+    /// The files that a pattern matches, without directories.
+    fn matching(
+        &self,
+        root: &Path,
+        directory: &Path,
+        pattern: &str,
+        ignore_missing: bool,
+    ) -> Result<Files, RenderError> {
+        let matched = pattern::expand(root, directory, pattern);
+        let matched = matched.map_err(|why| self.refused(pattern, &why))?;
+        let mut files = Vec::new();
+        for path in matched {
+            match path.canonicalize() {
+                Ok(path) if !path.starts_with(root) => {
+                    return Err(RenderError::OutsidePath { path: pattern.to_owned() });
+                }
+                Ok(path) if path.is_file() => files.push(path),
+                _ => {}
+            }
+        }
+        match files.is_empty() {
+            true if ignore_missing => Ok(Files::None),
+            true => Err(self.refused(
+                pattern,
+                "no file matches; correct the pattern, or set helm.ignoreMissingValueFiles",
+            )),
+            false => Ok(Files::Several(root.to_owned(), files)),
+        }
+    }
+
+    /// Copies a file under a name of our own to a new directory: the path of a file is split
+    /// by Helm, and the target of a link may have any name.
+    fn copy(&self, found: &Path, directory: &Path) -> Result<PathBuf, RenderError> {
+        let what = format!("helm.{}[{}]", self.field, self.index);
         let failed = |error: std::io::Error| RenderError::Read {
-            file: format!("helm.valueFiles[{}]", self.index),
+            file: what.clone(),
             error: error.kind().to_string(),
         };
         if found.metadata().map_err(failed)?.len() > MAX_VALUES {
-            let what = format!("helm.valueFiles[{}]: larger than {MAX_VALUES} bytes", self.index);
+            let what = format!("{what}: larger than {MAX_VALUES} bytes");
             return Err(RenderError::TooLarge { what });
         }
         let plain =
             |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
         let name = found.file_name().and_then(|name| name.to_str()).filter(plain);
-        let directory = scratch.join(format!("values-{}", self.index));
-        std::fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+        std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
         let copy = directory.join(name.unwrap_or("values.yaml"));
         let content = std::fs::read(found).map_err(failed)?;
         std::fs::write(&copy, content).map_err(failed)?;

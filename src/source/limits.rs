@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::address::Allow;
 use super::confine::Confinement;
+use super::programs::Programs;
 
 /// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct SourceSettings {
     pub confinement: Confinement,
     /// The program that confines it: this one, with [`super::confine::enable`].
     pub helper: Option<PathBuf>,
+    /// The `helm` program, which reads chart repositories, and its limits.
+    pub programs: Programs,
 }
 
 impl Default for SourceSettings {
@@ -94,6 +97,7 @@ impl Default for SourceSettings {
             limits: Limits::default(),
             confinement: Confinement::default(),
             helper: super::confine::helper(),
+            programs: Programs::default(),
         }
     }
 }

@@ -41,7 +41,7 @@ pub async fn render_local(
     match detect(&directory, &source, options.enabled)? {
         SourceType::Helm => options.programs.helm(&directory, &source, subject, "").await.map(Some),
         SourceType::Kustomize => {
-            options.programs.kustomize(&directory, &source, subject).await.map(Some)
+            options.programs.kustomize(&directory, &source, subject, "").await.map(Some)
         }
         SourceType::Plugin | SourceType::Directory => Ok(None),
     }

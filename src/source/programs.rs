@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::build_environment::BuildEnvironment;
 use super::confine::{Confinement, Policy};
 use super::directory::SourceDirectory;
-use super::kind::only_known;
+use super::kustomize::{self, BuildOptions};
 use super::manifests::{Manifest, RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
 use super::render_for::RenderFor;
-use super::{chart, helm};
+use super::{chart, dependencies, helm};
 
 /// Most entries of a checkout whose links are checked.
 const MAX_ENTRIES: usize = 400_000;
@@ -34,6 +34,10 @@ pub struct Programs {
     pub helm: PathBuf,
     /// Default `kustomize`.
     pub kustomize: PathBuf,
+    /// Runs `kubectl kustomize` where `kustomize` is not installed. Default `kubectl`.
+    pub kubectl: PathBuf,
+    /// Options and versions of Kustomize. Default none.
+    pub kustomize_options: BuildOptions,
     /// Time limit of one program. Default 90 s.
     pub timeout: Duration,
     /// Limit on the bytes of rendered manifests. Default 64 MiB.
@@ -49,6 +53,11 @@ pub struct Programs {
     /// Whether a kustomization may refer to resources outside its repository, fetched by
     /// https or ssh. Default no.
     pub kustomize_remote: bool,
+    /// Schemes of URLs in `helm.valueFiles` (`helm.valuesFileSchemes`), in lower case: these
+    /// files are fetched by Helm. Default none.
+    pub values_file_schemes: Vec<String>,
+    /// Whether dependencies of charts may come from `http://` URLs. Default no.
+    pub allow_http: bool,
 }
 
 impl Default for Programs {
@@ -56,6 +65,8 @@ impl Default for Programs {
         Self {
             helm: "helm".into(),
             kustomize: "kustomize".into(),
+            kubectl: "kubectl".into(),
+            kustomize_options: BuildOptions::default(),
             timeout: Duration::from_secs(90),
             output_bytes: 64 << 20,
             disk_bytes: 500 << 20,
@@ -63,6 +74,8 @@ impl Default for Programs {
             confinement: Confinement::default(),
             helper: super::confine::helper(),
             kustomize_remote: false,
+            values_file_schemes: Vec::new(),
+            allow_http: false,
         }
     }
 }
@@ -77,36 +90,86 @@ impl Programs {
         subject: &RenderFor,
         revision: &str,
     ) -> Result<Vec<Manifest>, RenderError> {
+        let copy = dependencies::built(self, source_dir, source, subject).await?;
+        let source_dir = copy.as_ref().map_or(source_dir, |copy| &copy.source_dir);
         let scratch = scratch(subject)?;
         let environment = BuildEnvironment::new(subject, source, revision);
         let prepare = {
             let (source_dir, source, subject) =
                 (source_dir.clone(), source.clone(), subject.clone());
-            let path = scratch.path().to_owned();
-            move || helm::prepare(&source_dir, &source, &subject, &environment, &path)
+            let (path, schemes) = (scratch.path().to_owned(), self.values_file_schemes.clone());
+            move || helm::prepare(&source_dir, &source, &subject, &environment, &schemes, &path)
         };
-        let helm::Prepared { args, shown } = blocking("chart", prepare).await?;
-        let call = Call { program: &self.helm, name: "helm", args, shown, network: false };
+        let helm::Prepared { args, shown, network } = blocking("chart", prepare).await?;
+        let call = Call { program: &self.helm, name: "helm", args, shown, network };
         self.run(call, source_dir, subject, scratch.path()).await
     }
 
-    /// `kustomize build` of the directory at `source_dir`.
+    /// `kustomize build` of the directory at `source_dir` (the `kustomize` block of SE-037).
     pub(super) async fn kustomize(
         &self,
         source_dir: &SourceDirectory,
         source: &Value,
         subject: &RenderFor,
+        revision: &str,
     ) -> Result<Vec<Manifest>, RenderError> {
-        only_known(source, "kustomize", &[])?;
-        if !self.kustomize_remote {
-            let source_dir = source_dir.clone();
-            blocking("kustomization", move || stays_inside(&source_dir)).await?;
-        }
+        let environment = BuildEnvironment::new(subject, source, revision);
+        let prepare = {
+            let (source_dir, source, subject) =
+                (source_dir.clone(), source.clone(), subject.clone());
+            let (options, limit) = (self.kustomize_options.clone(), self.disk_bytes);
+            let remote = self.kustomize_remote;
+            move || {
+                let made = kustomize::prepare(
+                    &source_dir,
+                    &source,
+                    &subject,
+                    &environment,
+                    &options,
+                    limit,
+                )?;
+                if !remote {
+                    stays_inside(
+                        made.mirror.as_ref().map_or(&source_dir, |copy| &copy.source_dir),
+                    )?;
+                }
+                Ok(made)
+            }
+        };
+        let made = blocking("kustomization", prepare).await?;
+        let source_dir = made.mirror.as_ref().map_or(source_dir, |copy| &copy.source_dir);
         let scratch = scratch(subject)?;
-        let args = vec!["build".into(), "--".into(), source_dir.directory.clone().into()];
-        let (program, network) = (&self.kustomize, self.kustomize_remote);
-        let call = Call { program, name: "kustomize", args, shown: Vec::new(), network };
-        self.run(call, source_dir, subject, scratch.path()).await
+        let mut options: Vec<OsString> = made.options.iter().map(Into::into).collect();
+        if made.helm {
+            let mut helm = OsString::from("--helm-command=");
+            helm.push(&self.helm);
+            options.push(helm);
+        }
+        let directory = OsString::from(&source_dir.directory);
+        let network = self.kustomize_remote;
+        let call = |program, mut args: Vec<OsString>| {
+            args.push(directory.clone());
+            args.extend(options.clone());
+            Call { program, name: "kustomize", args, shown: Vec::new(), network }
+        };
+        let own = made.program.as_deref().unwrap_or(&self.kustomize);
+        let built = self.run(call(own, vec!["build".into()]), source_dir, subject, scratch.path());
+        match built.await {
+            Err(RenderError::MissingProgram { .. })
+                if made.program.is_none() && self.kustomize == Path::new("kustomize") =>
+            {
+                let call = call(&self.kubectl, vec!["kustomize".into()]);
+                let built = self.run(call, source_dir, subject, scratch.path()).await;
+                built.map_err(|error| match error {
+                    RenderError::MissingProgram { application, detail, .. } => {
+                        let program = "kustomize (or kubectl)".to_owned();
+                        RenderError::MissingProgram { application, program, detail }
+                    }
+                    other => other,
+                })
+            }
+            built => built,
+        }
     }
 
     async fn run(
@@ -251,7 +314,7 @@ fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
 }
 
 /// Checks all links of a checkout, since other programs follow them.
-fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
+pub(super) fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
     let mut open = vec![root.to_owned()];
     let mut seen = 0;
     while let Some(directory) = open.pop() {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ pub(super) fn stays_inside(source_dir: &SourceDirectory) -> Result<(), RenderErr
 
 /// The name that Kustomize reads a field as: Go's JSON ignores the case of names, and takes
 /// two other characters for letters (`ſ` for `s`, and the sign of Kelvin for `k`).
-fn folded(field: &str) -> String {
+pub(super) fn folded(field: &str) -> String {
     let letter = |c: char| match c {
         '\u{17f}' => 's',
         '\u{212a}' => 'k',
@@ -155,7 +155,8 @@ impl Visit<'_> {
                         let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
                         let remote = |entry: &&str| {
                             let path = entry.split_once('=').map_or(*entry, |(_, path)| path);
-                            !entry.contains('\n') && (entry.contains("://") || path.contains("://"))
+                            let is_url = entry.contains("://") || path.contains("://");
+                            !entry.contains('\n') && (is_url || self.leaves(file, path))
                         };
                         if let Some(entry) = own.chain(list).find(remote) {
                             return Err(self.refused(file, &below, entry));
@@ -173,6 +174,25 @@ impl Visit<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the path of a file leads out of the repository, by its parts: Kustomize
+    /// refuses that, but not with every option.
+    fn leaves(&self, file: &Path, path: &str) -> bool {
+        let below = file.parent().and_then(|parent| parent.strip_prefix(self.root).ok());
+        let mut depth = below.map_or(0, |below| below.components().count());
+        for part in Path::new(path).components() {
+            match part {
+                Component::RootDir | Component::Prefix(_) => return true,
+                Component::CurDir => {}
+                Component::Normal(_) => depth += 1,
+                Component::ParentDir => match depth.checked_sub(1) {
+                    Some(less) => depth = less,
+                    None => return true,
+                },
+            }
+        }
+        false
     }
 
     /// Whether the file is visited for the first time.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::checkout::Checkout;
 use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
 use super::in_memory::InMemory;
-use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
+use super::kind::{EnabledTypes, SourceType, detect, explicit_type, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::programs::{Programs, blocking};
 use super::render_for::RenderFor;
@@ -85,15 +85,12 @@ async fn render_source(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let text = |field: &str| source[field].as_str().filter(|text| !text.is_empty());
-    if text("chart").is_some() {
-        let reason = "charts of Helm repositories are not supported by the embedded engine; \
-                      commit the chart to a git repository";
-        return Err(RenderError::Source { reason: reason.into() });
-    }
-    if text("ref").is_some() && text("path").is_none() {
+    let is_chart = text("chart").is_some();
+    if text("ref").is_some() && text("path").is_none() && !is_chart {
         return Ok(Rendered { manifests: Vec::new(), source_type: None, warnings: Vec::new() });
     }
-    let path = text("path").unwrap_or(".").to_owned();
+    // A chart of a repository is unpacked as the root.
+    let path = text("path").filter(|_| !is_chart).unwrap_or(".").to_owned();
     let prepare = {
         let (path, source) = (path.clone(), source.clone());
         let (application, enabled) = (subject.application.clone(), options.enabled);
@@ -108,6 +105,15 @@ async fn render_source(
             let mut warnings = Vec::new();
             let source = with_overrides(&source_dir, &source, &application, &mut warnings)?;
             let kind = detect(&source_dir, &source, enabled)?;
+            let other = is_chart && enabled.helm && kind != SourceType::Helm;
+            if other && explicit_type(&source)?.is_some() {
+                let reason = format!(
+                    "a chart is rendered by Helm: remove the settings for {} from the source",
+                    kind.as_str()
+                );
+                return Err(RenderError::Source { reason });
+            }
+            let kind = if other { SourceType::Helm } else { kind };
             let programs = matches!(kind, SourceType::Helm | SourceType::Kustomize);
             let below = |submodule: &&String| {
                 let submodule = Path::new(submodule.as_str());
@@ -125,7 +131,10 @@ async fn render_source(
             let revision = checkout.revision();
             options.programs.helm(&source_dir, &source, subject, revision).await?
         }
-        SourceType::Kustomize => options.programs.kustomize(&source_dir, &source, subject).await?,
+        SourceType::Kustomize => {
+            let revision = checkout.revision();
+            options.programs.kustomize(&source_dir, &source, subject, revision).await?
+        }
         SourceType::Plugin => {
             let reason = "config management plugins are not supported by the embedded engine";
             return Err(RenderError::Source { reason: reason.into() });

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::charts::ChartAccess;
 use super::checkout::Checkout;
 
 /// The Application that a source is rendered for.
@@ -21,6 +22,8 @@ pub struct RenderFor {
     pub cluster: Option<ClusterFacts>,
     /// The sources with a `ref`, by its value: they may contain values files (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
+    /// Which repositories the dependencies of a chart may come from; `None` for none.
+    pub charts: Option<Arc<dyn ChartAccess>>,
     /// Limit on the memory of the objects, in bytes.
     pub memory: u64,
 }
@@ -34,6 +37,7 @@ impl Default for RenderFor {
             project: String::new(),
             cluster: None,
             references: BTreeMap::new(),
+            charts: None,
             memory: super::directory::DEFAULT_MAX_MEMORY,
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::address::{Address, Transport};
 use super::cache::Cache;
+use super::charts::{ChartSource, Charts, Surroundings};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
 use super::credentials::Credentials;
 use super::error::Error;
@@ -138,7 +139,50 @@ impl Repositories {
     }
 }
 
-/// Repositories that `git` reads.
+impl Repositories {
+    /// Resolves the version, or range of versions, of a chart (SE-033). A version is used as
+    /// it is, without a request.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::resolve_fresh`].
+    pub async fn resolve_chart(
+        &self,
+        chart: &ChartSource<'_>,
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Revision, Error> {
+        match &self.0 {
+            Kind::Git(git) => {
+                git.charts.resolve(&git.surroundings(), chart, credentials, freshness).await
+            }
+            Kind::Memory(memory) => {
+                Ok(in_memory::resolve(&**memory, chart.repo_url, &chart.version.into()))
+            }
+        }
+    }
+
+    /// The files of one version of a chart.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::checkout`].
+    pub async fn chart(
+        &self,
+        chart: &ChartSource<'_>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Arc<Checkout>, Error> {
+        match &self.0 {
+            Kind::Git(git) => git.charts.checkout(&git.surroundings(), chart, credentials).await,
+            Kind::Memory(memory) => {
+                let (memory, repo) = (Arc::clone(memory), chart.repo_url.to_owned());
+                Ok(Arc::new(Checkout::in_memory(memory, repo, chart.version.to_owned())))
+            }
+        }
+    }
+}
+
+/// Repositories that `git` and `helm` read.
 #[derive(Debug)]
 struct GitRepositories {
     git: Git,
@@ -148,6 +192,7 @@ struct GitRepositories {
     kept: CheckoutCache,
     clock: AtomicU64,
     cache: Arc<Cache>,
+    charts: Charts,
 }
 
 /// State of one repository, by URL and credentials.
@@ -171,15 +216,20 @@ struct Fetched {
 
 /// A result and its time.
 #[derive(Debug, Clone)]
-struct Answer<T> {
-    began: Instant,
-    ended: Instant,
-    outcome: Result<T, Error>,
+pub(super) struct Answer<T> {
+    pub began: Instant,
+    pub ended: Instant,
+    pub outcome: Result<T, Error>,
 }
 
 impl<T> Answer<T> {
     /// Whether a caller that arrived at `arrived` may use this result.
-    fn serves(&self, arrived: Instant, freshness: Freshness, failure_kept: Duration) -> bool {
+    pub(super) fn serves(
+        &self,
+        arrived: Instant,
+        freshness: Freshness,
+        failure_kept: Duration,
+    ) -> bool {
         match &self.outcome {
             Ok(_) => self.began >= arrived || self.began.elapsed() < freshness.0,
             Err(_) => self.ended >= arrived || self.ended.elapsed() < failure_kept.min(freshness.0),
@@ -195,6 +245,12 @@ impl<T> Answer<T> {
 }
 
 impl GitRepositories {
+    /// What reading charts shares with reading commits.
+    fn surroundings(&self) -> Surroundings<'_> {
+        let (settings, hosts) = (&self.settings, &self.hosts);
+        Surroundings { settings, hosts, kept: &self.kept, cache: &self.cache }
+    }
+
     fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
         let cache = Arc::new(Cache::open(cache_root)?);
         let limits = &settings.limits;
@@ -204,6 +260,7 @@ impl GitRepositories {
             known: Mutex::default(),
             kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
+            charts: Charts::default(),
             settings,
             cache,
         })

@@ -36,13 +36,18 @@ use wavegate::watch::control_plane::Scope;
 
 mod announcements;
 mod cascades;
+mod chart_dependencies;
+mod chart_repositories;
+mod charts;
 mod clients;
 mod comparisons;
 mod conditions;
 mod custom_health;
 mod deletions;
 mod gaps;
+mod kustomizations;
 mod limits;
+mod programs;
 mod readers;
 mod refusals;
 mod retries;
@@ -89,7 +94,11 @@ impl World {
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();
         let allow = Allow { local: true, http: true };
-        let source_settings = source::SourceSettings { allow, ..source::SourceSettings::default() };
+        let source_settings = source::SourceSettings {
+            allow,
+            programs: settings.render.programs.clone(),
+            ..source::SourceSettings::default()
+        };
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
         let repo = tempfile::tempdir().unwrap();
         git(repo.path(), &["init", "--quiet", "--initial-branch=main"]);

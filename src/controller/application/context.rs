@@ -61,7 +61,7 @@ pub struct Context {
     /// Parsed projects.
     pub projects: Projects,
     /// Repository credentials.
-    pub credentials: RepositorySecrets,
+    pub credentials: Arc<RepositorySecrets>,
     /// Destination clusters.
     pub clusters: Clusters,
     /// Applications to be reconciled.
@@ -124,7 +124,7 @@ impl Context {
             settings,
             sources,
             projects,
-            credentials: RepositorySecrets::default().trusting(trust),
+            credentials: Arc::new(RepositorySecrets::default().trusting(trust)),
             clusters,
             queue,
             events,

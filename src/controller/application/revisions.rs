@@ -13,9 +13,9 @@ use super::queue::Queue;
 use crate::api::ApplicationSource;
 use crate::api::ObjectKey;
 use crate::decide::app_state::request::{Level, Request};
-use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
+use crate::source::{ChartSource, Credentials, Error, Freshness, Repositories, Revision, Target};
 
-/// Repository, revision and tag prefix, as written in the spec.
+/// Repository, revision, and tag prefix or chart, as written in the spec.
 pub type Wanted = (String, String, String);
 
 #[derive(Debug, Default)]
@@ -52,8 +52,17 @@ impl Revisions {
     ) -> Result<Revision, Error> {
         let target = Target { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
         let freshness = Freshness(freshness);
-        let resolved =
-            self.sources.resolve_fresh(&source.repo_url, &target, credentials, freshness).await?;
+        let resolved = if source.chart.is_empty() {
+            self.sources.resolve_fresh(&source.repo_url, &target, credentials, freshness).await?
+        } else {
+            let chart = ChartSource {
+                repo_url: &source.repo_url,
+                chart: &source.chart,
+                version: &source.target_revision,
+                pass_credentials: source.helm.as_ref().is_some_and(|helm| helm.pass_credentials),
+            };
+            self.sources.resolve_chart(&chart, credentials, freshness).await?
+        };
         let wanted = wanted(source);
         let others = {
             let mut known = self.known.lock();
@@ -92,5 +101,10 @@ impl Revisions {
 
 /// The key of a source.
 pub fn wanted(source: &ApplicationSource) -> Wanted {
-    (source.repo_url.clone(), source.target_revision.clone(), source.tag_prefix.clone())
+    let named = match source.chart.as_str() {
+        "" => source.tag_prefix.clone(),
+        // No prefix of a tag contains a line break.
+        chart => format!("chart\n{chart}"),
+    };
+    (source.repo_url.clone(), source.target_revision.clone(), named)
 }

@@ -12,10 +12,13 @@ use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
+use crate::controller::credentials::RepositorySecrets;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::operation;
-use crate::source::{self, ClusterFacts, RenderFor, Revision, SourceType};
+use crate::source::{
+    self, ChartAccess, ChartSource, ClusterFacts, RenderFor, Revision, SourceType,
+};
 
 /// Maximum number of reported warnings about manifests; each is a condition.
 const MAX_WARNINGS: usize = 10;
@@ -75,8 +78,17 @@ impl Reconciliation<'_> {
         for (raw, revision) in raw_sources.iter().zip(revisions) {
             let url = raw["repoURL"].as_str().unwrap_or_default();
             let credentials = ctx.credentials.of(url, project_of(self.app.raw()));
-            let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
-            let checkout = ctx.lend_slot(checkout).await.map_err(of_source)?;
+            let chart = raw["chart"].as_str().unwrap_or_default();
+            let checkout = if chart.is_empty() {
+                let read = ctx.sources.checkout(url, revision, credentials.as_ref());
+                ctx.lend_slot(read).await
+            } else {
+                let pass_credentials = raw["helm"]["passCredentials"] == true;
+                let version = &revision.sha;
+                let chart = ChartSource { repo_url: url, chart, version, pass_credentials };
+                ctx.lend_slot(ctx.sources.chart(&chart, credentials.as_ref())).await
+            };
+            let checkout = checkout.map_err(of_source)?;
             if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
                 references.insert(name.to_owned(), checkout.clone());
             }
@@ -92,6 +104,10 @@ impl Reconciliation<'_> {
                 api_versions: found.api_versions.clone(),
             }),
             references,
+            charts: Some(Arc::new(PermittedCharts {
+                destination: destination.clone(),
+                credentials: Arc::clone(&ctx.credentials),
+            })),
             memory: ctx.settings.manifest_memory,
         };
         let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
@@ -187,6 +203,23 @@ impl Reconciliation<'_> {
     }
 }
 
+/// The chart repositories that the project of an Application permits.
+#[derive(Debug)]
+struct PermittedCharts {
+    destination: Destination,
+    credentials: Arc<RepositorySecrets>,
+}
+
+impl ChartAccess for PermittedCharts {
+    fn credentials(&self, url: &str) -> Result<Option<source::Credentials>, String> {
+        let access = self.destination.access();
+        match access.denied_source(&[serde_json::json!({"repoURL": url})]) {
+            Some(condition) => Err(condition.message),
+            None => Ok(self.credentials.of(url, access.project_name)),
+        }
+    }
+}
+
 /// The commits of the sources of an Application in `project`; `known` ones are not resolved
 /// again.
 pub(super) async fn revisions(
@@ -198,7 +231,8 @@ pub(super) async fn revisions(
 ) -> Result<Vec<Revision>, ObserveError> {
     let mut revisions = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        if let Some(sha) = known.get(index).filter(|sha| is_commit(sha)) {
+        let is_git = source.chart.is_empty();
+        if let Some(sha) = known.get(index).filter(|sha| is_git && is_commit(sha)) {
             revisions.push(Revision::pinned(sha));
             continue;
         }

@@ -137,11 +137,6 @@ async fn errors_of_rendering_name_the_reason() {
             "multiple application sources defined: Kustomize,Helm,Plugin",
         ),
         ("plugin", json!({"plugin": {"name": "p"}}), "plugins are not supported"),
-        (
-            "chart",
-            json!({"chart": "nginx", "targetRevision": "1.x"}),
-            "charts of Helm repositories are not supported",
-        ),
         ("path", json!({"path": "none"}), "none: app path does not exist"),
         ("out", json!({"path": "../x"}), "app path is outside of the repository"),
         (
@@ -149,11 +144,7 @@ async fn errors_of_rendering_name_the_reason() {
             json!({"directory": {"include": "{a"}}),
             "directory.include: pattern \"{a\": a '{' is not closed",
         ),
-        (
-            "field",
-            json!({"kustomize": {"namePrefix": "x-"}}),
-            "kustomize.namePrefix is not supported",
-        ),
+        ("field", json!({"kustomize": {"openapi": "x-"}}), "kustomize.openapi is not supported"),
         (
             "values",
             json!({"helm": {"valueFiles": ["https://u:secret@h/v.yaml"]}}),

@@ -1,0 +1,342 @@
+//! Charts of Helm repositories and OCI registries: versions and files (SE-033).
+//!
+//! As with commits, concurrent callers share one request, and a failure is returned again for
+//! a while.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::cache::Cache;
+use super::chart_address::{ChartAddress, is_chart_name};
+use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
+use super::credentials::Credentials;
+use super::error::Error;
+use super::helm_client::{HelmClient, Home, Login};
+use super::hosts::{Availability, Hosts};
+use super::limits::SourceSettings;
+use super::process::disk_use;
+use super::refs::Revision;
+use super::repositories::{Answer, Freshness};
+use super::version::{Range, version};
+
+/// Most charts whose versions are kept.
+const MAX_KNOWN: usize = 1_024;
+
+/// Longest version or range, in bytes.
+const MAX_VERSION: usize = 256;
+
+/// The name of a repository in the files of a call.
+const NAME: &str = "source";
+
+/// Which chart repositories an Application may use, and how to log in.
+pub trait ChartAccess: fmt::Debug + Send + Sync {
+    /// The credentials for a repository.
+    ///
+    /// # Errors
+    ///
+    /// Why the Application may not use it.
+    fn credentials(&self, url: &str) -> Result<Option<Credentials>, String>;
+}
+
+/// A chart, as a source names it.
+#[derive(Debug, Clone, Copy)]
+pub struct ChartSource<'a> {
+    /// The `repoURL`.
+    pub repo_url: &'a str,
+    /// The name of the chart.
+    pub chart: &'a str,
+    /// Its version, or a range of versions.
+    pub version: &'a str,
+    /// Whether credentials are sent to all hosts (`helm.passCredentials`).
+    pub pass_credentials: bool,
+}
+
+/// What reading charts shares with reading commits.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub settings: &'a SourceSettings,
+    pub hosts: &'a Hosts,
+    pub kept: &'a CheckoutCache,
+    pub cache: &'a Arc<Cache>,
+}
+
+/// The charts that this process reads.
+#[derive(Debug, Default)]
+pub(super) struct Charts {
+    known: Mutex<HashMap<String, Arc<Known>>>,
+}
+
+/// One chart, as seen with certain credentials.
+#[derive(Debug, Default)]
+struct Known {
+    /// The listed versions; for a registry, the newest one by range.
+    versions: AsyncMutex<HashMap<String, Answer<Arc<Vec<String>>>>>,
+    failures: AsyncMutex<Vec<(String, Answer<()>)>>,
+    availability: Mutex<Availability>,
+}
+
+/// A checked request.
+struct Wanted<'a> {
+    address: ChartAddress,
+    login: Login,
+    chart: &'a str,
+    version: &'a str,
+    id: String,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(
+        surroundings: &Surroundings<'_>,
+        source: &ChartSource<'a>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Self, Error> {
+        let address = ChartAddress::parse(source.repo_url, surroundings.settings.allow)?;
+        let repo = || address.shown.clone();
+        if !is_chart_name(source.chart) || (!address.oci && source.chart.contains('/')) {
+            let shown: String = source.chart.chars().take(80).collect();
+            let reason = format!("chart {shown:?} is not the name of a chart");
+            return Err(Error::InvalidUrl { repo: repo(), reason });
+        }
+        let known = source.version;
+        if known.is_empty() || known.len() > MAX_VERSION || known.chars().any(char::is_control) {
+            return Err(Error::InvalidRevision {
+                repo: repo(),
+                revision: known.chars().filter(|c| !c.is_control()).take(64).collect(),
+                reason: "a chart needs a version, or a range of versions, of at most 256 bytes"
+                    .into(),
+            });
+        }
+        let login = login(&address, NAME, credentials, source.pass_credentials)?;
+        let mut hash = Sha256::new();
+        for part in
+            [address.url.as_str(), source.chart, if source.pass_credentials { "1" } else { "" }]
+        {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.update(login.credentials.fingerprint());
+        let id = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { address, login, chart: source.chart, version: source.version, id })
+    }
+}
+
+/// How to log in to a repository.
+///
+/// # Errors
+///
+/// [`Error::Refused`] for credentials that Helm cannot use.
+pub(super) fn login(
+    address: &ChartAddress,
+    name: &str,
+    credentials: Option<&Credentials>,
+    pass_credentials: bool,
+) -> Result<Login, Error> {
+    let credentials = credentials.cloned().unwrap_or_default();
+    let refused = |detail: &str| {
+        Err(Error::Refused { repo: address.shown.clone(), detail: detail.to_owned() })
+    };
+    if !credentials.refusal.is_empty() {
+        return refused(&credentials.refusal);
+    }
+    if !credentials.is_usable() {
+        return refused("user name, password, proxy and noProxy must be a single line each");
+    }
+    if !credentials.bearer_token.is_empty() {
+        return refused(
+            "bearerToken is not supported for charts; write username and password, with the token",
+        );
+    }
+    let name = name.to_owned();
+    Ok(Login { address: address.clone(), name, credentials, pass_credentials })
+}
+
+impl Charts {
+    /// The version that a source names.
+    pub(super) async fn resolve(
+        &self,
+        surroundings: &Surroundings<'_>,
+        source: &ChartSource<'_>,
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Revision, Error> {
+        let wanted = Wanted::new(surroundings, source, credentials)?;
+        let given = wanted.version;
+        let of = |version: &str| Revision { sha: version.to_owned(), reference: None };
+        let missing = |detail: String| Error::MissingRevision {
+            repo: wanted.address.shown.clone(),
+            revision: given.to_owned(),
+            detail,
+        };
+        let Some(range) = Range::parse(given) else {
+            return match version(given) {
+                Some(_) => Ok(of(given)),
+                None => Err(Error::InvalidRevision {
+                    repo: wanted.address.shown.clone(),
+                    revision: given.to_owned(),
+                    reason: "is neither a version of a chart nor a range of versions".into(),
+                }),
+            };
+        };
+        let versions = self.versions(surroundings, &wanted, freshness).await?;
+        let known = versions.iter().filter_map(|text| version(text).map(|parsed| (parsed, text)));
+        let fitting = known.filter(|(parsed, _)| range.contains(parsed));
+        let newest = fitting
+            .reduce(|best, next| if next.0.cmp_precedence(&best.0).is_gt() { next } else { best });
+        newest
+            .map(|(_, text)| of(text))
+            .ok_or_else(|| missing(format!("no version of chart {} is in the range", wanted.chart)))
+    }
+
+    async fn versions(
+        &self,
+        surroundings: &Surroundings<'_>,
+        wanted: &Wanted<'_>,
+        freshness: Freshness,
+    ) -> Result<Arc<Vec<String>>, Error> {
+        let arrived = Instant::now();
+        let known = self.known(&wanted.id);
+        // A registry is asked for the newest version of each range.
+        let key = if wanted.address.oci { wanted.version } else { "" };
+        let mut answers = known.versions.lock().await;
+        let kept = surroundings.settings.limits.failure_kept;
+        if let Some(answer) = answers.get(key).filter(|a| a.serves(arrived, freshness, kept)) {
+            return answer.outcome.clone();
+        }
+        let server = &wanted.address.server;
+        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
+        let began = Instant::now();
+        let outcome = async {
+            let home = Home::new(Some(surroundings.cache.path()), vec![wanted.login.clone()])?;
+            let client = client(surroundings);
+            match wanted.address.oci {
+                true => {
+                    let newest = client.newest(&home, wanted.chart, wanted.version).await;
+                    newest.map(|version| vec![version])
+                }
+                false => client.versions(&home, wanted.chart).await,
+            }
+        };
+        let outcome = outcome.await.map_err(|error| of_version(error, wanted.version));
+        surroundings.hosts.record_listing(server, &known.availability, &outcome);
+        let outcome = outcome.map(Arc::new);
+        answers.retain(|_, answer| {
+            answer.ended.elapsed() < surroundings.settings.limits.backoff.max(freshness.0)
+        });
+        answers.insert(
+            key.to_owned(),
+            Answer { began, ended: Instant::now(), outcome: outcome.clone() },
+        );
+        outcome
+    }
+
+    /// The files of a version.
+    pub(super) async fn checkout(
+        &self,
+        surroundings: &Surroundings<'_>,
+        source: &ChartSource<'_>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Arc<Checkout>, Error> {
+        let arrived = Instant::now();
+        let wanted = Wanted::new(surroundings, source, credentials)?;
+        let key: CheckoutKey = (wanted.id.clone(), wanted.version.to_owned());
+        if let Some(found) = surroundings.kept.get(&key) {
+            return Ok(found);
+        }
+        let known = self.known(&wanted.id);
+        let mut failures = known.failures.lock().await;
+        if let Some(found) = surroundings.kept.get(&key) {
+            return Ok(found);
+        }
+        let limits = &surroundings.settings.limits;
+        let forever = Freshness(std::time::Duration::MAX);
+        failures.retain(|(_, failure)| failure.serves(arrived, forever, limits.failure_kept));
+        let failed = failures.iter().find(|(version, _)| version == wanted.version);
+        if let Some((_, Answer { outcome: Err(error), .. })) = failed {
+            return Err(error.clone());
+        }
+        let server = &wanted.address.server;
+        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
+        let began = Instant::now();
+        let pulled = pull(surroundings, &wanted).await;
+        surroundings.hosts.record_listing(server, &known.availability, &pulled);
+        match pulled {
+            Ok(checkout) => {
+                let checkout = Arc::new(checkout);
+                surroundings.kept.insert(key, &checkout);
+                Ok(checkout)
+            }
+            Err(error) => {
+                let outcome = Err(error.clone());
+                failures.truncate(15);
+                let answer = Answer { began, ended: Instant::now(), outcome };
+                failures.push((wanted.version.to_owned(), answer));
+                Err(error)
+            }
+        }
+    }
+
+    fn known(&self, id: &str) -> Arc<Known> {
+        let mut known = self.known.lock();
+        if known.len() >= MAX_KNOWN && !known.contains_key(id) {
+            // Those in use stay.
+            known.retain(|_, entry| Arc::strong_count(entry) > 1);
+        }
+        known.entry(id.to_owned()).or_default().clone()
+    }
+}
+
+fn client<'a>(surroundings: &Surroundings<'a>) -> HelmClient<'a> {
+    let SourceSettings { programs, environment, .. } = surroundings.settings;
+    HelmClient { programs, environment }
+}
+
+fn of_version(error: Error, version: &str) -> Error {
+    match error {
+        Error::MissingRevision { repo, detail, .. } => {
+            Error::MissingRevision { repo, revision: version.to_owned(), detail }
+        }
+        other => other,
+    }
+}
+
+async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Checkout, Error> {
+    let repo = || wanted.address.shown.clone();
+    let failed = |error: std::io::Error| Error::Cache {
+        repo: repo(),
+        what: "unpack the chart".into(),
+        detail: error.kind().to_string(),
+    };
+    let home = Home::new(Some(surroundings.cache.path()), vec![wanted.login.clone()])?;
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let builder = tempfile::Builder::new()
+        .prefix("chart-")
+        .permissions(private)
+        .tempdir_in(surroundings.cache.path());
+    let unpacked = builder.map_err(failed)?;
+    let chart = (wanted.chart, wanted.version);
+    let pulled = client(surroundings).pull(&home, chart, unpacked.path()).await;
+    pulled.map_err(|error| of_version(error, wanted.version))?;
+    // The directory has the name that the chart gives itself.
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(unpacked.path()).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() && entry.path().join("Chart.yaml").is_file()
+        {
+            found.push(entry.path());
+        }
+    }
+    let [directory] = &found[..] else {
+        let detail = format!("the archive contains {} charts instead of one", found.len());
+        return Err(Error::Git { repo: repo(), what: "helm pull".into(), detail });
+    };
+    let target = surroundings.cache.unused("checkout");
+    std::fs::rename(directory, target.path()).map_err(failed)?;
+    let bytes = disk_use(target.path()).await;
+    Ok(Checkout::new(target, repo(), wanted.version.to_owned(), bytes))
+}

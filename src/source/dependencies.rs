@@ -1,0 +1,137 @@
+//! Dependencies of a chart that are not in its directory `charts`: `helm dependency build` in
+//! a private copy, from repositories that the Application may use.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::address::Allow;
+use super::chart::{self, Dependency};
+use super::chart_address::ChartAddress;
+use super::charts::login;
+use super::directory::SourceDirectory;
+use super::helm_client::{HelmClient, Home, Login};
+use super::manifests::RenderError;
+use super::mirror::{self, Content, Mirror};
+use super::programs::{Programs, blocking};
+use super::render_for::RenderFor;
+
+/// Most dependencies of a chart.
+const MAX_DEPENDENCIES: usize = 200;
+
+/// A copy of the checkout whose chart has its dependencies; `None` when nothing is missing.
+pub(super) async fn built(
+    programs: &Programs,
+    source_dir: &SourceDirectory,
+    source: &Value,
+    subject: &RenderFor,
+) -> Result<Option<Mirror>, RenderError> {
+    let missing = {
+        let source_dir = source_dir.clone();
+        blocking("chart", move || Ok(chart::missing(&source_dir))).await?
+    };
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let pass = source["helm"]["passCredentials"].as_bool().unwrap_or(false);
+    let logins = {
+        let (source_dir, subject, allow_http) =
+            (source_dir.clone(), subject.clone(), programs.allow_http);
+        let missing = missing.clone();
+        let check = move || logins(&source_dir, &subject, &missing, allow_http, pass);
+        blocking("dependencies of the chart", check).await?
+    };
+    let Some(logins) = logins else {
+        let names: Vec<String> = missing.into_iter().map(|one| one.name).collect();
+        return Err(chart::missing_dependencies(source_dir, subject, &names));
+    };
+    let copy = {
+        let (source_dir, limit) = (source_dir.clone(), programs.disk_bytes);
+        let make = move || {
+            super::programs::links_stay_inside(&source_dir.root)?;
+            mirror::mirror(&source_dir, Content::Own, limit)
+        };
+        blocking("copy of the chart", make).await?
+    };
+    let failed = |detail: String| RenderError::Program {
+        application: subject.application.clone(),
+        program: "helm dependency build".to_owned(),
+        detail,
+    };
+    let home = Home::new(None, logins).map_err(|error| failed(error.to_string()))?;
+    let client = HelmClient { programs, environment: &BTreeMap::new() };
+    let built = client.build(&home, &copy.source_dir.directory).await;
+    built.map_err(|error| failed(error.to_string()))?;
+    Ok(Some(copy))
+}
+
+/// How to log in to the repositories of the dependencies; `None` when nothing may be fetched.
+fn logins(
+    source_dir: &SourceDirectory,
+    subject: &RenderFor,
+    missing: &[Dependency],
+    allow_http: bool,
+    pass_credentials: bool,
+) -> Result<Option<Vec<Login>>, RenderError> {
+    let Some(access) = &subject.charts else { return Ok(None) };
+    let refused = |name: &str, why: &str| {
+        let reason = format!(
+            "application {}: dependency {name} of the chart: {}",
+            subject.application,
+            super::redact(why)
+        );
+        RenderError::Source { reason }
+    };
+    // All of them: Helm builds all of the dependencies, or none.
+    let declared = chart::dependencies(&source_dir.directory);
+    if declared.len() > MAX_DEPENDENCIES {
+        let what = format!("the chart has more than {MAX_DEPENDENCIES} dependencies");
+        return Err(RenderError::TooLarge { what });
+    }
+    let mut logins: Vec<Login> = Vec::new();
+    for Dependency { name, repository } in &declared {
+        if repository.is_empty() {
+            if missing.iter().any(|one| one.name == *name) {
+                let why = "it has no repository, and is not in the directory charts; add it";
+                return Err(refused(name, why));
+            }
+            continue;
+        }
+        if let Some(path) = repository.strip_prefix("file://") {
+            local(source_dir, path).map_err(|why| refused(name, &why))?;
+            continue;
+        }
+        if repository.starts_with(['@']) || repository.starts_with("alias:") {
+            let why = format!(
+                "{repository}: names of repositories are not supported; write the URL of the \
+                 repository"
+            );
+            return Err(refused(name, &why));
+        }
+        let allow = Allow { local: false, http: allow_http };
+        let address = ChartAddress::parse(repository, allow);
+        let address = address.map_err(|error| refused(name, &error.to_string()))?;
+        if logins.iter().any(|known| known.address.url == address.url) {
+            continue;
+        }
+        let credentials = access.credentials(repository).map_err(|why| refused(name, &why))?;
+        let own = format!("repository-{}", logins.len());
+        let login = login(&address, &own, credentials.as_ref(), pass_credentials);
+        logins.push(login.map_err(|error| refused(name, &error.to_string()))?);
+    }
+    Ok(Some(logins))
+}
+
+/// Whether a dependency by its path is in the repository.
+fn local(source_dir: &SourceDirectory, path: &str) -> Result<(), String> {
+    if Path::new(path).is_absolute() {
+        return Err(format!("file://{path}: is an absolute path; write one relative to the chart"));
+    }
+    match source_dir.directory.join(path).canonicalize() {
+        Ok(found) if found.starts_with(&source_dir.root) => Ok(()),
+        Ok(_) => Err(format!("file://{path}: is outside of the repository")),
+        // Whether it is there is nothing that a chart may learn about the machine.
+        Err(_) => Err(format!("file://{path}: is not in the repository")),
+    }
+}

@@ -1,0 +1,359 @@
+//! Runs `helm` to read chart repositories and registries: indexes, charts, dependencies.
+//!
+//! Each call has its own home with the credentials of the repositories that it needs, in
+//! files with mode 0600, and no plugins. It may use the network, and write only to its home
+//! and to the directory of its result.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use serde_json::{Map, Value, json};
+
+use super::chart_address::ChartAddress;
+use super::confine::Policy;
+use super::credentials::Credentials;
+use super::error::Error;
+use super::process::{Failure, Run};
+use super::programs::Programs;
+
+/// Limit on the output of one call.
+const OUTPUT: usize = 32 << 20;
+
+/// Longest part of the output of `helm` in an error, in characters.
+const DETAIL: usize = 600;
+
+/// A repository with the credentials for it.
+#[derive(Debug, Clone)]
+pub(super) struct Login {
+    /// The repository.
+    pub address: ChartAddress,
+    /// The name that it has in this call.
+    pub name: String,
+    /// Its credentials.
+    pub credentials: Credentials,
+    /// Whether they are also sent to other hosts that its index names
+    /// (`helm.passCredentials`).
+    pub pass_credentials: bool,
+}
+
+/// The program with its environment.
+#[derive(Debug)]
+pub(super) struct HelmClient<'a> {
+    /// The program and its limits.
+    pub programs: &'a Programs,
+    /// Variables such as `HTTPS_PROXY`.
+    pub environment: &'a BTreeMap<String, String>,
+}
+
+/// The home of some calls.
+#[derive(Debug)]
+pub(super) struct Home {
+    directory: tempfile::TempDir,
+    logins: Vec<Login>,
+}
+
+impl Home {
+    /// Creates a home below `parent`, or in the usual directory for temporary files.
+    pub(super) fn new(parent: Option<&Path>, logins: Vec<Login>) -> Result<Self, Error> {
+        let repo = logins.first().map(|login| login.address.shown.clone()).unwrap_or_default();
+        let write = || -> std::io::Result<tempfile::TempDir> {
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+            let mut builder = tempfile::Builder::new();
+            let builder = builder.prefix("helm-").permissions(private);
+            let directory = match parent {
+                Some(parent) => builder.tempdir_in(parent)?,
+                None => builder.tempdir()?,
+            };
+            let file = |name: &str, text: &str| -> std::io::Result<PathBuf> {
+                let path = directory.path().join(name);
+                let mut options = std::fs::OpenOptions::new();
+                let mut file = options.write(true).create_new(true).mode(0o600).open(&path)?;
+                file.write_all(text.as_bytes()).map(|()| path)
+            };
+            let (mut repositories, mut auths) = (Vec::new(), Map::new());
+            for (index, login) in logins.iter().enumerate() {
+                let own = &login.credentials;
+                let mut entry = json!({
+                    "name": login.name,
+                    "url": login.address.url,
+                    "username": own.username,
+                    "password": own.password,
+                    "pass_credentials_all": login.pass_credentials,
+                    "insecure_skip_tls_verify": own.insecure_skip_server_verification,
+                });
+                for (text, field, name) in [
+                    (&own.ca_certificates, "caFile", "ca.pem"),
+                    (&own.client_certificate, "certFile", "client.pem"),
+                    (&own.client_key, "keyFile", "client.key"),
+                ] {
+                    if !text.is_empty() {
+                        let path = file(&format!("{index}-{name}"), text)?;
+                        entry[field] = path.display().to_string().into();
+                    }
+                }
+                if !login.address.oci {
+                    repositories.push(entry);
+                } else if !own.username.is_empty() || !own.password.is_empty() {
+                    let pair = format!("{}:{}", own.username, own.password);
+                    let auth = base64::engine::general_purpose::STANDARD.encode(pair);
+                    auths.insert(login.address.host.clone(), json!({"auth": auth}));
+                }
+            }
+            // JSON is YAML.
+            let all = json!({"apiVersion": "", "repositories": repositories});
+            file("repositories.yaml", &all.to_string())?;
+            file("registry.json", &json!({"auths": auths}).to_string())?;
+            for name in ["cache", "data", "plugins", "tmp"] {
+                std::fs::create_dir(directory.path().join(name))?;
+            }
+            Ok(directory)
+        };
+        let made = write().map_err(|error| Error::Cache {
+            repo,
+            what: "write the files for helm".into(),
+            detail: error.kind().to_string(),
+        });
+        Ok(Self { directory: made?, logins })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Options for a registry, whose certificates are no part of a file.
+    fn registry_options(&self) -> Vec<OsString> {
+        let mut options = Vec::new();
+        let Some((index, login)) = self.logins.iter().enumerate().find(|(_, l)| l.address.oci)
+        else {
+            return options;
+        };
+        let own = &login.credentials;
+        for (text, option, name) in [
+            (&own.ca_certificates, "--ca-file", "ca.pem"),
+            (&own.client_certificate, "--cert-file", "client.pem"),
+            (&own.client_key, "--key-file", "client.key"),
+        ] {
+            if !text.is_empty() {
+                options.push(option.into());
+                options.push(self.path(&format!("{index}-{name}")).into());
+            }
+        }
+        if own.insecure_skip_server_verification {
+            options.push("--insecure-skip-tls-verify".into());
+        }
+        if own.plain_http {
+            options.push("--plain-http".into());
+        }
+        options
+    }
+}
+
+impl HelmClient<'_> {
+    /// All versions of a chart, as the repository lists them.
+    pub(super) async fn versions(&self, home: &Home, chart: &str) -> Result<Vec<String>, Error> {
+        let login = one(home)?;
+        self.run(home, "helm repo update", &["repo", "update"], Vec::new(), None).await?;
+        let name = format!("{}/{chart}", login.name);
+        let args = ["search", "repo", &name, "--versions", "--devel", "--output=json"];
+        let out = self.run(home, "helm search repo", &args, Vec::new(), None).await?;
+        let found = serde_json::from_slice::<Vec<Value>>(&out).unwrap_or_default();
+        let same = found.iter().filter(|entry| entry["name"] == name.as_str());
+        let versions: Vec<String> =
+            same.filter_map(|entry| entry["version"].as_str()).map(str::to_owned).collect();
+        match versions.is_empty() {
+            true => Err(Error::MissingRepository {
+                repo: login.address.shown.clone(),
+                detail: format!("the repository has no chart {chart:?}"),
+            }),
+            false => Ok(versions),
+        }
+    }
+
+    /// The newest version of a chart of a registry that is in a range.
+    pub(super) async fn newest(
+        &self,
+        home: &Home,
+        chart: &str,
+        range: &str,
+    ) -> Result<String, Error> {
+        let login = one(home)?;
+        let reference = format!("{}/{chart}", login.address.url);
+        let version = format!("--version={range}");
+        let args = ["show", "chart", &reference, &version];
+        let options = home.registry_options();
+        let out = self.run(home, "helm show chart", &args, options, None).await?;
+        let text = String::from_utf8_lossy(&out);
+        let documents = crate::yaml::documents(&text).unwrap_or_default();
+        let version = documents.first().and_then(|document| document.value["version"].as_str());
+        version.map(str::to_owned).ok_or_else(|| Error::MissingRevision {
+            repo: login.address.shown.clone(),
+            revision: range.to_owned(),
+            detail: format!("chart {chart} has no version"),
+        })
+    }
+
+    /// Downloads a version of a chart and unpacks it below `directory`, which exists.
+    pub(super) async fn pull(
+        &self,
+        home: &Home,
+        (chart, version): (&str, &str),
+        directory: &Path,
+    ) -> Result<(), Error> {
+        let login = one(home)?;
+        let reference = match login.address.oci {
+            true => format!("{}/{chart}", login.address.url),
+            false => {
+                self.run(home, "helm repo update", &["repo", "update"], Vec::new(), None).await?;
+                format!("{}/{chart}", login.name)
+            }
+        };
+        let version = format!("--version={version}");
+        let args = ["pull", &reference, &version, "--untar"];
+        let mut options = home.registry_options();
+        options.push("--untardir".into());
+        options.push(directory.into());
+        self.run(home, "helm pull", &args, options, Some(directory)).await.map(drop)
+    }
+
+    /// Fetches the dependencies of the chart in `directory` into it.
+    pub(super) async fn build(&self, home: &Home, directory: &Path) -> Result<(), Error> {
+        let args = ["dependency", "build", "."];
+        let options = home.registry_options();
+        self.run(home, "helm dependency build", &args, options, Some(directory)).await.map(drop)
+    }
+
+    async fn run(
+        &self,
+        home: &Home,
+        what: &str,
+        args: &[&str],
+        options: Vec<OsString>,
+        writes: Option<&Path>,
+    ) -> Result<Vec<u8>, Error> {
+        let programs = self.programs;
+        let repo = || home.logins.first().map(|l| l.address.shown.clone()).unwrap_or_default();
+        let root = home.directory.path().canonicalize();
+        let root = root.unwrap_or_else(|_| home.directory.path().to_owned());
+        let mut all: Vec<OsString> = args.iter().map(Into::into).collect();
+        all.extend(options);
+        let path =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let given = self.environment.iter();
+        let mut env: Vec<(OsString, OsString)> =
+            given.map(|(key, value)| (key.into(), value.into())).collect();
+        for login in home.logins.iter().filter(|login| !login.credentials.proxy.is_empty()) {
+            for name in ["HTTP_PROXY", "HTTPS_PROXY"] {
+                env.push((name.into(), login.credentials.proxy.clone().into()));
+            }
+            env.push(("NO_PROXY".into(), login.credentials.no_proxy.clone().into()));
+        }
+        env.extend([
+            ("PATH".into(), path),
+            ("HOME".into(), root.clone().into()),
+            ("TMPDIR".into(), root.join("tmp").into()),
+            ("LC_ALL".into(), "C".into()),
+        ]);
+        for (name, file) in [
+            ("HELM_CACHE_HOME", "cache"),
+            ("HELM_CONFIG_HOME", "data"),
+            ("HELM_DATA_HOME", "data"),
+            ("HELM_PLUGINS", "plugins"),
+            ("HELM_REPOSITORY_CONFIG", "repositories.yaml"),
+            ("HELM_REPOSITORY_CACHE", "cache"),
+            ("HELM_REGISTRY_CONFIG", "registry.json"),
+        ] {
+            env.push((name.into(), root.join(file).into()));
+        }
+        let mut write = vec![root.clone()];
+        write.extend(writes.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned())));
+        let watched = writes.unwrap_or(&root).to_owned();
+        let run = Run {
+            program: &programs.helm,
+            args: all,
+            directory: writes.unwrap_or(&root),
+            env,
+            timeout: programs.timeout,
+            stdout_limit: OUTPUT,
+            disk: Some((watched, programs.disk_bytes)),
+            policy: Policy {
+                read: Vec::new(),
+                write,
+                network: true,
+                confinement: programs.confinement,
+                memory: programs.memory_bytes,
+                cpu_seconds: programs.timeout.as_secs().saturating_mul(2).max(1),
+                file_bytes: programs.disk_bytes,
+            },
+            helper: programs.helper.clone(),
+        };
+        let failed = |detail: String| Error::Git { repo: repo(), what: what.to_owned(), detail };
+        let output = run.wait().await.map_err(|failure| match failure {
+            Failure::Start(error) => Error::MissingProgram {
+                repo: repo(),
+                program: programs.helm.display().to_string(),
+                detail: error.to_string(),
+            },
+            Failure::TimedOut => {
+                Error::TimedOut { repo: repo(), what: what.to_owned(), limit: programs.timeout }
+            }
+            Failure::OutputLimit => Error::TooLarge {
+                repo: repo(),
+                what: format!("the output of {what}"),
+                limit: format!("{OUTPUT} bytes"),
+            },
+            Failure::DiskLimit => Error::TooLarge {
+                repo: repo(),
+                what: format!("what {what} writes"),
+                limit: format!("{} MiB", programs.disk_bytes >> 20),
+            },
+            Failure::CpuLimit => failed("stopped, since it used too much CPU time".to_owned()),
+            Failure::Read(error) => failed(error.to_string()),
+        })?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let mut said = output.stderr.replace(&root.display().to_string(), "(home)");
+        if let Some(path) = writes {
+            said = said.replace(&path.display().to_string(), "(chart)");
+        }
+        for login in &home.logins {
+            if !login.credentials.password.is_empty() {
+                said = said.replace(&login.credentials.password, "***");
+            }
+        }
+        let said: String = super::redact(said.trim()).chars().take(DETAIL).collect();
+        Err(classified(repo(), what, said))
+    }
+}
+
+fn one(home: &Home) -> Result<&Login, Error> {
+    home.logins.first().ok_or_else(|| Error::InvalidUrl {
+        repo: String::new(),
+        reason: "no repository is given".to_owned(),
+    })
+}
+
+/// The kind of an error, from what `helm` says.
+fn classified(repo: String, what: &str, said: String) -> Error {
+    let lower = said.to_ascii_lowercase();
+    let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if any(&["401", "403", "unauthorized", "forbidden", "x509", "certificate", "denied:"]) {
+        return Error::Refused { repo, detail: said };
+    }
+    if any(&["no chart version found", "improper constraint", "could not locate a version"])
+        || any(&["chart version not found", "manifest unknown"])
+    {
+        return Error::MissingRevision { repo, revision: String::new(), detail: said };
+    }
+    if any(&["404", "not found"]) {
+        return Error::MissingRepository { repo, detail: said };
+    }
+    if any(&["connection refused", "no such host", "timeout", "i/o", "eof", "unreachable"]) {
+        return Error::Unreachable { repo, detail: said };
+    }
+    Error::Git { repo, what: what.to_owned(), detail: said }
+}

@@ -1,0 +1,403 @@
+//! The `kustomize` block of a source: edits of its kustomization, as `kustomize edit` makes
+//! them for Argo CD. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::build_environment::BuildEnvironment;
+
+/// Longest list of a block.
+const MAX_ITEMS: usize = 10_000;
+
+/// The `kustomize` block of a source.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(super) struct Block {
+    pub name_prefix: String,
+    pub name_suffix: String,
+    pub images: Vec<String>,
+    pub common_labels: BTreeMap<String, String>,
+    pub common_annotations: BTreeMap<String, String>,
+    pub common_annotations_envsubst: bool,
+    pub force_common_labels: bool,
+    pub force_common_annotations: bool,
+    pub label_without_selector: bool,
+    pub label_include_templates: bool,
+    pub namespace: String,
+    pub replicas: Vec<Replicas>,
+    pub patches: Vec<Value>,
+    pub components: Vec<String>,
+    pub ignore_missing_components: bool,
+    pub version: String,
+    pub kube_version: String,
+    pub api_versions: Vec<String>,
+}
+
+/// An entry of `replicas`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Replicas {
+    name: String,
+    count: Value,
+}
+
+impl Block {
+    /// Reads the block of a source.
+    ///
+    /// # Errors
+    ///
+    /// What is not supported, or of another type.
+    pub(super) fn of(source: &Value) -> Result<Self, String> {
+        let Some(fields) = source["kustomize"].as_object() else { return Ok(Self::default()) };
+        // As in Go, null is as absent.
+        let given = fields.iter().filter(|(_, value)| !value.is_null());
+        let mut block = Self::default();
+        for (field, value) in given {
+            // One by one, so that the error names the field.
+            let one = Value::Object(Map::from_iter([(field.clone(), value.clone())]));
+            let read = serde_json::from_value::<Self>(one).map_err(|error| {
+                let error = error.to_string();
+                match error.starts_with("unknown field") {
+                    true => format!("kustomize.{field} is not supported; remove it"),
+                    false => format!("kustomize.{field}: {error}"),
+                }
+            })?;
+            block.take(field, read);
+        }
+        let items = [block.images.len(), block.replicas.len(), block.patches.len()];
+        if items.into_iter().chain([block.components.len()]).any(|count| count > MAX_ITEMS) {
+            return Err(format!("kustomize: a list has more than {MAX_ITEMS} items"));
+        }
+        Ok(block)
+    }
+
+    fn take(&mut self, field: &str, read: Self) {
+        match field {
+            "namePrefix" => self.name_prefix = read.name_prefix,
+            "nameSuffix" => self.name_suffix = read.name_suffix,
+            "images" => self.images = read.images,
+            "commonLabels" => self.common_labels = read.common_labels,
+            "commonAnnotations" => self.common_annotations = read.common_annotations,
+            "commonAnnotationsEnvsubst" => {
+                self.common_annotations_envsubst = read.common_annotations_envsubst;
+            }
+            "forceCommonLabels" => self.force_common_labels = read.force_common_labels,
+            "forceCommonAnnotations" => {
+                self.force_common_annotations = read.force_common_annotations;
+            }
+            "labelWithoutSelector" => self.label_without_selector = read.label_without_selector,
+            "labelIncludeTemplates" => self.label_include_templates = read.label_include_templates,
+            "namespace" => self.namespace = read.namespace,
+            "replicas" => self.replicas = read.replicas,
+            "patches" => self.patches = read.patches,
+            "components" => self.components = read.components,
+            "ignoreMissingComponents" => {
+                self.ignore_missing_components = read.ignore_missing_components;
+            }
+            "version" => self.version = read.version,
+            "kubeVersion" => self.kube_version = read.kube_version,
+            _ => self.api_versions = read.api_versions,
+        }
+    }
+
+    /// Whether the kustomization is edited.
+    pub(super) fn edits(&self) -> bool {
+        let texts = [&self.name_prefix, &self.name_suffix, &self.namespace];
+        texts.into_iter().any(|text| !text.is_empty())
+            || !(self.images.is_empty()
+                && self.common_labels.is_empty()
+                && self.common_annotations.is_empty()
+                && self.replicas.is_empty()
+                && self.patches.is_empty()
+                && self.components.is_empty())
+    }
+
+    /// Edits a kustomization. `components` are those of the block that exist.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be edited, and why.
+    pub(super) fn edit(
+        &self,
+        kustomization: &mut Value,
+        environment: &BuildEnvironment,
+        components: &[String],
+    ) -> Result<(), String> {
+        let Some(fields) = kustomization.as_object_mut() else {
+            return Err("the kustomization is not a mapping".to_owned());
+        };
+        for (field, text) in [("namePrefix", &self.name_prefix), ("nameSuffix", &self.name_suffix)]
+        {
+            if !text.is_empty() {
+                *field_of(fields, field) = text.as_str().into();
+            }
+        }
+        if !self.images.is_empty() {
+            if let Some(old) = remove_field(fields, "imageTags") {
+                *field_of(fields, "images") = old;
+            }
+            self.edit_images(field_of(fields, "images"), environment)?;
+        }
+        if !self.replicas.is_empty() {
+            self.edit_replicas(field_of(fields, "replicas"))?;
+        }
+        if self.label_include_templates
+            && !self.label_without_selector
+            && !self.common_labels.is_empty()
+        {
+            return Err("kustomize.labelIncludeTemplates needs labelWithoutSelector, too: \
+                        --without-selector flag must be specified for --include-templates to work"
+                .to_owned());
+        }
+        if !self.common_labels.is_empty() {
+            let labels = self.common_labels.iter();
+            let labels = labels.map(|(key, value)| (key.clone(), environment.expand(value)));
+            let into = match self.label_without_selector {
+                true => self.labels(field_of(fields, "labels"))?,
+                false => field_of(fields, "commonLabels"),
+            };
+            add(into, ("label", "kustomize.commonLabels"), labels, self.force_common_labels)?;
+        }
+        if !self.common_annotations.is_empty() {
+            let given = self.common_annotations.iter().map(|(key, value)| {
+                let value = match self.common_annotations_envsubst {
+                    true => environment.expand(value),
+                    false => value.clone(),
+                };
+                (key.clone(), value)
+            });
+            let names = ("annotation", "kustomize.commonAnnotations");
+            let into = field_of(fields, "commonAnnotations");
+            add(into, names, given, self.force_common_annotations)?;
+        }
+        if !self.namespace.is_empty() {
+            *field_of(fields, "namespace") = self.namespace.as_str().into();
+        }
+        if !self.patches.is_empty() {
+            let list = list(field_of(fields, "patches"), "patches")?;
+            for (index, patch) in self.patches.iter().enumerate() {
+                list.push(patch_of(patch, index)?);
+            }
+        }
+        if !components.is_empty() {
+            let list = list(field_of(fields, "components"), "components")?;
+            for component in components {
+                if !list.iter().any(|known| known == component.as_str()) {
+                    list.push(component.as_str().into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn edit_images(&self, field: &mut Value, environment: &BuildEnvironment) -> Result<(), String> {
+        let mut images = BTreeMap::new();
+        for (index, text) in self.images.iter().enumerate() {
+            let text = environment.expand(text);
+            let image = Image::parse(&text).ok_or_else(|| {
+                format!(
+                    "kustomize.images[{index}]: {text:?}: invalid format of image, use one of the \
+                     following options: <image>=<newimage>:<newtag>, <image>=<newimage>@<digest>, \
+                     <image>=<newimage>, <image>:<newtag>, <image>@<digest>"
+                )
+            })?;
+            images.insert(image.name.clone(), image);
+        }
+        for known in list(field, "images")?.drain(..) {
+            let text = |field: &str| known[field].as_str().unwrap_or_default().to_owned();
+            let name = text("name");
+            let Some(image) = images.get_mut(&name) else {
+                images.insert(name, Image { other: Some(known), ..Image::default() });
+                continue;
+            };
+            // An asterisk keeps what is there.
+            let parts = [
+                (&mut image.new_name, "newName"),
+                (&mut image.new_tag, "newTag"),
+                (&mut image.digest, "digest"),
+            ];
+            for (part, field) in parts {
+                if part == "*" {
+                    *part = text(field);
+                }
+            }
+        }
+        *field = images.into_values().map(Image::into_value).collect();
+        Ok(())
+    }
+
+    fn edit_replicas(&self, field: &mut Value) -> Result<(), String> {
+        let mut all = BTreeMap::new();
+        for known in list(field, "replicas")?.drain(..) {
+            all.insert(known["name"].as_str().unwrap_or_default().to_owned(), known);
+        }
+        for (index, Replicas { name, count }) in self.replicas.iter().enumerate() {
+            let number = match count {
+                Value::String(text) => text.parse::<i64>().ok(),
+                count => count.as_i64(),
+            };
+            let number = number.filter(|number| *number >= 0).ok_or_else(|| {
+                let shown: String = count.to_string().chars().take(80).collect();
+                format!(
+                    "kustomize.replicas[{index}].count: expected integer value for count. \
+                     Received: {shown}"
+                )
+            })?;
+            if name.is_empty() || name.contains('=') {
+                return Err(format!("kustomize.replicas[{index}].name: {name:?} is not a name"));
+            }
+            all.insert(name.clone(), json!({"name": name, "count": number}));
+        }
+        *field = all.into_values().collect();
+        Ok(())
+    }
+
+    /// The labels that are added without selectors.
+    fn labels<'a>(&self, field: &'a mut Value) -> Result<&'a mut Value, String> {
+        let list = list(field, "labels")?;
+        let switch = |entry: &Value, name: &str| entry[name].as_bool().unwrap_or(false);
+        let fits = |entry: &Value| {
+            !switch(entry, "includeSelectors")
+                && switch(entry, "includeTemplates") == self.label_include_templates
+        };
+        let at = list.iter().position(fits).unwrap_or_else(|| {
+            let mut entry = json!({"pairs": {}});
+            if self.label_include_templates {
+                entry["includeTemplates"] = true.into();
+            }
+            list.push(entry);
+            list.len() - 1
+        });
+        match list[at].as_object_mut() {
+            Some(entry) => Ok(field_of(entry, "pairs")),
+            None => Err(format!("labels[{at}] of the kustomization is not a mapping")),
+        }
+    }
+}
+
+/// An entry of `images`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Image {
+    name: String,
+    new_name: String,
+    new_tag: String,
+    digest: String,
+    /// An entry that stays as it is.
+    other: Option<Value>,
+}
+
+impl Image {
+    /// Reads an override in one of the forms of `kustomize edit set image`.
+    fn parse(text: &str) -> Option<Self> {
+        let (name, new) = match text.split('=').collect::<Vec<_>>()[..] {
+            [name, new] => (Some(name), new),
+            _ => (None, text),
+        };
+        let mut image = Self::default();
+        let at = match (new.split_once('@'), new.rsplit_once(':')) {
+            (Some((before, digest)), _) => {
+                image.digest = digest.split('@').next().unwrap_or_default().to_owned();
+                before
+            }
+            (None, Some((before, tag))) if is_tag(tag) => {
+                image.new_tag = tag.to_owned();
+                before
+            }
+            _ if !new.is_empty() && name.is_some() => new,
+            _ => return None,
+        };
+        match name {
+            Some(name) => (image.name, image.new_name) = (name.to_owned(), at.to_owned()),
+            None => image.name = at.to_owned(),
+        }
+        Some(image)
+    }
+
+    fn into_value(self) -> Value {
+        if let Some(other) = self.other {
+            return other;
+        }
+        let mut fields = Map::from_iter([("name".to_owned(), Value::from(self.name))]);
+        let parts = [("newName", self.new_name), ("newTag", self.new_tag), ("digest", self.digest)];
+        for (field, text) in parts {
+            if !text.is_empty() && text != "*" {
+                fields.insert(field.to_owned(), text.into());
+            }
+        }
+        Value::Object(fields)
+    }
+}
+
+fn is_tag(text: &str) -> bool {
+    text == "*" || text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+}
+
+/// A patch with the fields that Argo CD knows.
+fn patch_of(patch: &Value, index: usize) -> Result<Value, String> {
+    let Some(fields) = patch.as_object() else {
+        return Err(format!("kustomize.patches[{index}] is not a mapping"));
+    };
+    let known = ["path", "patch", "target", "options"];
+    if let Some(field) = fields.keys().find(|field| !known.contains(&field.as_str())) {
+        return Err(format!("kustomize.patches[{index}].{field} is not supported; remove it"));
+    }
+    let is_given = |value: &Value| !value.is_null() && value != "";
+    let given = fields.iter().filter(|(_, value)| is_given(value));
+    Ok(Value::Object(given.map(|(field, value)| (field.clone(), value.clone())).collect()))
+}
+
+/// Adds names with their values; one that is there is replaced only with `force`.
+fn add(
+    field: &mut Value,
+    (kind, at): (&str, &str),
+    given: impl Iterator<Item = (String, String)>,
+    force: bool,
+) -> Result<(), String> {
+    if field.is_null() {
+        *field = json!({});
+    }
+    let Some(fields) = field.as_object_mut() else {
+        return Err(format!("{at}: the {kind}s of the kustomization are not a mapping"));
+    };
+    for (key, value) in given {
+        if !force && fields.contains_key(&key) {
+            let switch = match kind {
+                "label" => "forceCommonLabels",
+                _ => "forceCommonAnnotations",
+            };
+            return Err(format!(
+                "{at}: {kind} {key} already in kustomization file; set kustomize.{switch} to \
+                 replace it"
+            ));
+        }
+        fields.insert(key, value.into());
+    }
+    Ok(())
+}
+
+fn list<'a>(field: &'a mut Value, name: &str) -> Result<&'a mut Vec<Value>, String> {
+    if field.is_null() {
+        *field = json!([]);
+    }
+    let expected = || format!("expected '{name}' field in kustomization.yaml to be a list");
+    field.as_array_mut().ok_or_else(expected)
+}
+
+/// A field under its own name, whatever its spelling was.
+fn field_of<'a>(fields: &'a mut Map<String, Value>, name: &str) -> &'a mut Value {
+    if !fields.contains_key(name)
+        && let Some(value) = remove_field(fields, name)
+    {
+        fields.insert(name.to_owned(), value);
+    }
+    fields.entry(name).or_insert(Value::Null)
+}
+
+/// Removes a field; the case of its name does not matter, as in Go.
+fn remove_field(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    let wanted = super::remote::folded(name);
+    let found = fields.keys().find(|field| super::remote::folded(field) == wanted).cloned();
+    found.and_then(|field| fields.remove(&field))
+}

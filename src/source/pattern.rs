@@ -1,0 +1,120 @@
+//! Patterns in the names of files (`valueFiles`, `components`): `*`, `?` and `[a-z]` within a
+//! name, and `**` for any directories. Blocking.
+
+use std::path::{Path, PathBuf};
+
+use crate::glob::Glob;
+
+/// Most files and directories that a pattern looks at.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Most files that a pattern matches.
+const MAX_FOUND: usize = 10_000;
+
+/// Deepest directory below the start that is entered.
+const MAX_DEPTH: usize = 64;
+
+/// Whether a name contains a pattern.
+pub(super) fn is_pattern(name: &str) -> bool {
+    name.contains(['*', '?', '['])
+}
+
+/// The paths below `directory` that a pattern matches, in lexical order. With `..`, it leaves
+/// the directory, but not `root`; links to directories are not entered by `**`.
+///
+/// # Errors
+///
+/// Why the pattern is invalid, or what exceeds a limit.
+pub(super) fn expand(root: &Path, directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let mut parts = Vec::new();
+    for part in pattern.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        parts.push(match part {
+            "**" => Part::Any,
+            ".." => Part::Up,
+            part if is_pattern(part) => {
+                let escaped = part.replace('{', "\\{").replace('}', "\\}");
+                Part::Pattern(Glob::new(&escaped).map_err(|error| error.to_string())?)
+            }
+            part => Part::Name(part),
+        });
+    }
+    let mut search = Search { root, found: Vec::new(), left: MAX_ENTRIES };
+    search.below(directory, &parts, 0)?;
+    search.found.sort();
+    search.found.dedup();
+    Ok(search.found)
+}
+
+enum Part<'a> {
+    Any,
+    Up,
+    Pattern(Glob),
+    Name(&'a str),
+}
+
+struct Search<'a> {
+    root: &'a Path,
+    found: Vec<PathBuf>,
+    left: usize,
+}
+
+impl Search<'_> {
+    fn below(&mut self, directory: &Path, parts: &[Part<'_>], depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("leads more than {MAX_DEPTH} directories deep"));
+        }
+        let Some((first, rest)) = parts.split_first() else {
+            if self.found.len() >= MAX_FOUND {
+                return Err(format!("matches more than {MAX_FOUND} files"));
+            }
+            self.found.push(directory.to_owned());
+            return Ok(());
+        };
+        match first {
+            Part::Up => match directory.parent().filter(|parent| parent.starts_with(self.root)) {
+                Some(parent) => self.below(parent, rest, depth + 1),
+                None => Err("leads outside of the repository".to_owned()),
+            },
+            Part::Name(name) => {
+                let path = directory.join(name);
+                match path.symlink_metadata() {
+                    Ok(_) => self.below(&path, rest, depth + 1),
+                    Err(_) => Ok(()),
+                }
+            }
+            Part::Pattern(glob) => {
+                for name in self.names(directory)? {
+                    if glob.matches(&name) {
+                        self.below(&directory.join(&name), rest, depth + 1)?;
+                    }
+                }
+                Ok(())
+            }
+            Part::Any => {
+                self.below(directory, rest, depth + 1)?;
+                for name in self.names(directory)? {
+                    let path = directory.join(&name);
+                    if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+                        self.below(&path, parts, depth + 1)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn names(&mut self, directory: &Path) -> Result<Vec<String>, String> {
+        let mut names = Vec::new();
+        // What is no directory contains nothing.
+        let is_inside = directory.canonicalize().is_ok_and(|path| path.starts_with(self.root));
+        let entries = if is_inside { std::fs::read_dir(directory).ok() } else { None };
+        for entry in entries.into_iter().flatten().flatten() {
+            self.left = self.left.checked_sub(1).ok_or_else(|| {
+                format!("looks at more than {MAX_ENTRIES} files; name directories in the pattern")
+            })?;
+            names.extend(entry.file_name().into_string());
+        }
+        names.sort();
+        Ok(names)
+    }
+}

@@ -1,0 +1,94 @@
+//! Dependencies of charts in Git repositories: fetched from where the project permits.
+
+use super::chart_repositories::{repository, secret, serve};
+use super::programs::{confined, helms};
+use super::*;
+
+fn parent(world: &World, dependencies: &Value) {
+    let chart = json!({
+        "apiVersion": "v2", "name": "parent", "version": "0.1.0", "dependencies": dependencies,
+    });
+    world.write("chart/Chart.yaml", &chart.to_string());
+    world.write(
+        "chart/templates/cm.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: parent}\n",
+    );
+    world.commit();
+}
+
+/// Dependencies of a repository, with its credentials, and of the same Git repository.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dependencies_of_a_chart_are_fetched() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+        let server = serve(repository(&helm, "redis", &["1.0.0", "1.1.0"]), "me:pass-word-3").await;
+        let url = format!("http://{server}");
+        secret(&world, "charts", json!({"url": url, "username": "me", "password": "pass-word-3"}))
+            .await;
+        world.write("lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 0.2.0\n");
+        world.write(
+            "lib/templates/cm.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: lib}\n",
+        );
+        parent(
+            &world,
+            &json!([
+                {"name": "redis", "version": "1.x", "repository": url},
+                {"name": "lib", "version": "0.2.0", "repository": "file://../lib"},
+            ]),
+        );
+        world.deploy_app(&world.with_source("web", json!({"path": "chart"}))).await;
+        assert_eq!(world.data("redis-web").await["version"], "1.1.0");
+        assert_ne!(world.get("v1", "ConfigMap", "web", "lib").await, Value::Null);
+        assert!(!world.repo.path().join("chart/charts").exists());
+    }
+}
+
+/// What the project does not permit, or is outside of the repository, is refused by name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dependencies_from_elsewhere_are_refused() {
+    let Some(helm) = helms().pop() else { return };
+    let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+    let server = serve(repository(&helm, "redis", &["1.0.0"]), "").await;
+    let url = format!("http://{server}");
+    let project = json!({
+        "metadata": {"name": "strict", "namespace": NAMESPACE},
+        "spec": {
+            "sourceRepos": [world.repo.path().to_str().unwrap()],
+            "destinations": [{"server": "*", "namespace": "*"}],
+        },
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(
+        outside.path().join("Chart.yaml"),
+        "apiVersion: v2\nname: redis\nversion: 1.0.0\n",
+    )
+    .unwrap();
+    let absolute = format!("file://{}", outside.path().display());
+    let relative = format!("file://../../../../../../../..{}", outside.path().display());
+    for (name, project, repository, want) in [
+        ("project", "strict", url.as_str(), "is not permitted in project 'strict'"),
+        ("absolute", "default", &absolute, "is an absolute path"),
+        ("relative", "default", &relative, "is outside of the repository"),
+        ("alias", "default", "@stable", "names of repositories are not supported"),
+        ("scheme", "default", "s3://bucket/charts", "charts are read from https URLs"),
+        ("none", "default", "", "it has no repository"),
+        ("query", "default", "https://h/x?token=a", "quotes, spaces or a query"),
+    ] {
+        parent(&world, &json!([{"name": "redis", "version": "1.0.0", "repository": repository}]));
+        let mut app = world.with_source(name, json!({"path": "chart"}));
+        app["spec"]["project"] = project.into();
+        let message = world.refusal_of(&app).await;
+        assert!(message.contains("dependency redis of the chart"), "{name}: {message}");
+        assert!(message.contains(want), "{name}: {message}");
+    }
+    // A dependency of a local chart that leads out by a link.
+    std::os::unix::fs::symlink(outside.path(), world.repo.path().join("linked")).unwrap();
+    parent(
+        &world,
+        &json!([{"name": "redis", "version": "1.0.0", "repository": "file://../linked"}]),
+    );
+    let message = world.refusal_of(&world.with_source("linked", json!({"path": "chart"}))).await;
+    assert!(message.contains("is outside of the repository"), "{message}");
+}
