@@ -18,9 +18,6 @@ const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
 /// Projects whose restrictions others inherit.
 const GLOBAL_PROJECTS: &str = "globalProjects";
 
-/// Options of `kustomize build`; with a version behind it, those of that version.
-const BUILD_OPTIONS: &str = "kustomize.buildOptions";
-
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let text = |key: &str| read.config_map.get(key).map(String::as_str).unwrap_or_default();
@@ -62,15 +59,14 @@ fn sources(read: &mut Reader<'_>, programs: &mut Programs) {
     programs.values_file_schemes = schemes.filter(|scheme| !scheme.is_empty()).collect();
     let options = &mut programs.kustomize_options;
     *options = BuildOptions::default();
-    options.default = text(BUILD_OPTIONS).to_owned();
+    options.default = text("kustomize.buildOptions").to_owned();
     for (key, text) in read.config_map {
-        let below = |name: &str| key.strip_prefix(name)?.strip_prefix('.').map(str::to_owned);
         let text = text.trim();
-        if let Some(version) = below(BUILD_OPTIONS) {
-            options.by_version.insert(version, text.to_owned());
-        } else if let Some(version) = below("kustomize.path") {
+        if let Some(version) = key.strip_prefix("kustomize.buildOptions.") {
+            options.by_version.insert(version.to_owned(), text.to_owned());
+        } else if let Some(version) = key.strip_prefix("kustomize.path.") {
             if Path::new(text).is_absolute() {
-                options.paths.insert(version, text.into());
+                options.paths.insert(version.to_owned(), text.into());
             } else {
                 read.warnings.push(format!(
                     "{key} of ConfigMap argocd-cm: {text:?} is not an absolute path; the version \

@@ -75,6 +75,9 @@ impl ChartAddress {
             "" => format!("{own}://{host}"),
             path => format!("{own}://{host}/{path}"),
         };
+        // A host that a colon follows reads like a user name and a password.
+        let shown =
+            if path.is_empty() { format!("{}/", shown.trim_end_matches('/')) } else { shown };
         let server = Address {
             url: url.clone(),
             shown: shown.clone(),
@@ -93,4 +96,60 @@ pub(super) fn is_chart_name(name: &str) -> bool {
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };
     name.len() <= 253 && name.split('/').all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_urls_or_registries() {
+        let allow = Allow { local: false, http: true };
+        let cases = [
+            ("https://charts.example.com", "https://charts.example.com", false),
+            ("https://Charts.Example.com/stable/", "https://charts.example.com/stable", false),
+            ("http://127.0.0.1:8080/x", "http://127.0.0.1:8080/x", false),
+            ("registry.example.com:5000/team", "oci://registry.example.com:5000/team", true),
+            (
+                "oci://registry.example.com/team/charts",
+                "oci://registry.example.com/team/charts",
+                true,
+            ),
+        ];
+        for (text, url, oci) in cases {
+            let address = ChartAddress::parse(text, allow).unwrap();
+            assert_eq!((address.url.as_str(), address.oci), (url, oci), "{text}");
+        }
+        for text in [
+            "",
+            "-x",
+            "file:///etc",
+            "git@example.com:team/charts",
+            "ssh://example.com/charts",
+            "s3://bucket",
+            "https://me:secret@example.com/charts",
+            "https://example.com/a/../b",
+            "https://example.com/a/%2e%2E/b",
+            "https://example.com/charts?token=secret",
+            "https://exa mple.com",
+            "https://example.com/\"x",
+            "https:///x",
+            "oci://-x/y",
+        ] {
+            let error = ChartAddress::parse(text, allow).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+        assert!(ChartAddress::parse("http://example.com", Allow::default()).is_err());
+    }
+
+    #[test]
+    fn names_of_charts_have_no_way_out() {
+        for name in ["web", "team/web", "a.b_c-1"] {
+            assert!(is_chart_name(name), "{name}");
+        }
+        for name in ["", "/web", "web/", "../web", "a/../b", "-x", "a b", "a:1", "a@b", "a,b", ".x"]
+        {
+            assert!(!is_chart_name(name), "{name}");
+        }
+    }
 }

@@ -21,17 +21,19 @@ use super::render_for::RenderFor;
 const MAX_DEPENDENCIES: usize = 200;
 
 /// A copy of the checkout whose chart has its dependencies; `None` when nothing is missing.
+/// With `anyway`, Helm has said that something is missing.
 pub(super) async fn built(
     programs: &Programs,
     source_dir: &SourceDirectory,
     source: &Value,
     subject: &RenderFor,
+    anyway: bool,
 ) -> Result<Option<Mirror>, RenderError> {
     let missing = {
         let source_dir = source_dir.clone();
         blocking("chart", move || Ok(chart::missing(&source_dir))).await?
     };
-    if missing.is_empty() {
+    if missing.is_empty() && !anyway {
         return Ok(None);
     }
     let pass = source["helm"]["passCredentials"].as_bool().unwrap_or(false);
@@ -61,7 +63,7 @@ pub(super) async fn built(
     };
     let home = Home::new(None, logins).map_err(|error| failed(error.to_string()))?;
     let client = HelmClient { programs, environment: &BTreeMap::new() };
-    let built = client.build(&home, &copy.source_dir.directory).await;
+    let built = client.build(&home, &copy.source_dir.root, &copy.source_dir.directory).await;
     built.map_err(|error| failed(error.to_string()))?;
     Ok(Some(copy))
 }

@@ -156,10 +156,12 @@ impl HelmClient<'_> {
     /// All versions of a chart, as the repository lists them.
     pub(super) async fn versions(&self, home: &Home, chart: &str) -> Result<Vec<String>, Error> {
         let login = one(home)?;
-        self.run(home, "helm repo update", &["repo", "update"], Vec::new(), None).await?;
+        self.update(home).await?;
         let name = format!("{}/{chart}", login.name);
         let args = ["search", "repo", &name, "--versions", "--devel", "--output=json"];
-        let out = self.run(home, "helm search repo", &args, Vec::new(), None).await?;
+        let out = self
+            .run(home, Call { what: "helm search repo", args: &args, ..Call::default() })
+            .await?;
         let found = serde_json::from_slice::<Vec<Value>>(&out).unwrap_or_default();
         let same = found.iter().filter(|entry| entry["name"] == name.as_str());
         let versions: Vec<String> =
@@ -185,7 +187,8 @@ impl HelmClient<'_> {
         let version = format!("--version={range}");
         let args = ["show", "chart", &reference, &version];
         let options = home.registry_options();
-        let out = self.run(home, "helm show chart", &args, options, None).await?;
+        let call = Call { what: "helm show chart", args: &args, options, ..Call::default() };
+        let out = self.run(home, call).await?;
         let text = String::from_utf8_lossy(&out);
         let documents = crate::yaml::documents(&text).unwrap_or_default();
         let version = documents.first().and_then(|document| document.value["version"].as_str());
@@ -207,7 +210,7 @@ impl HelmClient<'_> {
         let reference = match login.address.oci {
             true => format!("{}/{chart}", login.address.url),
             false => {
-                self.run(home, "helm repo update", &["repo", "update"], Vec::new(), None).await?;
+                self.update(home).await?;
                 format!("{}/{chart}", login.name)
             }
         };
@@ -216,24 +219,45 @@ impl HelmClient<'_> {
         let mut options = home.registry_options();
         options.push("--untardir".into());
         options.push(directory.into());
-        self.run(home, "helm pull", &args, options, Some(directory)).await.map(drop)
+        let writes = Some(directory);
+        let call = Call { what: "helm pull", args: &args, options, writes, reads: None };
+        self.run(home, call).await.map(drop)
     }
 
-    /// Fetches the dependencies of the chart in `directory` into it.
-    pub(super) async fn build(&self, home: &Home, directory: &Path) -> Result<(), Error> {
-        let args = ["dependency", "build", "."];
-        let options = home.registry_options();
-        self.run(home, "helm dependency build", &args, options, Some(directory)).await.map(drop)
-    }
-
-    async fn run(
+    /// Fetches the dependencies of the chart in `directory` into it; those by their path are
+    /// below `root`.
+    pub(super) async fn build(
         &self,
         home: &Home,
-        what: &str,
-        args: &[&str],
-        options: Vec<OsString>,
-        writes: Option<&Path>,
-    ) -> Result<Vec<u8>, Error> {
+        root: &Path,
+        directory: &Path,
+    ) -> Result<(), Error> {
+        let args = ["dependency", "build", "."];
+        let call = Call {
+            what: "helm dependency build",
+            args: &args,
+            options: home.registry_options(),
+            writes: Some(directory),
+            reads: Some(root),
+        };
+        self.run(home, call).await.map(drop)
+    }
+
+    /// Fetches the index of the repository.
+    async fn update(&self, home: &Home) -> Result<(), Error> {
+        let what = "helm repo update";
+        let call = Call { what, args: &["repo", "update"], ..Call::default() };
+        let out = self.run(home, call).await?;
+        // Helm 3 succeeds without it.
+        let said = String::from_utf8_lossy(&out);
+        match said.find("Unable to get an update") {
+            None => Ok(()),
+            Some(at) => Err(self.failure(home, what, &said[at..], None)),
+        }
+    }
+
+    async fn run(&self, home: &Home, call: Call<'_>) -> Result<Vec<u8>, Error> {
+        let Call { what, args, options, writes, reads } = call;
         let programs = self.programs;
         let repo = || home.logins.first().map(|l| l.address.shown.clone()).unwrap_or_default();
         let root = home.directory.path().canonicalize();
@@ -280,7 +304,7 @@ impl HelmClient<'_> {
             stdout_limit: OUTPUT,
             disk: Some((watched, programs.disk_bytes)),
             policy: Policy {
-                read: Vec::new(),
+                read: reads.map(Path::to_owned).into_iter().collect(),
                 write,
                 network: true,
                 confinement: programs.confinement,
@@ -316,7 +340,22 @@ impl HelmClient<'_> {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let mut said = output.stderr.replace(&root.display().to_string(), "(home)");
+        // What fails is in the one, and why in the other.
+        let said = match what {
+            "helm repo update" => {
+                format!("{} {}", output.stderr.trim(), String::from_utf8_lossy(&output.stdout))
+            }
+            _ => output.stderr,
+        };
+        Err(self.failure(home, what, &said, writes))
+    }
+
+    /// The error from what `helm` says.
+    fn failure(&self, home: &Home, what: &str, said: &str, writes: Option<&Path>) -> Error {
+        let repo = home.logins.first().map(|l| l.address.shown.clone()).unwrap_or_default();
+        let root = home.directory.path();
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let mut said = said.replace(&root.display().to_string(), "(home)");
         if let Some(path) = writes {
             said = said.replace(&path.display().to_string(), "(chart)");
         }
@@ -326,8 +365,23 @@ impl HelmClient<'_> {
             }
         }
         let said: String = super::redact(said.trim()).chars().take(DETAIL).collect();
-        Err(classified(repo(), what, said))
+        classified(repo, what, said)
     }
+}
+
+/// One call.
+#[derive(Debug, Default)]
+struct Call<'a> {
+    /// Name for messages.
+    what: &'a str,
+    /// Arguments without paths.
+    args: &'a [&'a str],
+    /// Arguments behind them.
+    options: Vec<OsString>,
+    /// The directory of the result, in which it runs.
+    writes: Option<&'a Path>,
+    /// A directory that it reads.
+    reads: Option<&'a Path>,
 }
 
 fn one(home: &Home) -> Result<&Login, Error> {

@@ -118,3 +118,45 @@ impl Search<'_> {
         Ok(names)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names_and_directories() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = tree.path().canonicalize().unwrap();
+        for file in ["a.yaml", "b.yaml", "c.txt", "env/a.yaml", "env/deep/er/b.yaml", "{x}.yaml"] {
+            let path = root.join("in").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let outside = tempfile::tempdir().unwrap();
+        std::fs::write(outside.path().join("o.yaml"), "").unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.join("in/out")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("in/loop")).unwrap();
+        let found = |pattern: &str| -> Result<Vec<String>, String> {
+            let found = expand(&root, &root.join("in"), pattern)?;
+            let shown = |path: PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
+            Ok(found.into_iter().map(shown).collect())
+        };
+        let cases: [(&str, &[&str]); 8] = [
+            ("?.yaml", &["in/a.yaml", "in/b.yaml"]),
+            ("[b-z].*", &["in/b.yaml", "in/c.txt"]),
+            ("*/a.yaml", &["in/env/a.yaml"]),
+            ("env/**/*.yaml", &["in/env/a.yaml", "in/env/deep/er/b.yaml"]),
+            ("**/b.yaml", &["in/b.yaml", "in/env/deep/er/b.yaml"]),
+            ("../in/env/*.yaml", &["in/env/a.yaml"]),
+            ("{*}.yaml", &["in/{x}.yaml"]),
+            ("out/*", &[]),
+        ];
+        for (pattern, want) in cases {
+            assert_eq!(found(pattern).unwrap(), want, "{pattern}");
+        }
+        assert!(found("../../*").unwrap_err().contains("outside of the repository"));
+        assert!(found("[").is_err());
+        let deep = "*/".repeat(70);
+        assert!(found(&deep).unwrap_err().contains("more than 64 directories"));
+    }
+}

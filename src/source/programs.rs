@@ -82,7 +82,7 @@ impl Default for Programs {
 
 impl Programs {
     /// `helm template` of the chart at `source_dir` (the `helm` block of SE-037) at a
-    /// revision.
+    /// revision, with its dependencies.
     pub(super) async fn helm(
         &self,
         source_dir: &SourceDirectory,
@@ -90,8 +90,27 @@ impl Programs {
         subject: &RenderFor,
         revision: &str,
     ) -> Result<Vec<Manifest>, RenderError> {
-        let copy = dependencies::built(self, source_dir, source, subject).await?;
-        let source_dir = copy.as_ref().map_or(source_dir, |copy| &copy.source_dir);
+        let copy = dependencies::built(self, source_dir, source, subject, false).await?;
+        let chart = copy.as_ref().map_or(source_dir, |copy| &copy.source_dir);
+        let rendered = self.template(chart, source, subject, revision).await;
+        let is_incomplete = matches!(rendered, Err(RenderError::MissingDependencies { .. }));
+        if !is_incomplete || copy.is_some() || subject.charts.is_none() {
+            return rendered;
+        }
+        // An archive is not what its name says.
+        match dependencies::built(self, source_dir, source, subject, true).await? {
+            Some(copy) => self.template(&copy.source_dir, source, subject, revision).await,
+            None => rendered,
+        }
+    }
+
+    async fn template(
+        &self,
+        source_dir: &SourceDirectory,
+        source: &Value,
+        subject: &RenderFor,
+        revision: &str,
+    ) -> Result<Vec<Manifest>, RenderError> {
         let scratch = scratch(subject)?;
         let environment = BuildEnvironment::new(subject, source, revision);
         let prepare = {
@@ -218,6 +237,10 @@ impl Programs {
             env.extend(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(nowhere));
         }
         let mut read = vec![source_dir.root.clone()];
+        if name == "kustomize" && self.helm.is_absolute() {
+            // It inflates charts.
+            read.push(self.helm.clone());
+        }
         for checkout in subject.references.values() {
             // A link of the cache directory is resolved.
             read.extend(checkout.root().canonicalize());

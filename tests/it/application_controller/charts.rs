@@ -12,7 +12,7 @@ metadata: {name: {{ .Values.name | default "web" }}}
 data:
   release: {{ .Release.Name }}
   namespace: {{ .Release.Namespace }}
-  version: {{ .Capabilities.KubeVersion | quote }}
+  version: {{ .Capabilities.KubeVersion.Version | quote }}
   deployments: {{ .Capabilities.APIVersions.Has "apps/v1/Deployment" | quote }}
   own: {{ .Capabilities.APIVersions.Has "own.example.com/v1" | quote }}
   values: {{ .Values.list | default dict | toJson | quote }}
@@ -25,7 +25,10 @@ fn chart(world: &World, template: &str) {
     world.write("chart/Chart.yaml", CHART);
     world.write("chart/values.yaml", "list: {chart: '1'}\n");
     world.write("chart/templates/web.yaml", template);
-    world.write("chart/crds/crd.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crd}\n");
+    world.write(
+        "chart/crds/crd.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crd}\ndata: {a: b}\n",
+    );
     world.write(
         "chart/templates/tests/test.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: test, annotations: {helm.sh/hook: test}}\n",
@@ -172,12 +175,7 @@ async fn a_chart_gets_no_way_out() {
                 json!({"path": "chart", "helm": {"version": "v2"}}),
                 "helm.version: \"v2\" is not supported",
             ),
-            (
-                "post-renderer",
-                "x",
-                json!({"path": "chart", "helm": {"postRenderer": "/bin/sh"}}),
-                "helm.postRenderer is not supported",
-            ),
+            ("post-renderer", "x", plain.clone(), "helm.postRenderer is not supported"),
             (
                 "option",
                 "x",
@@ -186,6 +184,9 @@ async fn a_chart_gets_no_way_out() {
             ),
         ];
         for (name, text, source, want) in cases {
+            // An own definition of the field does not exist, but a repository may name it.
+            let own = "helm: {postRenderer: /bin/sh}\n";
+            world.write("chart/.argocd-source-post-renderer.yaml", own);
             template(text);
             let message = world.refusal_of(&world.with_source(name, source)).await;
             assert!(message.contains(want), "{name}: {message}");

@@ -54,8 +54,8 @@ fn edits() -> Vec<(Value, Vec<Vec<&'static str>>)> {
             vec![vec!["set", "replicas", "web=5"]],
         ),
         (
-            json!({"replicas": [{"name": "other", "count": "3"}]}),
-            vec![vec!["set", "replicas", "other=3"]],
+            json!({"replicas": [{"name": "web", "count": "3"}]}),
+            vec![vec!["set", "replicas", "web=3"]],
         ),
         (json!({"commonLabels": {"a": "b"}}), vec![vec!["add", "label", "a:b"]]),
         (
@@ -165,8 +165,7 @@ async fn se_037_a_kustomize_block_gives_what_the_edits_of_argo_cd_give() {
         let before = render(tree.path(), &own, &json!({})).await.unwrap();
         let got = render(tree.path(), &own, &block).await.unwrap();
         assert_eq!(got, want, "{block}");
-        let is_noop = block["replicas"][0]["name"] == "other";
-        assert_eq!(got == before, is_noop, "the block has an effect: {block}");
+        assert_ne!(got, before, "the block has an effect: {block}");
         if !has_kustomize {
             assert_eq!(render(tree.path(), &by_kubectl, &block).await.unwrap(), want, "{block}");
         }
@@ -294,10 +293,11 @@ async fn a_kustomization_inflates_charts_of_its_repository() {
                 "app/kustomization.yaml",
                 "helmGlobals: {chartHome: charts}\nhelmCharts: [{name: c, releaseName: r}]\n",
             ),
+            ("app/charts/c/values.yaml", "a: 1\n"),
             ("app/charts/c/Chart.yaml", "apiVersion: v2\nname: c\nversion: 0.1.0\n"),
             (
                 "app/charts/c/templates/a.yaml",
-                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: '{{ .Capabilities.KubeVersion }}', h: '{{ .Capabilities.APIVersions.Has \"x.example.com/v1\" }}'}\n",
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: '{{ .Capabilities.KubeVersion.Version }}', h: '{{ .Capabilities.APIVersions.Has \"x.example.com/v1\" }}'}\n",
             ),
         ],
     );
