@@ -415,6 +415,28 @@ fn addresses_limits_and_labels_are_read_as_501() {
 }
 
 #[test]
+fn options_of_programs_are_read_from_the_config_map() {
+    let map = [
+        ("helm.valuesFileSchemes", "https, HTTP,"),
+        ("kustomize.buildOptions", " --enable-helm "),
+        ("kustomize.buildOptions.v5", "--reorder none"),
+        ("kustomize.path.v5", "/usr/local/bin/kustomize-5"),
+        ("kustomize.path.v4", "kustomize-4"),
+    ];
+    let config = resolve(Flags::default(), &[], &map).unwrap();
+    let programs = &config.applications.render.programs;
+    assert_eq!(programs.values_file_schemes, ["https", "http"]);
+    let options = &programs.kustomize_options;
+    assert_eq!(options.default, "--enable-helm");
+    assert_eq!(options.by_version["v5"], "--reorder none");
+    let paths: Vec<&String> = options.paths.keys().collect();
+    assert_eq!(paths, ["v5"], "a name is no path");
+    let named = |line: &String| line.contains("kustomize.path.v4 of ConfigMap argocd-cm");
+    assert_eq!(config.warnings.iter().filter(|line| named(line)).count(), 1);
+    assert!(config.without_effect.is_empty(), "{:?}", config.without_effect);
+}
+
+#[test]
 fn settings_without_effect_are_named_wherever_they_are_set_as_501() {
     assert_eq!(resolve(Flags::default(), &[], &[]).unwrap().without_effect, [""; 0]);
     let flags = Flags {

@@ -64,6 +64,13 @@ pub(super) struct Prepared {
 }
 
 impl BuildOptions {
+    /// Whether a build may inflate charts, which ask for the version and kinds of the
+    /// destination.
+    pub fn inflates_charts(&self) -> bool {
+        let all = self.by_version.values().chain([&self.default]);
+        all.into_iter().any(|options| options.contains("--enable-helm"))
+    }
+
     /// Options and program of a version; an empty one is the default.
     fn of(&self, version: &str) -> Result<(Option<PathBuf>, &str), RenderError> {
         if version.is_empty() {

@@ -52,7 +52,10 @@ impl Reconciliation<'_> {
         let namespace = destination.spec.destination.namespace.clone();
         let project = project_of(self.app.raw()).to_owned();
         let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
-        let plain = serde_json::json!([raw_sources, shas, namespace]);
+        let programs = &ctx.settings.render.programs;
+        // The project is part of the build environment.
+        let configured = format!("{:?}", programs.kustomize_options);
+        let plain = serde_json::json!([raw_sources, shas, namespace, project, configured]);
         let from = Rendered::made_from(&plain);
         if let Some(kept) = self.cached.rendering(from).filter(|_| !hard).cloned() {
             ctx.bound_renderings(key, self.cached);
@@ -62,7 +65,7 @@ impl Reconciliation<'_> {
         // Without them, only a chart fails.
         let found = ctx.lend_slot(cluster.capabilities()).await.map_err(of_cluster);
         let asked = found.as_ref().map(|found| (&found.version, &found.api_versions[..])).ok();
-        let from_chart = Rendered::made_from(&serde_json::json!([plain, project, asked]));
+        let from_chart = Rendered::made_from(&serde_json::json!([plain, asked]));
         if let Some(kept) = self.cached.rendering(from_chart).filter(|_| !hard).cloned() {
             ctx.bound_renderings(key, self.cached);
             return Ok(kept);
@@ -133,7 +136,11 @@ impl Reconciliation<'_> {
             subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
         }
         warnings.truncate(MAX_WARNINGS);
-        let is_chart = types.iter().any(|kind| kind == SourceType::Helm.as_str());
+        let inflates = programs.kustomize_options.inflates_charts();
+        let is_chart = types.iter().any(|kind| {
+            kind == SourceType::Helm.as_str()
+                || (inflates && kind == SourceType::Kustomize.as_str())
+        });
         if is_chart && let Err(error) = found {
             // It would be rendered for another cluster.
             return Err(error);

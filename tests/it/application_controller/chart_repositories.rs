@@ -254,3 +254,94 @@ async fn se_034_a_chart_of_a_repository_has_values_files_of_another_source() {
         assert_eq!(world.data("web-web").await["a"], "from-git");
     }
 }
+
+/// Credentials stay with their host, unless the source passes them on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credentials_are_passed_on_only_where_the_source_says_so() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+        let mut index = repository(&helm, "web", &["1.0.0"]);
+        let archive = index.remove("/charts/web-1.0.0.tgz").unwrap();
+        let files = Files::from([("/web-1.0.0.tgz".to_owned(), archive)]);
+        let elsewhere = serve(files, "me:pass-word-4").await;
+        let text = String::from_utf8(index.remove("/index.yaml").unwrap()).unwrap();
+        // Another host by its name, not only another port.
+        let other = format!("http://localhost:{}/web-1.0.0.tgz", elsewhere.port());
+        let text = text.replace("charts/web-1.0.0.tgz", &other);
+        index.insert("/index.yaml".to_owned(), text.into_bytes());
+        let url = format!("http://{}", serve(index, "me:pass-word-4").await);
+        let login = json!({"url": url, "username": "me", "password": "pass-word-4"});
+        secret(&world, "charts", login).await;
+        let source = |helm: Value| json!({"repoURL": url, "chart": "web", "targetRevision": "1.0.0", "helm": helm});
+        let own = source(json!({"releaseName": "own"}));
+        let message = world.refusal_of(&world.with_source("own", own)).await;
+        assert!(message.contains("401"), "{message}");
+        assert!(!message.contains("pass-word-4"), "{message}");
+        let passed = source(json!({"releaseName": "all", "passCredentials": true}));
+        world.deploy_app(&world.with_source("all", passed)).await;
+        assert_eq!(world.data("web-all").await["version"], "1.0.0");
+    }
+}
+
+/// What a repository sends instead of a chart is refused, and writes nothing elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_archives_are_refused() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| {
+            programs.helm = helm.clone();
+            programs.disk_bytes = 20 << 20;
+            programs.timeout = Duration::from_secs(30);
+        }))
+        .await;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        std::fs::create_dir_all(path.join("web/templates")).unwrap();
+        std::fs::write(path.join("web/Chart.yaml"), "apiVersion: v2\nname: web\nversion: 1.0.0\n")
+            .unwrap();
+        std::fs::write(path.join("secret"), "s3cr3t").unwrap();
+        std::fs::write(path.join("web/big"), vec![b'a'; 200 << 20]).unwrap();
+        let tar = |name: &str, args: &[&str]| {
+            let archive = path.join(name);
+            let mut call = Command::new("tar");
+            call.current_dir(path).arg("-czPf").arg(&archive).args(args);
+            assert!(call.status().unwrap().success());
+            std::fs::read(archive).unwrap()
+        };
+        let bomb = tar("bomb.tgz", &["web"]);
+        std::fs::remove_file(path.join("web/big")).unwrap();
+        std::fs::write(path.join("web/templates/x.yaml"), "a: b\n").unwrap();
+        let outside =
+            tar("outside.tgz", &["--transform=s,^web/templates,../../../escaped,", "web"]);
+        std::fs::remove_dir_all(path.join("web/templates")).unwrap();
+        std::os::unix::fs::symlink(path.join("secret"), path.join("web/values.yaml")).unwrap();
+        let linked = tar("linked.tgz", &["web"]);
+        for (name, archive) in [
+            ("bomb", bomb),
+            ("outside", outside),
+            ("linked", linked),
+            ("garbage", b"no archive".to_vec()),
+            ("empty", Vec::new()),
+        ] {
+            let mut files = repository(&helm, "web", &["1.0.0"]);
+            let index = String::from_utf8(files["/index.yaml"].clone()).unwrap();
+            let known = digest(&files["/charts/web-1.0.0.tgz"]);
+            let own =
+                index.replace(&known["sha256:".len()..], &digest(&archive)["sha256:".len()..]);
+            files.insert("/index.yaml".to_owned(), own.into_bytes());
+            files.insert("/charts/web-1.0.0.tgz".to_owned(), archive);
+            let url = format!("http://{}", serve(files, "").await);
+            let source = json!({"repoURL": url, "chart": "web", "targetRevision": "1.0.0"});
+            let app = world.with_source(name, source);
+            if name == "linked" {
+                // Helm leaves links out.
+                world.create_app(&app).await;
+                let done = |app: &Value| !app["status"]["sync"]["status"].is_null();
+                world.until(name, "compared", done).await;
+                continue;
+            }
+            let message = world.refusal_of(&app).await;
+            assert!(message.contains("Failed to load target state"), "{name}: {message}");
+            assert!(!message.contains("s3cr3t"), "{name}: {message}");
+        }
+    }
+}

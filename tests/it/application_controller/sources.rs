@@ -101,7 +101,7 @@ async fn what_a_chart_misses_is_named() {
     world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
     world.write(
         "parent/Chart.yaml",
-        "name: parent\nversion: 0.1.0\ndependencies: [{name: redis, repository: 'https://charts.example.com'}]\n",
+        "name: parent\nversion: 0.1.0\ndependencies: [{name: redis}]\n",
     );
     world.commit();
     let mut app = world.application("web", "");
@@ -118,8 +118,8 @@ async fn what_a_chart_misses_is_named() {
     world.patch("web", json!({"spec": {"source": ignored}})).await;
     world.until("web", "rendered without it", |app| is(app, "OutOfSync", "Missing")).await;
     world.patch("web", json!({"spec": {"source": {"path": "parent", "helm": null}}})).await;
-    let missing =
-        "chart parent: missing in parent/charts: redis (repository https://charts.example.com)";
+    let missing = "dependency redis of the chart: it has no repository, and is not in the \
+                   directory charts";
     world.until("web", "reported", |app| condition(app, "ComparisonError", missing)).await;
 }
 
