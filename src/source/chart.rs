@@ -12,6 +12,9 @@ use super::render_for::RenderFor;
 /// Files that declare dependencies; the second one in charts of API version v1.
 const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];
 
+/// Files that pin dependencies: Helm fetches what they name, not what is declared.
+const PINNING: [&str; 2] = ["Chart.lock", "requirements.lock"];
+
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -79,8 +82,17 @@ pub(super) fn missing_dependencies(
 /// The dependencies that a chart declares; none if its files cannot be read, which Helm
 /// reports.
 pub(super) fn dependencies(chart: &Path) -> Vec<Dependency> {
+    named(chart, DECLARING)
+}
+
+/// The dependencies that its lock files pin, which may come from elsewhere.
+pub(super) fn pinned(chart: &Path) -> Vec<Dependency> {
+    named(chart, PINNING)
+}
+
+fn named(chart: &Path, files: [&str; 2]) -> Vec<Dependency> {
     let mut found = Vec::new();
-    for file in DECLARING {
+    for file in files {
         let document = document(&chart.join(file));
         for entry in document["dependencies"].as_array().into_iter().flatten() {
             let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();

@@ -86,7 +86,8 @@ fn logins(
         RenderError::Source { reason }
     };
     // All of them: Helm builds all of the dependencies, or none.
-    let declared = chart::dependencies(&source_dir.directory);
+    let mut declared = chart::dependencies(&source_dir.directory);
+    declared.extend(chart::pinned(&source_dir.directory));
     if declared.len() > MAX_DEPENDENCIES {
         let what = format!("the chart has more than {MAX_DEPENDENCIES} dependencies");
         return Err(RenderError::TooLarge { what });

@@ -204,7 +204,7 @@ fn one_value(value: &str) -> String {
     out
 }
 
-/// Argo CD renders charts with Helm 3, and so does the installed program, or as Helm 4 does.
+/// `v3` is the only version that Argo CD knows; Helm 4 renders the same charts.
 fn check_version(helm: &Value) -> Result<(), RenderError> {
     match helm["version"].as_str().unwrap_or_default() {
         "" | "v3" => Ok(()),

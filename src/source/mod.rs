@@ -5,7 +5,8 @@
 //! ```
 //!
 //! - [`Repositories`] resolves and fetches each repository and revision once for all
-//!   Applications. It runs the `git` program.
+//!   Applications. It runs the `git` program, and `helm` for charts of repositories and
+//!   registries ([`ChartSource`]).
 //! - [`render`] turns a [`Checkout`] and a raw `source` block into
 //!   [`Manifest`]s; [`directory`] is the part for plain manifests.
 //! - [`Error`] and [`RenderError`] distinguish a missing object from a failed read:

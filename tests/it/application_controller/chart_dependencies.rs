@@ -83,6 +83,22 @@ async fn dependencies_from_elsewhere_are_refused() {
         assert!(message.contains("dependency redis of the chart"), "{name}: {message}");
         assert!(message.contains(want), "{name}: {message}");
     }
+    // The lock file is what Helm follows.
+    parent(&world, &json!([{"name": "redis", "version": "1.0.0", "repository": "file://../lib"}]));
+    world.write("lib/Chart.yaml", "apiVersion: v2\nname: redis\nversion: 1.0.0\n");
+    for (name, repository) in [("lock", url.as_str()), ("registry", "oci://127.0.0.1:1/charts")] {
+        let pinned = json!({
+            "dependencies": [{"name": "redis", "version": "1.0.0", "repository": repository}],
+            "digest": "sha256:0", "generated": "2024-01-01T00:00:00Z",
+        });
+        world.write("chart/Chart.lock", &pinned.to_string());
+        world.commit();
+        let mut app = world.with_source(name, json!({"path": "chart"}));
+        app["spec"]["project"] = "strict".into();
+        let message = world.refusal_of(&app).await;
+        assert!(message.contains("is not permitted in project 'strict'"), "{name}: {message}");
+    }
+    world.remove("chart/Chart.lock");
     // A dependency of a local chart that leads out by a link.
     std::os::unix::fs::symlink(outside.path(), world.repo.path().join("linked")).unwrap();
     parent(

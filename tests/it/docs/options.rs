@@ -16,7 +16,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 11] = [
+const OF_OTHERS: [(&str, &str); 24] = [
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
     ("--application-namespaces", "argocd-application-controller"),
@@ -28,6 +28,19 @@ const OF_OTHERS: [(&str, &str); 11] = [
     ("--server-side", "kubectl apply"),
     ("--binary", "cargo bench"),
     ("--oldest", "tests/cluster/up"),
+    ("--enable-helm", "kustomize build"),
+    ("--load-restrictor", "kustomize build"),
+    ("--reorder", "kustomize build"),
+    ("--enable-managedby-label", "kustomize build"),
+    ("--helm-debug", "kustomize build"),
+    ("--stack-trace", "kustomize build"),
+    ("--enable-alpha-plugins", "kustomize build"),
+    ("--enable-exec", "kustomize build"),
+    ("--network", "kustomize build"),
+    ("--mount", "kustomize build"),
+    ("--helm-command", "kustomize build"),
+    ("--helm-kube-version", "kustomize build"),
+    ("--helm-api-versions", "kustomize build"),
 ];
 
 static OPTION: LazyLock<Regex> =
