@@ -166,7 +166,7 @@ pub const FIELDS: &[Unused] = &[
 pub const ANNOTATIONS: &[Unused] = &[
     none(
         &["argocd.argoproj.io/manifest-generate-paths"],
-        "SyncWarning; every commit counts as a change of the manifests",
+        "SyncWarning; it limits webhooks only, and in comparisons every commit counts as a change",
     ),
     none(
         &["argocd.argoproj.io/ignore-resource-updates"],

@@ -89,7 +89,8 @@ impl Controllers {
     /// The receiver of webhooks.
     pub fn webhook(&self) -> application_set::Webhook {
         let settings = self.settings.application_sets.clone();
-        application_set::Webhook::new(self.core.clone(), settings)
+        let applications = self.settings.applications.clone();
+        application_set::Webhook::new(self.core.clone(), settings, applications)
     }
 
     /// Runs them until `shutdown`.

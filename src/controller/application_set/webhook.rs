@@ -1,5 +1,5 @@
-//! Webhooks of Git servers: ApplicationSets that use a pushed revision are asked to read
-//! their repositories again (AS-421).
+//! Webhooks of Git servers: ApplicationSets and Applications that use a pushed revision are
+//! asked to read their repositories again (AS-421, SE-422).
 //!
 //! A replica that waits for the lease does this, too: the request is an annotation, which
 //! the active one finds.
@@ -23,10 +23,11 @@ use tracing::Instrument;
 
 use crate::act::refresh;
 use crate::api::ObjectKey;
-use crate::api::annotations::APPLICATION_SET_REFRESH;
+use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH};
 use crate::controller::context::Core;
 use crate::decide::webhook::{self, Provider, Push, Refused, SECRET, Secrets};
-use crate::settings::ApplicationSetSettings;
+use crate::settings::{ApplicationSetSettings, ApplicationSettings};
+use crate::watch::control_plane::Cache;
 use crate::watch::failure::reason;
 use crate::watch::object::{Object, api, resource};
 
@@ -34,7 +35,7 @@ use crate::watch::object::{Object, api, resource};
 const QUEUE: usize = 50_000;
 /// How long the secrets are used before they are read again.
 const SECRETS_FOR: Duration = Duration::from_secs(10);
-/// ApplicationSets in one page of a listing.
+/// Objects in one page of a listing.
 const PAGE: u32 = 500;
 
 /// The secrets, or why they cannot be read.
@@ -44,6 +45,8 @@ type ReadSecrets = Result<Arc<Secrets>, String>;
 pub struct Webhook {
     core: Core,
     settings: ApplicationSetSettings,
+    /// `None` when another program handles the Applications.
+    applications: Option<ApplicationSettings>,
     send: mpsc::Sender<Push>,
     receive: Mutex<Option<mpsc::Receiver<Push>>>,
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
@@ -79,15 +82,25 @@ struct SeenSpec {
 
 impl Webhook {
     /// A receiver; [`Self::run`] processes what it accepts.
-    pub fn new(core: Core, settings: ApplicationSetSettings) -> Self {
-        Self::with_queue(core, settings, QUEUE)
+    pub fn new(
+        core: Core,
+        settings: ApplicationSetSettings,
+        applications: Option<ApplicationSettings>,
+    ) -> Self {
+        Self::with_queue(core, settings, applications, QUEUE)
     }
 
-    fn with_queue(core: Core, settings: ApplicationSetSettings, queue: usize) -> Self {
+    fn with_queue(
+        core: Core,
+        settings: ApplicationSetSettings,
+        applications: Option<ApplicationSettings>,
+        queue: usize,
+    ) -> Self {
         let (send, receive) = mpsc::channel(queue);
         Self {
             core,
             settings,
+            applications,
             send,
             receive: Mutex::new(Some(receive)),
             secrets: tokio::sync::Mutex::default(),
@@ -168,7 +181,15 @@ impl Webhook {
     }
 
     async fn process(&self, push: Push) {
-        let sets = match self.sets().await {
+        let push = Arc::new(push);
+        self.process_sets(Arc::clone(&push)).await;
+        self.process_applications(push).await;
+    }
+
+    async fn process_sets(&self, push: Arc<Push>) {
+        let cache = &self.core.control_plane.sets;
+        let is_own_only = self.settings.namespaces.is_empty();
+        let sets = match self.objects(cache, "ApplicationSet", is_own_only).await {
             Ok(sets) => sets,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
@@ -193,6 +214,51 @@ impl Webhook {
         }
     }
 
+    async fn process_applications(&self, push: Arc<Push>) {
+        let Some(settings) = self.applications.clone() else { return };
+        let cache = &self.core.control_plane.applications;
+        let applications = self.objects(cache, "Application", settings.namespaces.is_empty()).await;
+        let applications = match applications {
+            Ok(applications) => applications,
+            Err(error) => {
+                tracing::warn!(error, "webhook discarded: Applications cannot be listed");
+                return;
+            }
+        };
+        let found = tokio::task::spawn_blocking(move || {
+            let is_covered = |object: &&Object| {
+                object.namespace() == settings.control_plane_namespace
+                    || settings.namespaces.matches(object.namespace())
+            };
+            let deploys = |object: &&Object| {
+                let application: Value = object.read().unwrap_or_default();
+                application["metadata"]["annotations"].get(REFRESH).is_none()
+                    && webhook::deploys(&application, &push)
+            };
+            applications
+                .iter()
+                .filter(is_covered)
+                .filter(deploys)
+                .map(Object::key)
+                .collect::<Vec<_>>()
+        });
+        for key in found.await.unwrap_or_default() {
+            let span = tracing::info_span!("webhook", application = %key);
+            self.refresh_application(&key).instrument(span).await;
+        }
+    }
+
+    async fn refresh_application(&self, key: &ObjectKey) {
+        if self.settings.dry_run {
+            tracing::info!("dry run: would add the annotation {REFRESH}");
+            return;
+        }
+        match refresh::application(&self.core.client, key, false).await {
+            Ok(_) => tracing::info!("refresh requested by a webhook"),
+            Err(error) => tracing::warn!(error, "refresh cannot be requested"),
+        }
+    }
+
     async fn refresh(&self, key: &ObjectKey) {
         if self.settings.dry_run {
             tracing::info!("dry run: would add the annotation {APPLICATION_SET_REFRESH}");
@@ -204,23 +270,27 @@ impl Webhook {
         }
     }
 
-    /// The ApplicationSets, from the cache or, while this replica waits for the lease, from
+    /// The objects of a kind, from the cache or, while this replica waits for the lease, from
     /// the API server.
-    async fn sets(&self) -> Result<Vec<Object>, String> {
-        let cache = &self.core.control_plane.sets;
+    async fn objects(
+        &self,
+        cache: &Cache,
+        kind: &str,
+        is_own_only: bool,
+    ) -> Result<Vec<Object>, String> {
         if cache.listed().now_or_never().is_some() {
             return Ok(cache.all());
         }
         let own = &self.settings.control_plane_namespace;
-        let namespace = self.settings.namespaces.is_empty().then_some(own.as_str());
-        let api = api(&self.core.client, namespace, &resource("ApplicationSet"));
-        let (mut sets, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        let namespace = is_own_only.then_some(own.as_str());
+        let api = api(&self.core.client, namespace, &resource(kind));
+        let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
             let page = api.list(&params).await.map_err(|error| reason(&error))?;
-            sets.extend(page.items);
+            objects.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(sets),
+                None => return Ok(objects),
             }
         }
     }
@@ -250,7 +320,7 @@ mod tests {
             syncs: false,
         };
         let core = Core::new(Server::new().client_as("webhook"), scope, Clock::system());
-        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), 2);
+        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), None, 2);
         let mut headers = HeaderMap::new();
         headers.insert("X-GitHub-Event", "push".parse().unwrap());
         let repository = json!({"html_url": "https://g.example/a/b", "default_branch": "main"});

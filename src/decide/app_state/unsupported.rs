@@ -160,8 +160,8 @@ pub(super) fn unused<'a>(
     let mut messages = Vec::new();
     if annotation(application, MANIFEST_GENERATE_PATHS).is_some_and(|paths| !paths.is_empty()) {
         messages.push(format!(
-            "annotation {MANIFEST_GENERATE_PATHS} has no effect yet: every commit counts as a \
-             change of the manifests"
+            "annotation {MANIFEST_GENERATE_PATHS} has no effect yet on comparisons, only on \
+             webhooks: every commit counts as a change of the manifests"
         ));
     }
     let server_side =

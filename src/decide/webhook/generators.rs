@@ -33,7 +33,7 @@ fn any(generators: &Value, push: &Push, levels: usize) -> bool {
 }
 
 /// Whether a revision of a generator is this branch or tag, as far as that is known.
-fn is_at(changed: &Ref, revision: &str) -> bool {
+pub(super) fn is_at(changed: &Ref, revision: &str) -> bool {
     let revision = revision.trim();
     if let Some(pattern) = literals(revision) {
         let names = [changed.name.as_str(), changed.short()];

@@ -1,9 +1,10 @@
-//! Webhooks of Git servers: what an event reports, and which ApplicationSets it concerns
-//! (AS-421).
+//! Webhooks of Git servers: what an event reports, and which ApplicationSets (AS-421)
+//! and Applications (SE-422) it concerns.
 //!
 //! An event is a hint of anyone who can send it: it only makes the controller read a
 //! repository earlier, and nothing else is taken from it.
 
+mod applications;
 mod generators;
 mod payload;
 mod repository;
@@ -11,6 +12,7 @@ mod secrets;
 #[cfg(test)]
 mod tests;
 
+pub use applications::deploys;
 pub use generators::uses;
 pub use payload::read;
 pub use repository::Repository;
@@ -77,6 +79,8 @@ pub struct Push {
     pub repositories: Vec<Repository>,
     /// The changed branches and tags.
     pub refs: Vec<Ref>,
+    /// The changed files; empty when the event does not report all of them.
+    pub files: Vec<String>,
 }
 
 /// A branch or a tag.

@@ -9,6 +9,16 @@ use super::{MAX_TEXT, Provider, Push, Ref, Refused, Repository};
 struct GitHub {
     r#ref: String,
     repository: GitHubRepository,
+    commits: Vec<Commit>,
+}
+
+/// The files that a commit changes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Commit {
+    added: Option<Vec<String>>,
+    modified: Option<Vec<String>>,
+    removed: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +37,8 @@ struct GitLab {
     event_name: String,
     r#ref: String,
     project: GitLabProject,
+    commits: Vec<Commit>,
+    total_commits_count: usize,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,9 +104,15 @@ fn parse<'a, T: Deserialize<'a>>(provider: Provider, body: &'a [u8]) -> Result<T
 fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
     match event {
         "push" => {
-            let GitHub { r#ref, repository } = parse(Provider::GitHub, body)?;
+            let GitHub { r#ref, repository, commits } = parse(Provider::GitHub, body)?;
             let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
-            push(Provider::GitHub, &urls, &[r#ref], &repository.default_branch).map(Some)
+            let mut push = push(Provider::GitHub, &urls, &[r#ref], &repository.default_branch)?;
+            // With so many commits, GitHub leaves out the rest.
+            push.files = match commits.len() < GITHUB_COMMITS {
+                true => files(commits),
+                false => Vec::new(),
+            };
+            Ok(Some(push))
         }
         "ping" | "pull_request" => {
             parse::<serde::de::IgnoredAny>(Provider::GitHub, body)?;
@@ -105,13 +123,19 @@ fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
 }
 
 fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
-    let GitLab { object_kind, event_name, r#ref, project } = parse(Provider::GitLab, body)?;
+    let GitLab { object_kind, event_name, r#ref, project, commits, total_commits_count } =
+        parse(Provider::GitLab, body)?;
     let kind = if object_kind.is_empty() { &event_name } else { &object_kind };
     match (event, kind.as_str()) {
         ("Push Hook" | "Tag Push Hook", _) | ("System Hook", "push" | "tag_push") => {
             let default = project.default_branch.unwrap_or_default();
             let urls = [project.web_url, project.git_http_url, project.git_ssh_url];
-            push(Provider::GitLab, &urls, &[r#ref], &default).map(Some)
+            let mut push = push(Provider::GitLab, &urls, &[r#ref], &default)?;
+            push.files = match total_commits_count <= commits.len() {
+                true => files(commits),
+                false => Vec::new(),
+            };
+            Ok(Some(push))
         }
         ("Merge Request Hook" | "System Hook", _) => Ok(None),
         _ => Err(Refused::Event(Provider::GitLab.name())),
@@ -131,6 +155,27 @@ fn azure(body: &[u8]) -> Result<Option<Push>, Refused> {
         }
         _ => Err(Refused::Event(Provider::AzureDevOps.name())),
     }
+}
+
+/// GitHub reports at most this many commits.
+const GITHUB_COMMITS: usize = 2048;
+/// The most changed files of one push that are compared.
+const MAX_FILES: usize = 20_000;
+
+/// The changed files; none when a commit does not report its own, or when there are too many.
+fn files(commits: Vec<Commit>) -> Vec<String> {
+    let mut files = Vec::new();
+    for Commit { added, modified, removed } in commits {
+        let before = files.len();
+        let all = [added, modified, removed].into_iter().flatten().flatten();
+        files.extend(all.filter(|file| file.len() <= MAX_TEXT).take(MAX_FILES));
+        if files.len() == before || files.len() >= MAX_FILES {
+            return Vec::new();
+        }
+    }
+    files.sort_unstable();
+    files.dedup();
+    files
 }
 
 /// The most branches and tags of one push.
@@ -158,5 +203,5 @@ fn push(
     if refs.is_empty() || refs.iter().any(|one| one.name.is_empty()) {
         return Err(refused("the branch or tag is missing"));
     }
-    Ok(Push { repositories, refs })
+    Ok(Push { repositories, refs, files: Vec::new() })
 }

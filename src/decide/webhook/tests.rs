@@ -73,7 +73,7 @@ fn urls_of_one_repository_are_equal_as_421() {
 
 fn push_to(name: &str) -> Push {
     let repositories = vec![Repository::of("https://g.example/a/b")];
-    Push { repositories, refs: vec![Ref::new(name, "main")] }
+    Push { repositories, refs: vec![Ref::new(name, "main")], files: Vec::new() }
 }
 
 #[test]

@@ -170,6 +170,80 @@ async fn a_push_generates_applications_before_the_interval_ends_as_421() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_push_refreshes_the_applications_that_deploy_it_as_se_422() {
+    // The reader of the repositories waits for the lease, so that annotations stay.
+    let cluster = Cluster::start().await;
+    held_by_another(&cluster).await;
+    let url = "git@git.invalid:team/repo.git";
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    for (name, url, revision, paths) in [
+        ("head", url, "HEAD", ""),
+        ("branch", url, "dev", ""),
+        ("other", "https://git.invalid/team/other", "HEAD", ""),
+        ("below", url, "main", "."),
+        ("shared", url, "main", "../base;/shared/*.yaml"),
+        ("beside", url, "main", "/elsewhere"),
+    ] {
+        let application = json!({
+            "metadata": {"name": name, "annotations": {"argocd.argoproj.io/manifest-generate-paths": paths}},
+            "spec": {
+                "project": "default",
+                "source": {"repoURL": url, "path": "apps/a", "targetRevision": revision},
+                "destination": {"server": "https://1", "namespace": "default"},
+            },
+        });
+        cluster.create("Application", application).await;
+    }
+    let (mut running, addr) = start(&cluster, &["--enable-leader-election"]).await;
+    running.until_logged("waiting for the lease").await;
+    let refreshed = async || -> Vec<String> {
+        let list = applications.list(&Default::default()).await.unwrap();
+        let is_asked = |one: &DynamicObject| {
+            let annotations = one.metadata.annotations.as_ref();
+            annotations.is_some_and(|all| all.contains_key("argocd.argoproj.io/refresh"))
+        };
+        let names = list.items.into_iter().filter(is_asked).filter_map(|one| one.metadata.name);
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let until_asked = async |wanted: &[&str]| {
+        let until = Instant::now() + WAIT;
+        while refreshed().await != wanted {
+            let found = refreshed().await;
+            assert!(Instant::now() < until, "SE-422: {found:?}, {wanted:?}: {}", running.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut push: Value = serde_json::from_str(&github("refs/heads/main")).unwrap();
+    push["commits"] = json!([{"added": ["apps/a/x.yaml"]}, {"removed": ["apps/b/y.yaml"]}]);
+    assert_eq!(post(&addr, &[("X-GitHub-Event", "push")], &push.to_string()).await, 200);
+    until_asked(&["below", "head"]).await;
+    push["commits"] = json!([{"modified": ["shared/x.yaml"]}]);
+    assert_eq!(post(&addr, &[("X-GitHub-Event", "push")], &push.to_string()).await, 200);
+    until_asked(&["below", "head", "shared"]).await;
+    // Without files, all of them may have changed.
+    let gitlab = json!({"object_kind": "push", "ref": "refs/heads/main", "total_commits_count": 30,
+        "commits": [{"added": ["apps/c/x.yaml"]}],
+        "project": {"web_url": "https://git.invalid/team/repo", "default_branch": "main"}});
+    assert_eq!(post(&addr, &[("X-Gitlab-Event", "Push Hook")], &gitlab.to_string()).await, 200);
+    until_asked(&["below", "beside", "head", "shared"]).await;
+}
+
+/// Creates the lease of another replica.
+async fn held_by_another(cluster: &Cluster) {
+    let now = k8s_openapi::jiff::Timestamp::now();
+    let lease = json!({
+        "metadata": {"name": "58ac56fa.applicationsets.argoproj.io"},
+        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": now.to_string(), "renewTime": now.to_string()},
+    });
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(cluster.client.clone(), "argocd");
+    leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_are_not_understood_or_not_signed_are_refused_as_421() {
     let cluster = Cluster::start().await;
     cluster.knows("default", "https://1").await;
@@ -251,14 +325,7 @@ async fn a_replica_that_waits_for_the_lease_requests_refreshes_as_421() {
     let cluster = Cluster::start().await;
     let generators = json!([git("https://git.invalid/team/repo", "main")]);
     cluster.create("ApplicationSet", fleet("fleet", generators)).await;
-    let now = k8s_openapi::jiff::Timestamp::now();
-    let lease = json!({
-        "metadata": {"name": "58ac56fa.applicationsets.argoproj.io"},
-        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 3600, "acquireTime": now.to_string(), "renewTime": now.to_string()},
-    });
-    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
-        Api::namespaced(cluster.client.clone(), "argocd");
-    leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    held_by_another(&cluster).await;
     let (mut running, addr) = start(&cluster, &["--enable-leader-election"]).await;
     running.until_logged("waiting for the lease").await;
     assert_eq!(post(&addr, &[("X-GitHub-Event", "push")], &github("refs/heads/main")).await, 200);
