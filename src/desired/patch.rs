@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::yaml;
 
+/// Prefix of a key that removes entries of the list of that name.
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+
 /// Applies the rendered text of a patch.
 ///
 /// The project is not changed, and neither `operation` nor `status` can be set:
@@ -94,6 +97,11 @@ fn merge_object(
         target.retain(|key, _| keys.iter().any(|kept| kept == key));
     }
     for (key, value) in patch {
+        if let Some(name) = key.strip_prefix(DELETE_FROM) {
+            path.push(name.to_owned());
+            delete_from(target.get_mut(name), value, path)?;
+            path.pop();
+        }
         if key.starts_with('$') {
             continue;
         }
@@ -122,6 +130,25 @@ fn merge_object(
             }
         }
         path.pop();
+    }
+    Ok(())
+}
+
+/// Removes entries of the only list that is merged as a set. Entries that the patch adds come
+/// after: `$` sorts before letters.
+fn delete_from(target: Option<&mut Value>, value: &Value, path: &[String]) -> Result<(), String> {
+    let place = path.join(".");
+    if !is_set(path) {
+        return Err(format!(
+            "{DELETE_FROM}{place} of the rendered patch: only entries of metadata.finalizers can \
+             be removed; write the whole list instead"
+        ));
+    }
+    let Value::Array(removed) = value else {
+        return Err(format!("{DELETE_FROM}{place} of the rendered patch is not a list"));
+    };
+    if let Some(Value::Array(list)) = target {
+        list.retain(|item| !removed.contains(item));
     }
     Ok(())
 }

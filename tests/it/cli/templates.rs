@@ -115,6 +115,26 @@ fn aliases_of_a_patch_do_not_multiply_its_text() {
 }
 
 #[test]
+fn a_patch_removes_finalizers_as_145() {
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let metadata = &mut set["spec"]["template"]["metadata"];
+    metadata["finalizers"] = json!(["example.com/a", "example.com/b"]);
+    set["spec"]["templatePatch"] = json!(
+        "metadata: {$deleteFromPrimitiveList/finalizers: [example.com/a], finalizers: [example.com/c]}"
+    );
+    let run = with_input(&["render", "-f", "-", "-o", "json"], set.to_string());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let finalizers = &run.json()["items"][0]["metadata"]["finalizers"];
+    assert_eq!(finalizers, &json!(["example.com/b", "example.com/c"]));
+
+    // Lists that are replaced have nothing to remove from.
+    set["spec"]["templatePatch"] =
+        json!("spec: {syncPolicy: {$deleteFromPrimitiveList/syncOptions: [A=true]}}");
+    let run = with_input(&["render", "-f", "-"], set.to_string());
+    run.fails(1, &["$deleteFromPrimitiveList/spec.syncPolicy.syncOptions", "write the whole list"]);
+}
+
+#[test]
 fn numbers_keep_all_digits_as_111() {
     let mut set: Value =
         serde_json::from_str(&annotated("{{.x}} {{.y}} {{toJson .z}}", true)).unwrap();
