@@ -35,6 +35,7 @@ impl Core {
         let metrics = Metrics::new(
             Arc::clone(&control_plane.sets),
             Arc::clone(&control_plane.runs),
+            Arc::clone(&control_plane.applications),
             clock.clone(),
         );
         let client = counted::client(client, metrics.requests());

@@ -105,6 +105,7 @@ pub async fn run_with(
     let _guard = stop.clone().drop_guard();
     let queue = Arc::new(Queue::new(BACKOFF));
     core.metrics.queue("application", queue.clone());
+    core.metrics.show_applications(&settings);
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())

@@ -3,6 +3,7 @@
 //! What objects show is read from the cache when the metrics are requested. Durations and
 //! counts are kept here; those of an ApplicationSet are dropped with it.
 
+mod applications;
 mod notifications;
 mod runs;
 mod sets;
@@ -26,7 +27,7 @@ use crate::api::ObjectKey;
 use crate::clock::Clock;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::counts::Counts;
-use crate::settings::ApplicationSetSettings;
+use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use crate::watch::control_plane::Cache;
 use crate::watch::counted;
 
@@ -51,8 +52,10 @@ pub struct Metrics {
 struct Kept {
     sets: Arc<Cache>,
     runs: Arc<Cache>,
+    applications: Arc<Cache>,
     clock: Clock,
     settings: OnceLock<ApplicationSetSettings>,
+    application_settings: OnceLock<ApplicationSettings>,
     queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
     notifier: OnceLock<Notifier>,
     rollouts: Mutex<HashMap<ObjectKey, Counts>>,
@@ -86,14 +89,16 @@ fn long_seconds() -> Histogram {
 }
 
 impl Metrics {
-    /// The metrics of the ApplicationSets and RolloutRuns in these caches; none are shown before
-    /// [`Self::show`].
-    pub fn new(sets: Arc<Cache>, runs: Arc<Cache>, clock: Clock) -> Self {
+    /// The metrics of the ApplicationSets, RolloutRuns and Applications in these caches; none are
+    /// shown before [`Self::show`] and [`Self::show_applications`].
+    pub fn new(sets: Arc<Cache>, runs: Arc<Cache>, applications: Arc<Cache>, clock: Clock) -> Self {
         let kept = Arc::new(Kept {
             sets,
             runs,
+            applications,
             clock,
             settings: OnceLock::new(),
+            application_settings: OnceLock::new(),
             queues: Mutex::default(),
             notifier: OnceLock::new(),
             rollouts: Mutex::default(),
@@ -133,6 +138,11 @@ impl Metrics {
     /// effect.
     pub fn show(&self, settings: &ApplicationSetSettings) {
         let _ = self.kept.settings.set(settings.clone());
+    }
+
+    /// Shows the Applications in the namespaces of these settings. Later calls have no effect.
+    pub fn show_applications(&self, settings: &ApplicationSettings) {
+        let _ = self.kept.application_settings.set(settings.clone());
     }
 
     /// Shows the state of a queue.

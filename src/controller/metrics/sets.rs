@@ -75,6 +75,7 @@ impl Collector for Kept {
         self.encode_sets(&sets, &mut encoder)?;
         self.encode_labels(&sets, &mut encoder)?;
         self.encode_rollouts(&sets, &mut encoder)?;
+        self.encode_applications(&mut encoder)?;
         self.encode_runs(&mut encoder)?;
         self.encode_notifications(&mut encoder)?;
         self.encode_queues(&mut encoder)

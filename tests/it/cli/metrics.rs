@@ -256,3 +256,40 @@ async fn scraped_with(addr: &str, running: &Running, name: &str) -> Series {
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applications_are_shown_with_their_state_as_se_545() {
+    let cluster = Cluster::start().await;
+    let application = json!({
+        "metadata": {"name": "app"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://user:s3cr3t@git.invalid/team/repo", "path": "p"},
+            "destination": {"server": format!("{IN_CLUSTER}/"), "namespace": "default"},
+            "syncPolicy": {"automated": {}},
+        },
+    });
+    cluster.create("Application", application).await;
+    let addr = unused_address();
+    let metrics_addr = format!("--metrics-addr={addr}");
+    let args = [metrics_addr.as_str(), "--probe-addr=", "--webhook-addr="];
+    let running = Running::start(&cluster, &args, &[]);
+    let until = Instant::now() + WAIT;
+    let info = loop {
+        let series = scrape(&addr).await.unwrap_or_default();
+        if let Some(name) = series.into_keys().find(|name| name.starts_with("argocd_app_info{")) {
+            break name;
+        }
+        assert!(Instant::now() < until, "SE-545: no argocd_app_info: {}", running.log());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    };
+    for label in [
+        r#"namespace="argocd",name="app",project="default",autosync_enabled="true""#,
+        &format!(r#"dest_server="{IN_CLUSTER}",dest_namespace="default""#),
+        r#"sync_status="Unknown""#,
+        r#"operation="""#,
+    ] {
+        assert!(info.contains(label), "SE-545: {label} in {info}");
+    }
+    assert!(!info.contains("s3cr3t"), "{info}");
+}
