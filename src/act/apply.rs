@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::outcome::{done, failed};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
+use crate::act::request_limit::RequestLimit;
 use crate::api::Raw;
 use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
@@ -33,9 +34,6 @@ use send::Sender;
 
 /// Maximum number of attempts after conflicts, each with a new read (SE-342).
 const ATTEMPTS: u32 = 5;
-
-/// Maximum time until the kind of a new definition can be used (SE-603).
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum time until a deleted object is gone, before it is created again.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
@@ -52,6 +50,10 @@ pub struct Applier<'a> {
     pub former_manager: &'a str,
     /// The owner: objects of other owners are not deleted.
     pub owner: Owner<'a>,
+    /// The limit of requests of the whole process.
+    pub requests: &'a RequestLimit,
+    /// Maximum time until the kind of a new definition can be used (SE-603).
+    pub established_within: Duration,
 }
 
 impl Applier<'_> {
@@ -443,7 +445,7 @@ impl Applier<'_> {
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
         };
-        if tokio::time::timeout(ESTABLISHED_WITHIN, usable).await.is_err() {
+        if tokio::time::timeout(self.established_within, usable).await.is_err() {
             self.cluster.forget_kinds().await;
             tracing::warn!(definition = %key.name, "the definition is not established in time");
         }

@@ -9,6 +9,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::apply::Applier;
+use super::request_limit::RequestLimit;
 use super::{delete, outcome};
 use crate::api::{GroupVersionKind, ResourceKey};
 use crate::decide::app_state::Target;
@@ -58,6 +59,10 @@ pub struct Executor<'a> {
     pub owner: Owner<'a>,
     /// Maximum number of actions in parallel.
     pub parallel: usize,
+    /// The limit of requests of the whole process (SE-566).
+    pub requests: &'a RequestLimit,
+    /// Maximum time until the kind of a new definition can be used (SE-603).
+    pub established_within: Duration,
     /// Whether the server checks objects that are applied with server-side apply.
     pub server_dry_run: bool,
 }
@@ -69,6 +74,8 @@ impl Executor<'_> {
             manager: self.manager,
             former_manager: self.former_manager,
             owner: self.owner,
+            requests: self.requests,
+            established_within: self.established_within,
         }
     }
 
@@ -130,6 +137,7 @@ impl Executor<'_> {
                 match self.resource(target).await {
                     Ok(resource) => {
                         let (key, uid) = (&target.key, &target.uid);
+                        let _permit = self.requests.acquire().await;
                         delete::delete(self.cluster, &resource, key, uid, *propagation).await
                     }
                     Err(happened) => happened,
@@ -227,6 +235,7 @@ impl Executor<'_> {
         if !removal.delete {
             return Ok(());
         }
+        let _permit = self.requests.acquire().await;
         match delete::delete(self.cluster, &resource, key, uid, *propagation).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {

@@ -18,6 +18,7 @@ pub mod project;
 mod redacted_status;
 pub mod redis;
 pub mod refresh;
+pub mod request_limit;
 pub mod retry;
 pub mod rollout_policy;
 pub mod rollout_run;

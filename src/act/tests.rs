@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::apply::Applier;
 use super::delete::delete;
 use super::retry::TRIES;
+use crate::act::request_limit::RequestLimit;
 use crate::api::ResourceKey;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
@@ -23,6 +24,7 @@ struct World {
     server: Server,
     cluster: Arc<ClusterCache>,
     tracking: Tracking,
+    requests: RequestLimit,
 }
 
 impl World {
@@ -37,7 +39,8 @@ impl World {
             trigger,
             stop,
         );
-        let world = Self { server, cluster, tracking: Tracking::default() };
+        let (tracking, requests) = (Tracking::default(), RequestLimit::new(20));
+        let world = Self { server, cluster, tracking, requests };
         let web = json!({"metadata": {"name": "web"}});
         let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));
         let web = serde_json::from_value(web).unwrap();
@@ -79,7 +82,14 @@ impl World {
     fn applier(&self) -> Applier<'_> {
         let owner =
             Owner { tracking: &self.tracking, control_plane_namespace: "argocd", uid: "uid" };
-        Applier { cluster: &self.cluster, manager: US, former_manager: "kubectl", owner }
+        Applier {
+            cluster: &self.cluster,
+            manager: US,
+            former_manager: "kubectl",
+            owner,
+            requests: &self.requests,
+            established_within: std::time::Duration::from_secs(30),
+        }
     }
 }
 

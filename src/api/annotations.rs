@@ -69,6 +69,9 @@ pub const RUN: &str = "wavegate.dev/run";
 /// On an ApplicationSet: a person has paused its rollout; the value is the reason (ST-020).
 /// Specific to Wavegate.
 pub const PAUSED: &str = "wavegate.dev/paused";
+/// On an Application: its syncs succeed only once all resources are healthy (SE-591), or, with
+/// `false`, as in Argo CD. Specific to Wavegate.
+pub const WAIT_FOR_HEALTH: &str = "wavegate.dev/wait-for-health";
 /// On an ApplicationSet: which of its generators found something. Specific to Wavegate.
 pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash

@@ -11,6 +11,7 @@ use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::health::KindPattern;
+use crate::decide::sync::HookPolicyScope;
 use crate::settings::{ApplicationSettings, Namespaces};
 use crate::source::confine::Confinement;
 use gotime::duration;
@@ -44,7 +45,7 @@ pub struct ApplicationFlags {
     /// How many Applications are worked on at once [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sync engine")]
     pub status_processors: Option<u16>,
-    /// How many objects of one sync are written at once; 0 is no limit [default: 20]
+    /// How many objects are written at once, in all syncs together; 0 is no limit [default: 20]
     #[arg(long, value_name = "N", help_heading = "Sync engine", hide_short_help = true)]
     pub kubectl_parallelism_limit: Option<u16>,
     /// The pause between attempts of self-heal when it does not grow, in seconds [default: 0]
@@ -93,6 +94,33 @@ pub struct ApplicationFlags {
     /// Keep the health of each resource in the status [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
     pub persist_resource_health: Option<bool>,
+    /// How many seconds one hook may take before it counts as failed; 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub hook_timeout: Option<u32>,
+    /// How many seconds a resource may take to become healthy while a later wave waits for it;
+    /// 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub wave_timeout: Option<u32>,
+    /// How many seconds a sync waits until the kind of a definition can be used [default: 30]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub definition_timeout: Option<u32>,
+    /// When hooks with the policies HookSucceeded and HookFailed are deleted: at the end of the
+    /// operation, or of the hook itself [default: operation]
+    #[arg(long, value_name = "operation|hook", value_parser = hook_scope, help_heading = "Compatibility", hide_short_help = true)]
+    pub hook_succeeded_scope: Option<HookPolicyScope>,
+    /// A sync succeeds only once all its resources are healthy [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub wait_for_health: Option<bool>,
+    /// A SyncFail hook makes a sync of one wave one of several, which waits for health
+    /// [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub sync_fail_counts_as_wave: Option<bool>,
+    /// Hooks of a deletion that succeeded are deleted, whatever their policy says [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub clean_delete_hooks: Option<bool>,
+    /// The dry run of a server-side apply is sent to the server [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub server_dry_run: Option<bool>,
     /// Operations without sync options take those of the Application's spec [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
@@ -117,6 +145,15 @@ pub(super) fn pause(text: &str) -> Result<Duration, String> {
 /// A number of bytes with a suffix of Kubernetes' quantities, or without one.
 fn confinement(text: &str) -> Result<Confinement, String> {
     Confinement::named(text).ok_or_else(|| "expected off, auto or required".to_owned())
+}
+
+/// When hooks are deleted, by its name.
+fn hook_scope(text: &str) -> Result<HookPolicyScope, String> {
+    match text {
+        "operation" => Ok(HookPolicyScope::Operation),
+        "hook" => Ok(HookPolicyScope::Hook),
+        _ => Err("write operation or hook".to_owned()),
+    }
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -211,6 +248,11 @@ fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applica
         ("ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS", "controller.repo.error.grace.period.seconds"),
         &mut settings.repo_error_grace,
     );
+    whole(
+        flags.definition_timeout,
+        (&engine("DEFINITION_TIMEOUT"), "controller.definition.timeout.seconds"),
+        &mut settings.definition_timeout,
+    );
     let mut timeout = SignedDuration::ZERO;
     seconds(
         read,
@@ -219,6 +261,23 @@ fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applica
         &mut timeout,
     );
     settings.sync.sync_timeout = Some(timeout).filter(|timeout| timeout.is_positive());
+    let mut limit = |flag, name, key, into: &mut Option<SignedDuration>| {
+        let mut found = SignedDuration::ZERO;
+        seconds(read, flag, (&engine(name), key), &mut found);
+        *into = Some(found).filter(|limit| limit.is_positive());
+    };
+    limit(
+        flags.hook_timeout,
+        "HOOK_TIMEOUT",
+        "controller.hook.timeout.seconds",
+        &mut settings.sync.hook_timeout,
+    );
+    limit(
+        flags.wave_timeout,
+        "WAVE_TIMEOUT",
+        "controller.wave.timeout.seconds",
+        &mut settings.sync.wave_timeout,
+    );
 
     let mut every = |flag: Option<Duration>, names: (&str, &str), into: &mut Duration| {
         *into = read.pick_in_full(flag, names, |text| pause(text).ok(), *into);
@@ -371,11 +430,41 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         "controller.inherit.spec.sync.options",
         &mut settings.inherit_sync_options,
     );
+    switch(
+        flags.wait_for_health,
+        "WAIT_FOR_HEALTH",
+        "controller.wait.for.health",
+        &mut settings.sync.wait_for_health,
+    );
+    switch(
+        flags.sync_fail_counts_as_wave,
+        "SYNC_FAIL_COUNTS_AS_WAVE",
+        "controller.sync.fail.counts.as.wave",
+        &mut settings.sync.sync_fail_counts_as_wave,
+    );
+    switch(
+        flags.clean_delete_hooks,
+        "CLEAN_DELETE_HOOKS",
+        "controller.clean.delete.hooks",
+        &mut settings.clean_delete_hooks,
+    );
+    switch(
+        flags.server_dry_run,
+        "SERVER_DRY_RUN",
+        "controller.server.dry.run",
+        &mut settings.server_dry_run,
+    );
     settings.checks.not_generic = read.pick_in_full(
         flags.generic_health_exclude.clone(),
         (&engine("GENERIC_HEALTH_EXCLUDE"), "controller.generic.health.exclude"),
         |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
         Vec::new(),
+    );
+    settings.sync.hook_policy_scope = read.pick_in_full(
+        flags.hook_succeeded_scope,
+        (&engine("HOOK_SUCCEEDED_SCOPE"), "controller.hook.succeeded.scope"),
+        |text| hook_scope(text).ok(),
+        settings.sync.hook_policy_scope,
     );
     let events = |text: &str| match text {
         "all" => Some(true),

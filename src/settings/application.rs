@@ -58,8 +58,12 @@ pub struct ApplicationSettings {
     pub unreadable: Vec<String>,
     /// Applications that are reconciled in parallel (SE-565).
     pub parallel: usize,
-    /// Parallel writes of one operation (SE-566).
+    /// Parallel writes of all operations together (SE-566).
     pub parallel_applies: usize,
+    /// Maximum time until the kind of a definition that a sync applies can be used (SE-603).
+    pub definition_timeout: Duration,
+    /// Whether hooks of a deletion that succeeded are deleted, whatever their policy (SE-519).
+    pub clean_delete_hooks: bool,
     /// Field manager of applied resources (SE-342).
     pub field_manager: String,
     /// Whether sources may be local directories. For the demo; the repositories must
@@ -115,6 +119,8 @@ impl Default for ApplicationSettings {
             unreadable: Vec::new(),
             parallel: 20,
             parallel_applies: 20,
+            definition_timeout: Duration::from_secs(30),
+            clean_delete_hooks: false,
             field_manager: DEFAULT_MANAGER.to_owned(),
             allow_local: false,
             checks: Checks::default(),

@@ -53,6 +53,7 @@ mod refusals;
 mod retries;
 mod sources;
 mod status_fields;
+mod switches;
 mod unusual_operations;
 mod waits;
 mod writes;

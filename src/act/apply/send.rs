@@ -10,6 +10,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::Applier;
+use crate::act::request_limit::RequestLimit;
 use crate::act::retry;
 use crate::act::secrets::redacted_error;
 use crate::api::resource_key::ResourceKey;
@@ -18,6 +19,7 @@ use crate::watch::failure::checked;
 /// Sends requests for one object.
 pub(super) struct Sender<'a> {
     client: &'a kube::Client,
+    requests: &'a RequestLimit,
     manager: &'a str,
     pub resource: &'a ApiResource,
     pub key: &'a ResourceKey,
@@ -34,7 +36,8 @@ impl<'a> Sender<'a> {
         dry_run: bool,
     ) -> Self {
         let (client, manager) = (applier.cluster.client(), applier.manager);
-        Self { client, manager, resource, key, dry_run, validate }
+        let requests = applier.requests;
+        Self { client, requests, manager, resource, key, dry_run, validate }
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
@@ -95,7 +98,10 @@ impl<'a> Sender<'a> {
         request: http::Request<Vec<u8>>,
         body: &Value,
     ) -> Result<Value, kube::Error> {
+        let permit = self.requests.acquire().await;
         let answer = self.client.request(request).await;
+        drop(permit);
+        self.requests.follow(&answer);
         answer.map_err(|error| redacted_error(error, self.key, body))
     }
 

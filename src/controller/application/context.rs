@@ -16,6 +16,7 @@ use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::act::application_status;
 use crate::act::events::Events;
+use crate::act::request_limit::RequestLimit;
 use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
@@ -68,6 +69,8 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// Events about Applications.
     pub events: Events,
+    /// The limit of writes of all operations (SE-566).
+    pub requests: RequestLimit,
     /// Worker slots: a reconcile holds one while it runs.
     pub slots: Slots,
     /// Notified about changes that may unblock the deletion of a project.
@@ -113,6 +116,7 @@ impl Context {
         queue: Arc<Queue>,
     ) -> Self {
         let slots = Slots::new(settings.parallel);
+        let requests = RequestLimit::new(settings.parallel_applies);
         let enabled = settings.events && !settings.dry_run;
         let events = core.recorder.events(COMPONENT, application_status::resource(), enabled);
         let namespace = settings.control_plane_namespace.clone();
@@ -128,6 +132,7 @@ impl Context {
             clusters,
             queue,
             events,
+            requests,
             slots,
             terminating: Notify::new(),
             shared: Shared::default(),

@@ -390,6 +390,8 @@ impl Reconciliation<'_> {
                 uid,
             },
             parallel: settings.parallel_applies,
+            requests: &self.ctx.requests,
+            established_within: settings.definition_timeout,
             server_dry_run: settings.server_dry_run,
         }
     }
@@ -447,6 +449,7 @@ impl Reconciliation<'_> {
             app: &self.app,
             memory: &self.cached.memory,
             observed,
+            clean_hooks: self.ctx.settings.clean_delete_hooks,
             now: self.now(),
         })
     }

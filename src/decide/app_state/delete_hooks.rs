@@ -299,11 +299,12 @@ fn due_at(live: &Value, attempt: u64) -> Option<Timestamp> {
 }
 
 /// Hooks of one type whose policy deletes them once all have completed
-/// (SE-519).
+/// (SE-519); with `all_succeeded`, also those that succeeded, whatever their policy.
 pub fn clean_up(
     hooks: &[DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,
     checks: &Checks,
+    all_succeeded: bool,
 ) -> Vec<ResourceKey> {
     let present: Vec<(&DeleteHook, &Arc<Value>)> = (hooks.iter())
         .filter_map(|hook| Some((hook, live.get(&hook.key)?)))
@@ -315,7 +316,8 @@ pub fn clean_up(
     let gone = present.into_iter().filter(|(hook, _)| {
         let policies = delete_policies(&hook.target);
         (worst == Status::Degraded && policies.contains(&DeletePolicy::HookFailed))
-            || (worst == Status::Healthy && policies.contains(&DeletePolicy::HookSucceeded))
+            || (worst == Status::Healthy
+                && (all_succeeded || policies.contains(&DeletePolicy::HookSucceeded)))
     });
     gone.map(|(hook, _)| hook.key.clone()).collect()
 }

@@ -64,6 +64,8 @@ pub struct DeletionSnapshot<'a> {
     pub memory: &'a Memory,
     /// What was observed, or why it cannot be.
     pub observed: Result<DeletionInput<'a>, &'a str>,
+    /// Whether hooks that succeeded are deleted whatever their policy says (SE-519).
+    pub clean_hooks: bool,
     /// The time.
     pub now: Timestamp,
 }
@@ -189,9 +191,10 @@ pub fn finalize(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
     let finalizers = &mut app.metadata.finalizers;
     let plan = match snapshot.observed {
         Ok(DeletionInput::In(observation, scope)) => {
-            let DeletionSnapshot { app, now, .. } = *snapshot;
+            let DeletionSnapshot { app, clean_hooks, now, .. } = *snapshot;
             let hurry = is_refreshed(app);
-            let finalizer = Finalizer { application: app.raw(), observation, scope, hurry, now };
+            let application = app.raw();
+            let finalizer = Finalizer { application, observation, scope, hurry, clean_hooks, now };
             finalizer.next(finalizers, &mut memory.tries)
         }
         Ok(DeletionInput::Nowhere(why)) => {
@@ -310,6 +313,8 @@ struct Finalizer<'a> {
     /// Whether a user wants it to be retried now.
     hurry: bool,
     now: Timestamp,
+    /// Whether hooks that succeeded are deleted whatever their policy says (SE-519).
+    clean_hooks: bool,
 }
 
 impl Finalizer<'_> {
@@ -385,8 +390,8 @@ impl Finalizer<'_> {
                 continue;
             }
             let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
-            let gone =
-                delete_hooks::clean_up(&hooks, self.observation.live, self.observation.checks);
+            let (live, checks) = (self.observation.live, self.observation.checks);
+            let gone = delete_hooks::clean_up(&hooks, live, checks, self.clean_hooks);
             if !gone.is_empty() {
                 return Plan {
                     removals: removals(&gone, self.observation.live, Propagation::Foreground),

@@ -15,7 +15,7 @@ use super::memory::{Memory, digest};
 use super::observation::{ComparedState, Observation};
 use super::operation::{self, Stage, stage};
 use super::pairs::DiffCache;
-use crate::api::annotations::deletion_approved;
+use crate::api::annotations::{WAIT_FOR_HEALTH, annotation, deletion_approved};
 use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
@@ -352,6 +352,24 @@ fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
 /// # Errors
 ///
 /// A message, when the operation has no sync request.
+/// The settings of the engine, with what annotations of the Application say (SE-591).
+fn of_application(
+    application: &Value,
+    settings: &sync::SyncSettings,
+) -> Result<sync::SyncSettings, String> {
+    let wait_for_health = match annotation(application, WAIT_FOR_HEALTH) {
+        None => settings.wait_for_health,
+        Some("true") => true,
+        Some("false") => false,
+        Some(other) => {
+            return Err(format!(
+                "annotation {WAIT_FOR_HEALTH}: {other:?} is not a switch; write true or false"
+            ));
+        }
+    };
+    Ok(sync::SyncSettings { wait_for_health, ..settings.clone() })
+}
+
 fn of_engine(
     app: &App,
     observation: &Observation<'_>,
@@ -369,6 +387,7 @@ fn of_engine(
     let inherited = policy.filter(|_| settings.inherit_sync_options);
     let inherited = inherited.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
     let request = operation::request(&state.operation, &revision, inherited)?;
+    let sync_settings = of_application(application, &settings.sync)?;
     let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
     let targets = observation.placed.targets.iter().map(|target| {
         match observation.live.get(&target.key).filter(|_| respect) {
@@ -401,7 +420,7 @@ fn of_engine(
         namespace: observation.namespace.clone(),
         managed_namespace_metadata: metadata.cloned(),
         deletion_approved_at: deletion_approved(application),
-        settings: settings.sync.clone(),
+        settings: sync_settings,
     })
 }
 

@@ -353,6 +353,7 @@ fn a_deletion_runs_its_steps_in_order() {
             app: &App::of(app.clone()),
             memory: &memory,
             observed: Ok(seen),
+            clean_hooks: false,
             now,
         });
         store(app, &decision.app);
