@@ -12,6 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, Client};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::redis;
@@ -24,6 +25,11 @@ use crate::serve::{self, Readiness};
 use crate::source::confine::{self, Confinement};
 use crate::source::{self, Repositories};
 use crate::watch::failure;
+
+mod live_settings;
+
+/// How long an HTTP server may take to end before the next one uses its address.
+const SERVER_GRACE: Duration = Duration::from_secs(5);
 
 /// How long the API server may take to answer a request for settings.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -74,23 +80,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         read = read => read?,
         () = shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
     };
-    let config = Config::resolve(args.flags, &environment, &settings)?;
+    let mut config = Config::resolve(args.flags.clone(), &environment, &settings)?;
     crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
-    for warning in &config.warnings {
-        tracing::warn!("{warning}");
-    }
-    for setting in &config.without_effect {
-        tracing::info!("{setting}");
-    }
     warn_of_missing_namespace(&client, namespace).await;
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        namespace,
-        progressive_syncs = config.application_sets.decisions.progressive_syncs,
-        sync_engine = ?config.sync_engine,
-        "starting"
-    );
-
     let temporary;
     let cache_dir = match &args.cache_dir {
         Some(dir) => dir.as_path(),
@@ -99,40 +91,78 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             temporary.path()
         }
     };
-    let sources = Arc::new(open_sources(
-        cache_dir,
-        config.allow_local_sources,
-        config.applications.render.programs.confinement,
-    )?);
     if config.applications.redis.is_on() {
         redis::check(&config.applications.redis)?;
     }
-    warn_of_missing_confinement(config.applications.render.programs.confinement).await;
-    let controllers = Controllers::new(client.clone(), config.settings(), sources, Clock::system());
-    serve(&config, &controllers, &readiness, &shutdown);
-    // A replica that waits for the lease is ready; otherwise a rolling update of the
-    // Deployment would never complete.
-    readiness.set(true);
+    let confinement = config.applications.render.programs.confinement;
+    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources, confinement)?);
+    warn_of_missing_confinement(confinement).await;
     // A lease is a write, too. A process that writes nothing needs no lease.
     let dry_run = config.application_sets.dry_run;
-    if dry_run {
-        tracing::info!("dry run: nothing is written and no lease is acquired");
-    }
     let lease = (config.leader_election && !dry_run)
         .then(|| Candidate::new(client.clone(), namespace, identity(), Clock::system()));
-    if let Some(candidate) = &lease {
-        tracing::info!("waiting for the lease");
-        if candidate.acquire(&shutdown).await.is_none() {
-            return Ok(ExitCode::SUCCESS);
-        }
+    if let Some(addr) = config.probe_addr.clone() {
+        let stop = shutdown.child_token();
+        start_server("--probe-addr", serve::probes(addr, readiness.clone(), stop).boxed());
     }
-    let led = controllers.lead(lease.as_ref(), &shutdown).await;
-    readiness.set(false);
-    anyhow::ensure!(
-        led? == Led::UntilShutdown,
-        "the lease was lost: another replica holds it, or it could not be renewed in time"
+    loop {
+        let served = shutdown.child_token();
+        report_settings(&config, namespace);
+        let controllers =
+            Controllers::new(client.clone(), config.settings(), sources.clone(), Clock::system());
+        let servers = serve(&config, &controllers, &served);
+        // A replica that waits for the lease is ready; otherwise a rolling update of the
+        // Deployment would never complete.
+        readiness.set(true);
+        if let Some(candidate) = &lease {
+            tracing::info!("waiting for the lease");
+            if candidate.acquire(&shutdown).await.is_none() {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        let mut next = None;
+        let outdated = async {
+            next = Some(live_settings::changed(&client, namespace, &args.flags, &config).await);
+        };
+        let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
+        if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
+            tracing::info!("the settings have changed; the controllers start again with them");
+            served.cancel();
+            for server in servers {
+                // Its address is used again. Whether it can be served is logged by itself.
+                drop(tokio::time::timeout(SERVER_GRACE, server).await);
+            }
+            config = next;
+            continue;
+        }
+        readiness.set(false);
+        anyhow::ensure!(
+            led? == Led::UntilShutdown,
+            "the lease was lost: another replica holds it, or it could not be renewed in time"
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+}
+
+/// Says with which settings the controllers start, and which of them were not understood or
+/// have no effect.
+fn report_settings(config: &Config, namespace: &str) {
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    for setting in &config.without_effect {
+        tracing::info!("{setting}");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        namespace,
+        progressive_syncs = config.application_sets.decisions.progressive_syncs,
+        sync_engine = ?config.sync_engine,
+        "starting"
     );
-    Ok(ExitCode::SUCCESS)
+    if config.application_sets.dry_run {
+        tracing::info!("dry run: nothing is written and no lease is acquired");
+    }
 }
 
 /// A namespace that is mistyped looks like an empty one. A Pod does not ask: its role does
@@ -173,41 +203,42 @@ async fn warn_of_missing_confinement(confinement: Confinement) {
     }
 }
 
-/// Starts the HTTP servers. Without one of them the controllers run anyway.
+/// Starts an HTTP server. Without it the controllers run anyway.
+fn start_server(
+    flag: &'static str,
+    server: BoxFuture<'static, std::io::Result<()>>,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "cannot serve HTTP, the controllers run without it; {flag} selects another address");
+        }
+    })
+}
+
+/// Starts the HTTP servers of the controllers.
 fn serve(
     config: &Config,
     controllers: &Controllers,
-    readiness: &Readiness,
     shutdown: &CancellationToken,
-) {
-    let start = |flag: &'static str, server: BoxFuture<'static, std::io::Result<()>>| {
-        tokio::spawn(async move {
-            if let Err(error) = server.await {
-                tracing::error!(%error, "cannot serve HTTP, the controllers run without it; {flag} selects another address");
-            }
-        });
-    };
+) -> Vec<JoinHandle<()>> {
+    let mut servers = Vec::new();
     let stop = || shutdown.child_token();
-    if let Some(addr) = config.probe_addr.clone() {
-        start("--probe-addr", serve::probes(addr, readiness.clone(), stop()).boxed());
-    }
     if let Some(addr) = config.metrics_addr.clone() {
         let metrics = controllers.metrics();
-        start(
-            "--metrics-addr",
-            serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed(),
-        );
+        let text = Arc::new(move || metrics.text());
+        servers.push(start_server("--metrics-addr", serve::metrics(addr, text, stop()).boxed()));
     }
     if let Some(addr) = config.webhook_addr.clone() {
         let webhook = Arc::new(controllers.webhook());
         let (processing, until) = (Arc::clone(&webhook), stop());
-        tokio::spawn(async move { processing.run(until).await });
+        servers.push(tokio::spawn(async move { processing.run(until).await }));
         let receive: serve::Receive = Arc::new(move |headers, body| {
             let webhook = Arc::clone(&webhook);
             async move { webhook.receive(&headers, &body).await }.boxed()
         });
-        start("--webhook-addr", serve::webhook(addr, receive, stop()).boxed());
+        servers.push(start_server("--webhook-addr", serve::webhook(addr, receive, stop()).boxed()));
     }
+    servers
 }
 
 /// Opens the cache of repositories.
@@ -288,7 +319,7 @@ async fn read_config_maps(
 /// Logging and probes while the API server does not answer, by the flags and the environment.
 struct Waiting {
     stop: CancellationToken,
-    probes: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
+    probes: Option<JoinHandle<std::io::Result<()>>>,
     _logging: tracing::subscriber::DefaultGuard,
 }
 

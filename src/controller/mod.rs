@@ -54,6 +54,8 @@ pub enum Led {
     /// Another replica holds the Lease, or it could not be renewed in time: the process must
     /// end, and write nothing more.
     UntilLeaseLost,
+    /// The settings have changed; the Lease is still held.
+    UntilOutdated,
 }
 
 /// The controllers: both, or, without settings for the application controller
@@ -105,7 +107,8 @@ impl Controllers {
         run_with(core, Some(settings.application_sets), applications, sources, shutdown).await
     }
 
-    /// Runs them while the Lease is held, if there is one, or until `shutdown`.
+    /// Runs them while the Lease is held, if there is one, or until `shutdown`, or until their
+    /// settings are `outdated`; then the Lease is kept.
     ///
     /// # Errors
     ///
@@ -114,6 +117,7 @@ impl Controllers {
         self,
         lease: Option<&Candidate>,
         shutdown: &CancellationToken,
+        outdated: impl Future<Output = ()>,
     ) -> Result<Led, Stopped> {
         let stop = shutdown.child_token();
         let keep = async {
@@ -123,11 +127,23 @@ impl Controllers {
             }
         };
         let run = self.run(stop.clone());
-        tokio::pin!(run);
-        tokio::select! {
+        tokio::pin!(run, keep);
+        let is_outdated = tokio::select! {
             biased;
             result = &mut run => return result.map(|()| Led::UntilShutdown),
-            () = keep => {}
+            () = &mut keep => false,
+            () = outdated => true,
+        };
+        if is_outdated {
+            stop.cancel();
+            // The Lease stays ours meanwhile.
+            tokio::select! {
+                ended = tokio::time::timeout(GRACE, &mut run) => {
+                    ended.unwrap_or(Ok(()))?;
+                    return Ok(Led::UntilOutdated);
+                }
+                () = &mut keep => {}
+            }
         }
         let is_lost = !shutdown.is_cancelled();
         stop.cancel();

@@ -99,8 +99,8 @@ async fn process(number: usize, client: &Client, common: &Common, config: &Confi
     let settings = config.settings();
     let controllers =
         Controllers::new(client.clone(), settings, Arc::clone(sources), clock.clone());
-    match controllers.lead(lease.as_ref(), &shutdown).await {
-        Ok(Led::UntilShutdown) => {}
+    match controllers.lead(lease.as_ref(), &shutdown, std::future::pending()).await {
+        Ok(Led::UntilShutdown | Led::UntilOutdated) => {}
         Ok(Led::UntilLeaseLost) => tracing::info!(number, "the lease was lost"),
         Err(error) => tracing::warn!(number, %error, "the controllers have stopped"),
     }

@@ -25,6 +25,7 @@ mod hooks;
 mod idle;
 mod kills;
 mod leaving;
+mod live_settings;
 mod manual_sync;
 mod mistakes;
 mod notify;
@@ -126,6 +127,7 @@ cases! {
     changes::the_spec_changes_twice_in_the_middle,
     changes::a_set_is_deleted_in_reverse_in_the_middle,
     changes::automated_sync_is_disabled_with_a_warning,
+    live_settings::settings_of_argocd_cm_act_without_a_restart,
     by_person::a_rollback_by_a_person_stays_as_st_065,
     by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
     by_person::a_step_is_held_by_a_person_as_st_065,

@@ -1,0 +1,100 @@
+//! Follows the ConfigMaps of the control plane while the controllers run: a change of a setting
+//! acts without a restart of the process.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
+
+use super::config_map;
+use crate::config::{CONFIG_MAPS, Config, Flags};
+use crate::redact;
+use crate::watch::failure;
+
+/// Changes that come together, such as those of both ConfigMaps, are read together.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Returns the settings once they differ from those that are `used`. Whatever a ConfigMap holds
+/// besides settings of the controllers is no change. Settings that cannot be used are logged,
+/// and the ones in use stay.
+pub(super) async fn changed(
+    client: &Client,
+    namespace: &str,
+    flags: &Flags,
+    used: &Config,
+) -> Config {
+    let environment = |name: &str| std::env::var(name).ok();
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let watches = CONFIG_MAPS.map(|name| {
+        let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        watcher(api.clone(), only).default_backoff().boxed()
+    });
+    let mut events = pin!(stream::select_all(watches));
+    let in_use = format!("{used:?}");
+    let mut refused = String::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => continue,
+            Ok(_) => {}
+            Err(error) => {
+                // Of the client: the text of a watcher contains debug output.
+                let error = match &error {
+                    watcher::Error::InitialListFailed(cause)
+                    | watcher::Error::WatchStartFailed(cause)
+                    | watcher::Error::WatchFailed(cause) => failure::reason(cause),
+                    _ => "the watch ended".to_owned(),
+                };
+                tracing::warn!(
+                    error,
+                    "the ConfigMaps of namespace {namespace} cannot be watched; changed settings \
+                     act once they can"
+                );
+                continue;
+            }
+        }
+        tokio::time::sleep(SETTLE).await;
+        let Some(settings) = read(client, namespace).await else { continue };
+        match Config::resolve(flags.clone(), &environment, &settings) {
+            Ok(config) if format!("{config:?}") != in_use => return config,
+            Ok(_) => refused.clear(),
+            Err(error) => {
+                let error = redact::text(&error.to_string()).into_owned();
+                if refused != error {
+                    tracing::error!(
+                        error,
+                        "the changed settings cannot be used, the former ones stay"
+                    );
+                    refused = error;
+                }
+            }
+        }
+    }
+    // The watches never end.
+    std::future::pending().await
+}
+
+/// The keys of the ConfigMaps; `None`, with a line in the log, when one of them cannot be read.
+/// Its next event reads them again.
+async fn read(client: &Client, namespace: &str) -> Option<BTreeMap<String, String>> {
+    let mut settings = BTreeMap::new();
+    for name in CONFIG_MAPS {
+        match config_map(client, namespace, name).await {
+            Ok(map) => map.into_iter().for_each(|(key, value)| {
+                settings.entry(key).or_insert(value);
+            }),
+            Err(error) => {
+                let error = failure::reason(&error);
+                tracing::warn!(
+                    error,
+                    "ConfigMap {namespace}/{name} cannot be read; its last settings stay"
+                );
+                return None;
+            }
+        }
+    }
+    Some(settings)
+}
