@@ -367,7 +367,7 @@ fn application_sets(
         requeue_after: read.pick(
             None,
             ("REQUEUE_AFTER", "requeue.after"),
-            |text| application::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
+            |text| reader::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
             default.requeue_after,
         ),
         metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::guards;
-use super::reader::{Error, Reader, switch};
+use super::reader::{Error, Reader, pause, switch};
 use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
@@ -14,7 +14,6 @@ use crate::decide::health::KindPattern;
 use crate::decide::sync::HookPolicyScope;
 use crate::settings::{ApplicationSettings, Namespaces};
 use crate::source::confine::Confinement;
-use gotime::duration;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -127,19 +126,6 @@ pub struct ApplicationFlags {
     /// Those of Redis.
     #[command(flatten)]
     pub redis: RedisFlags,
-}
-
-/// A duration as people write it, such as `3m`, `1h 30min` or `2 days`, in Go's
-/// notation as Argo CD has it, or whole seconds.
-pub(super) fn pause(text: &str) -> Result<Duration, String> {
-    let read = match text.parse() {
-        Ok(seconds) => SignedDuration::from_secs(seconds),
-        Err(_) => match duration::parse(text) {
-            Ok(read) => read,
-            Err(_) => return humantime::parse_duration(text).map_err(|error| error.to_string()),
-        },
-    };
-    Duration::try_from(read).map_err(|_| "it is negative".to_owned())
 }
 
 /// A number of bytes with a suffix of Kubernetes' quantities, or without one.

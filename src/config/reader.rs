@@ -1,6 +1,10 @@
 //! Reads one setting from wherever it is set.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gotime::duration;
+use jiff::SignedDuration;
 
 /// Before most names in the environment.
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
@@ -101,6 +105,19 @@ impl Reader<'_> {
     pub fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
         items(&self.pick_in_full(flag, names, split, Vec::new()))
     }
+}
+
+/// A duration as people write it, such as `3m`, `1h 30min` or `2 days`, in Go's
+/// notation as Argo CD has it, or whole seconds.
+pub(super) fn pause(text: &str) -> Result<Duration, String> {
+    let read = match text.parse() {
+        Ok(seconds) => SignedDuration::from_secs(seconds),
+        Err(_) => match duration::parse(text) {
+            Ok(read) => read,
+            Err(_) => return humantime::parse_duration(text).map_err(|error| error.to_string()),
+        },
+    };
+    Duration::try_from(read).map_err(|_| "it is negative".to_owned())
 }
 
 /// A switch of the command line, as Go reads it.

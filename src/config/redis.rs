@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::application::pause;
-use super::reader::{Error, Reader};
+use super::reader::{Error, Reader, pause};
 use crate::decide::argocd_cache::{Credentials, Labels, ReaderSettings, RedisSettings, RedisTls};
 
 /// Flags of Redis, which Argo CD's API server reads.

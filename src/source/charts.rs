@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::answer::{Answer, Freshness};
 use super::cache::Cache;
 use super::chart_address::{ChartAddress, is_chart_name};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -22,7 +23,6 @@ use super::hosts::{Availability, Hosts};
 use super::limits::SourceSettings;
 use super::process::disk_use;
 use super::refs::Revision;
-use super::repositories::{Answer, Freshness};
 use super::version::{Range, version};
 
 /// Most charts whose versions are kept.

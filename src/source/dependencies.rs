@@ -10,12 +10,13 @@ use super::address::Allow;
 use super::chart::{self, Dependency};
 use super::chart_address::ChartAddress;
 use super::charts::login;
+use super::checked::{blocking, links_stay_inside};
 use super::directory::SourceDirectory;
 use super::helm_client::{HelmClient, Home, Login};
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
-use super::programs::{Programs, blocking};
 use super::render_for::RenderFor;
+use super::tools::Programs;
 
 /// Most dependencies of a chart.
 const MAX_DEPENDENCIES: usize = 200;
@@ -51,7 +52,7 @@ pub(super) async fn built(
     let copy = {
         let (source_dir, limit) = (source_dir.clone(), programs.disk_bytes);
         let make = move || {
-            super::programs::links_stay_inside(&source_dir.root)?;
+            links_stay_inside(&source_dir.root)?;
             mirror::mirror(&source_dir, Content::Own, limit)
         };
         blocking("copy of the chart", make).await?

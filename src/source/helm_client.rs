@@ -18,7 +18,7 @@ use super::confine::Policy;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::process::{Failure, Run};
-use super::programs::Programs;
+use super::tools::Programs;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;

@@ -1,7 +1,6 @@
 //! Prepares `kustomize build`: edits of the kustomization in a private copy, and the options
 //! of the installation. Blocking.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -12,6 +11,7 @@ use super::kustomization::Block;
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
+use super::tools::BuildOptions;
 
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -21,17 +21,6 @@ const MAX_FILE: u64 = 10 << 20;
 
 /// Most components that a pattern adds.
 const MAX_COMPONENTS: usize = 1_000;
-
-/// Options of a build that administrators set, as in `kustomize.buildOptions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BuildOptions {
-    /// Options for all versions (`kustomize.buildOptions`).
-    pub default: String,
-    /// Options by version (`kustomize.buildOptions.VERSION`).
-    pub by_version: BTreeMap<String, String>,
-    /// Programs by version (`kustomize.path.VERSION`).
-    pub paths: BTreeMap<String, PathBuf>,
-}
 
 /// Options that take no value.
 const SWITCHES: [&str; 5] = [
@@ -61,32 +50,6 @@ pub(super) struct Prepared {
     pub helm: bool,
     /// The edited copy.
     pub mirror: Option<Mirror>,
-}
-
-impl BuildOptions {
-    /// Whether a build may inflate charts, which ask for the version and kinds of the
-    /// destination.
-    pub fn inflates_charts(&self) -> bool {
-        let all = self.by_version.values().chain([&self.default]);
-        all.into_iter().any(|options| options.contains("--enable-helm"))
-    }
-
-    /// Options and program of a version; an empty one is the default.
-    fn of(&self, version: &str) -> Result<(Option<PathBuf>, &str), RenderError> {
-        if version.is_empty() {
-            return Ok((None, &self.default));
-        }
-        let Some(path) = self.paths.get(version) else {
-            let reason = format!(
-                "kustomize.version: kustomize version {version} is not registered; set \
-                 kustomize.path.{version} in ConfigMap argocd-cm to the path of the program, or \
-                 remove the version"
-            );
-            return Err(RenderError::Source { reason });
-        };
-        let options = self.by_version.get(version).unwrap_or(&self.default);
-        Ok((Some(path.clone()), options))
-    }
 }
 
 /// The options of `text` that may be passed on.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::address::Allow;
 use super::confine::Confinement;
-use super::programs::Programs;
+use super::tools::Programs;
 
 /// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]

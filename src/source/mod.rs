@@ -19,11 +19,13 @@
 //! This module does not access the cluster and makes no decision about the manifests.
 
 mod address;
+mod answer;
 mod build_environment;
 mod cache;
 mod chart;
 mod chart_address;
 mod charts;
+mod checked;
 mod checkout;
 pub mod confine;
 mod credentials;
@@ -53,12 +55,14 @@ mod render;
 mod render_for;
 mod repositories;
 mod snapshot;
+mod tools;
 mod version;
 
 #[cfg(test)]
 mod tests;
 
 pub use address::{Allow, redact};
+pub use answer::Freshness;
 pub use charts::{ChartAccess, ChartSource};
 pub use checkout::Checkout;
 pub use credentials::Credentials;
@@ -66,13 +70,12 @@ pub use directory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_MEMORY, DirectoryOptions, dir
 pub use error::Error;
 pub use in_memory::InMemory;
 pub use kind::{EnabledTypes, SourceType, explicit_type};
-pub use kustomize::BuildOptions;
 pub use limits::{Limits, SourceSettings};
 pub use listing::{directories, files};
 pub use local::render_local;
 pub use manifests::{Manifest, RenderError};
-pub use programs::Programs;
 pub use refs::{Revision, Target};
 pub use render::{RenderOptions, Rendered, directory_options, render};
 pub use render_for::{ClusterFacts, RenderFor};
-pub use repositories::{Freshness, Repositories};
+pub use repositories::Repositories;
+pub use tools::{BuildOptions, Programs};

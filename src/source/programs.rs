@@ -7,78 +7,23 @@
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
-use super::confine::{Confinement, Policy};
+use super::checked::{blocking, links_stay_inside};
+use super::confine::Policy;
 use super::directory::SourceDirectory;
-use super::kustomize::{self, BuildOptions};
+use super::kustomize;
 use super::manifests::{Manifest, RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
 use super::render_for::RenderFor;
+use super::tools::Programs;
 use super::{chart, dependencies, helm};
-
-/// Most entries of a checkout whose links are checked.
-const MAX_ENTRIES: usize = 400_000;
 
 /// An unreachable proxy: the discard port of the local machine.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
-
-/// The programs, and their limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Programs {
-    /// Default `helm`.
-    pub helm: PathBuf,
-    /// Default `kustomize`.
-    pub kustomize: PathBuf,
-    /// Runs `kubectl kustomize` where `kustomize` is not installed. Default `kubectl`.
-    pub kubectl: PathBuf,
-    /// Options and versions of Kustomize. Default none.
-    pub kustomize_options: BuildOptions,
-    /// Time limit of one program. Default 90 s.
-    pub timeout: Duration,
-    /// Limit on the bytes of rendered manifests. Default 64 MiB.
-    pub output_bytes: usize,
-    /// Limit on the disk space that one run writes. Default 500 MiB.
-    pub disk_bytes: u64,
-    /// Limit on the memory of each process, in bytes. Default 2 GiB.
-    pub memory_bytes: u64,
-    /// Whether the programs are confined to the files of their source.
-    pub confinement: Confinement,
-    /// The program that confines them: this one, with [`super::confine::enable`].
-    pub helper: Option<PathBuf>,
-    /// Whether a kustomization may refer to resources outside its repository, fetched by
-    /// https or ssh. Default no.
-    pub kustomize_remote: bool,
-    /// Schemes of URLs in `helm.valueFiles` (`helm.valuesFileSchemes`), in lower case: these
-    /// files are fetched by Helm. Default none.
-    pub values_file_schemes: Vec<String>,
-    /// Whether dependencies of charts may come from `http://` URLs. Default no.
-    pub allow_http: bool,
-}
-
-impl Default for Programs {
-    fn default() -> Self {
-        Self {
-            helm: "helm".into(),
-            kustomize: "kustomize".into(),
-            kubectl: "kubectl".into(),
-            kustomize_options: BuildOptions::default(),
-            timeout: Duration::from_secs(90),
-            output_bytes: 64 << 20,
-            disk_bytes: 500 << 20,
-            memory_bytes: 2 << 30,
-            confinement: Confinement::default(),
-            helper: super::confine::helper(),
-            kustomize_remote: false,
-            values_file_schemes: Vec::new(),
-            allow_http: false,
-        }
-    }
-}
 
 impl Programs {
     /// `helm template` of the chart at `source_dir` (the `helm` block of SE-037) at a
@@ -315,17 +260,6 @@ struct Call<'a> {
     network: bool,
 }
 
-/// Runs `work` on a thread that may block; `what` names it in errors.
-pub(super) async fn blocking<T: Send + 'static>(
-    what: &str,
-    work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
-) -> Result<T, RenderError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        // Happens only when the runtime is shutting down.
-        Err(RenderError::Read { file: what.to_owned(), error: error.to_string() })
-    })
-}
-
 /// A private temporary directory that is removed after the run.
 fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -334,39 +268,4 @@ fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
         file: format!("temporary directory for application {}", subject.application),
         error: error.kind().to_string(),
     })
-}
-
-/// Checks all links of a checkout, since other programs follow them.
-pub(super) fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
-    let mut open = vec![root.to_owned()];
-    let mut seen = 0;
-    while let Some(directory) = open.pop() {
-        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: shown(&directory),
-            error: error.to_string(),
-        };
-        for entry in std::fs::read_dir(&directory).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            seen += 1;
-            if seen > MAX_ENTRIES {
-                let what = format!("the repository has more than {MAX_ENTRIES} files");
-                return Err(RenderError::TooLarge { what });
-            }
-            let kind = entry.file_type().map_err(failed)?;
-            if kind.is_dir() {
-                open.push(entry.path());
-            } else if kind.is_symlink() {
-                // A dangling link could leave the checkout once its target exists.
-                let inside = match entry.path().canonicalize() {
-                    Ok(target) => target.starts_with(root),
-                    Err(_) => !super::directory::points_outside(&entry.path(), root),
-                };
-                if !inside {
-                    return Err(RenderError::LinkOutside { file: shown(&entry.path()) });
-                }
-            }
-        }
-    }
-    Ok(())
 }

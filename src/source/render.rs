@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::checked::blocking;
 use super::checkout::Checkout;
 use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
 use super::in_memory::InMemory;
 use super::kind::{EnabledTypes, SourceType, detect, explicit_type, with_overrides};
 use super::manifests::{Manifest, RenderError};
-use super::programs::{Programs, blocking};
 use super::render_for::RenderFor;
+use super::tools::Programs;
 
 /// Options of rendering, the same for all sources.
 #[derive(Debug, Clone, PartialEq, Eq)]

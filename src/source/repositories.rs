@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::address::{Address, Transport};
+use super::answer::{Answer, Freshness};
 use super::cache::Cache;
 use super::charts::{ChartSource, Charts, Surroundings};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -37,21 +38,6 @@ const REFS_LIMIT: usize = 32 << 20;
 
 /// Most cached failures per repository.
 const MAX_FAILURES: usize = 16;
-
-/// Maximum age of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Freshness(pub Duration);
-
-impl Freshness {
-    /// Only results of requests that start after this call; concurrent calls still share
-    /// one result.
-    pub const NOW: Self = Self(Duration::ZERO);
-}
-
-/// The least time between two requests for the references of a repository, as a multiple of
-/// what the last one took, and its maximum, which nobody notices.
-const SPACING: u32 = 10;
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// All repositories that this process reads.
 #[derive(Debug)]
@@ -212,36 +198,6 @@ struct Repository {
 struct Fetched {
     objects: Objects,
     failures: Vec<(String, Answer<()>)>,
-}
-
-/// A result and its time.
-#[derive(Debug, Clone)]
-pub(super) struct Answer<T> {
-    pub began: Instant,
-    pub ended: Instant,
-    pub outcome: Result<T, Error>,
-}
-
-impl<T> Answer<T> {
-    /// Whether a caller that arrived at `arrived` may use this result.
-    pub(super) fn serves(
-        &self,
-        arrived: Instant,
-        freshness: Freshness,
-        failure_kept: Duration,
-    ) -> bool {
-        match &self.outcome {
-            Ok(_) => self.began >= arrived || self.began.elapsed() < freshness.0,
-            Err(_) => self.ended >= arrived || self.ended.elapsed() < failure_kept.min(freshness.0),
-        }
-    }
-
-    /// How long the next request waits, so that callers who arrive one after the other, such
-    /// as the Applications of a fleet that is created, share one.
-    fn pause(&self) -> Duration {
-        let pause = (self.ended - self.began).saturating_mul(SPACING).min(LONGEST_PAUSE);
-        pause.saturating_sub(self.ended.elapsed())
-    }
 }
 
 impl GitRepositories {

@@ -12,12 +12,14 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod cluster_info;
+mod facts;
 mod hosts;
 mod keys;
 mod mask;
 mod network;
 mod node;
 mod orphans;
+mod parts;
 mod pod;
 mod rows;
 mod settings;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::node::{Map, links, strings};
+use super::parts::{Map, links, strings};
 use crate::api::Raw;
 use crate::api::annotations::IGNORE_DEFAULT_LINKS;
 use crate::api::kind::KindRef;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::hosts::requests;
-use super::node::Info;
+use super::facts::requests;
+use super::parts::Info;
 use crate::api::Raw;
 
 /// The images of all containers, each once.
