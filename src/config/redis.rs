@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::reader::{Error, Reader, pause};
+use super::reader::{Error, Reader, pause, switch};
 use crate::decide::argocd_cache::{Credentials, Labels, ReaderSettings, RedisSettings, RedisTls};
 
 /// Flags of Redis, which Argo CD's API server reads.
@@ -27,8 +27,8 @@ pub struct RedisFlags {
     #[arg(long, value_name = "NAME", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub sentinelmaster: Option<String>,
     /// Use TLS to Redis and the Sentinels [default: false]
-    #[arg(long, help_heading = "Argo CD's web page", hide_short_help = true)]
-    pub redis_use_tls: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Argo CD's web page", hide_short_help = true)]
+    pub redis_use_tls: Option<bool>,
     /// File with the certificate of the client for Redis, as PEM
     #[arg(long, value_name = "FILE", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_client_certificate: Option<String>,
@@ -36,8 +36,8 @@ pub struct RedisFlags {
     #[arg(long, value_name = "FILE", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_client_key: Option<String>,
     /// Do not verify the certificate of Redis [default: false]
-    #[arg(long, help_heading = "Argo CD's web page", hide_short_help = true)]
-    pub redis_insecure_skip_tls_verify: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Argo CD's web page", hide_short_help = true)]
+    pub redis_insecure_skip_tls_verify: Option<bool>,
     /// File with the certificates to trust for Redis, as PEM [default: those of the machine]
     #[arg(long, value_name = "FILE", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_ca_certificate: Option<String>,
@@ -65,8 +65,8 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         read.pick_in_full(flag, names, |text| Some(text.to_owned()), default)
     };
     let tls = match flags.redis_use_tls {
-        true => Some(tls(&flags)?),
-        false => None,
+        Some(true) => Some(tls(&flags)?),
+        Some(false) | None => None,
     };
     let compression =
         text(read, flags.redis_compress, ("REDIS_COMPRESSION", "redis.compression"), "gzip".into());
@@ -171,7 +171,7 @@ fn tls(flags: &RedisFlags) -> Result<RedisTls, Error> {
             ));
         }
     };
-    let is_insecure = flags.redis_insecure_skip_tls_verify;
+    let is_insecure = flags.redis_insecure_skip_tls_verify.unwrap_or(false);
     let authorities = match is_insecure {
         true => None,
         false => file(&flags.redis_ca_certificate)?,

@@ -17,6 +17,9 @@ pub enum Effect {
     /// Refuses as the server does to a client without the permission, and does nothing.
     /// Watches that are open stay open.
     Forbidden,
+    /// Answers that the object does not exist, with its name, and does nothing. A
+    /// [`Self::Status`] of 404 names no object: then it is the kind that is not served.
+    Absent,
     /// Fails the connection and does nothing.
     Drop,
     /// Never answers and does nothing: the client has to give up.

@@ -223,6 +223,18 @@ impl ApiError {
             .on(kind, name)
     }
 
+    /// What a client is told about an object that does not exist.
+    pub fn absent(request: &RequestRecord) -> Self {
+        let RequestRecord { group, resource, name, .. } = request;
+        let separator = if group.is_empty() { "" } else { "." };
+        let message = format!("{resource}{separator}{group} {name:?} not found");
+        let mut error = Self::new(404, "NotFound", message);
+        error.details.name.clone_from(name);
+        error.details.group.clone_from(group);
+        error.details.kind.clone_from(resource);
+        error
+    }
+
     /// What a client is told that lacks the permission for a request.
     pub fn no_permission(request: &RequestRecord) -> Self {
         let RequestRecord { client, group, resource, subresource, namespace, name, .. } = request;

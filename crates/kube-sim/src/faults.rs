@@ -97,6 +97,7 @@ pub(super) async fn before(
             Effect::Status(code) => return Ok(Some(injected(*code, None))),
             Effect::StatusRetryAfter(code, time) => return Ok(Some(injected(*code, Some(*time)))),
             Effect::Forbidden => return Ok(Some(ApiError::no_permission(request))),
+            Effect::Absent => return Ok(Some(ApiError::absent(request))),
             Effect::Drop => return Err(Dropped),
             Effect::Hang => std::future::pending().await,
             _ => {}

@@ -42,6 +42,7 @@ async fn a_write_that_fails_is_done_or_not_as_its_fault_says() {
         (Effect::Status(500), Some(500), false, 0),
         (Effect::StatusRetryAfter(503, 7), Some(503), false, 0),
         (Effect::Forbidden, Some(403), false, 0),
+        (Effect::Absent, Some(404), false, 0),
         (Effect::StatusAfterApplying(504), Some(504), true, 0),
         (Effect::Drop, None, false, 0),
         (Effect::DropAfterApplying, None, true, 0),

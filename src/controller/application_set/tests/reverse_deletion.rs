@@ -166,7 +166,7 @@ async fn an_application_that_cannot_be_read_keeps_the_set_as_383() {
 
     // The API server has it no more, but the cache does: it is dropped (row 250).
     world.server.clear_faults();
-    world.server.inject(Fault::new(Effect::Status(404), is_read));
+    world.server.inject(Fault::new(Effect::Absent, is_read));
     world.patch("ApplicationSet", "set", json!({"metadata": {"labels": {"again": "1"}}})).await;
     let look = async {
         while !world.going_and_staying().await.0.contains(&"dev".to_owned()) {
