@@ -84,6 +84,7 @@ pub struct ApplicationFlags {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
     pub generic_health: Option<bool>,
     /// Kinds that are not assessed so, comma separated GROUP/KIND, where * is any text
+    /// [default: empty]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = KindPattern::parse, help_heading = "Sync engine", hide_short_help = true)]
     pub generic_health_exclude: Option<Vec<KindPattern>>,
     /// Applications that an Application deploys have the health in their status, so that

@@ -29,10 +29,10 @@ pub struct RedisFlags {
     /// Use TLS to Redis and the Sentinels [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_use_tls: Option<bool>,
-    /// File with the certificate of the client for Redis, as PEM
+    /// File with the certificate of the client for Redis, as PEM [default: empty]
     #[arg(long, value_name = "FILE", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_client_certificate: Option<String>,
-    /// File with its key, as PEM
+    /// File with its key, as PEM [default: empty]
     #[arg(long, value_name = "FILE", help_heading = "Argo CD's web page", hide_short_help = true)]
     pub redis_client_key: Option<String>,
     /// Do not verify the certificate of Redis [default: false]

@@ -45,7 +45,11 @@ impl Cluster {
         Self { server, client, files: folder(&[("config", &kubeconfig)]), stop }
     }
 
-    pub async fn create(&self, kind: &str, object: Value) -> DynamicObject {
+    pub async fn create(&self, kind: &str, mut object: Value) -> DynamicObject {
+        if object["kind"].is_null() {
+            object["apiVersion"] = "argoproj.io/v1alpha1".into();
+            object["kind"] = kind.into();
+        }
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), "argocd", &resource(kind));
         let object: DynamicObject = serde_json::from_value(object).unwrap();
