@@ -58,7 +58,7 @@ const READERS: [(&str, &str, &str); 39] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 42] = [
+const NO_MESSAGE: [(&str, &[&str]); 43] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -81,7 +81,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/application_set/preserve.rs", &["prefix"]),
     ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
     ("decide/argocd_cache/network.rs", &["Route"]),
-    ("decide/argocd_cache/node.rs", &["://", "LINK"]),
+    ("decide/argocd_cache/parts.rs", &["://", "LINK"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "v:"]),
     ("decide/diff/jq/functions.rs", &["part"]),
@@ -102,6 +102,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),
     ("decide/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
     ("decide/sync/hooks.rs", &["operation", "uid"]),
+    ("decide/webhook/applications.rs", &["folder"]),
     ("decide/webhook/generators.rs", &["refs/"]),
     ("decide/webhook/mod.rs", &["kind", "refs/heads/", "refs/tags/"]),
     (

@@ -23,7 +23,7 @@ pub async fn settings_of_argocd_cm_act_without_a_restart(mut world: World) {
             "project": "my-project",
             "source": {"repoURL": world.repository.url(), "path": "apps/one", "targetRevision": revision},
             "destination": {"server": "https://kubernetes.default.svc", "namespace": world.target},
-            "syncPolicy": {"automated": {}},
+            "syncPolicy": {"automated": {"selfHeal": true}},
         },
     });
     world.create(Kind::Application, app).await;
