@@ -85,8 +85,8 @@ pub struct ApplicationFlags {
     pub generic_health: Option<bool>,
     /// Kinds that are not assessed so, comma separated GROUP/KIND, where * is any text
     /// [default: empty]
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = KindPattern::parse, help_heading = "Sync engine", hide_short_help = true)]
-    pub generic_health_exclude: Option<Vec<KindPattern>>,
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = unassessed, help_heading = "Sync engine", hide_short_help = true)]
+    pub generic_health_exclude: Option<Vec<Unassessed>>,
     /// Applications that an Application deploys have the health in their status, so that
     /// waves wait for them [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
@@ -129,7 +129,15 @@ pub struct ApplicationFlags {
     pub redis: RedisFlags,
 }
 
-/// A number of bytes with a suffix of Kubernetes' quantities, or without one.
+/// A kind that is not assessed by what it reports; none for an empty text, as in an empty list.
+#[derive(Clone, Debug)]
+pub struct Unassessed(Option<KindPattern>);
+
+fn unassessed(text: &str) -> Result<Unassessed, String> {
+    let kind = (!text.is_empty()).then(|| KindPattern::parse(text)).transpose()?;
+    Ok(Unassessed(kind))
+}
+
 fn confinement(text: &str) -> Result<Confinement, String> {
     Confinement::named(text).ok_or_else(|| "expected off, auto or required".to_owned())
 }
@@ -143,6 +151,7 @@ fn hook_scope(text: &str) -> Result<HookPolicyScope, String> {
     }
 }
 
+/// A number of bytes with a suffix of Kubernetes' quantities, or without one.
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
@@ -442,7 +451,10 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         &mut settings.server_dry_run,
     );
     settings.checks.not_generic = read.pick_in_full(
-        flags.generic_health_exclude.clone(),
+        flags
+            .generic_health_exclude
+            .clone()
+            .map(|all| all.into_iter().filter_map(|kind| kind.0).collect()),
         (&engine("GENERIC_HEALTH_EXCLUDE"), "controller.generic.health.exclude"),
         |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
         Vec::new(),
