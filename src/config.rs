@@ -189,7 +189,7 @@ pub struct Flags {
 }
 
 /// How `wavegate run` is set up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The ApplicationSet controller's settings.
     pub application_sets: ApplicationSetSettings,

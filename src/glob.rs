@@ -173,6 +173,16 @@ pub enum NamePattern {
     Expression(Box<fancy_regex::Regex>),
 }
 
+impl PartialEq for NamePattern {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Glob(one), Self::Glob(other)) => one == other,
+            (Self::Expression(one), Self::Expression(other)) => one.as_str() == other.as_str(),
+            (Self::Glob(_), Self::Expression(_)) | (Self::Expression(_), Self::Glob(_)) => false,
+        }
+    }
+}
+
 impl NamePattern {
     /// Reads a pattern.
     ///

@@ -277,11 +277,8 @@ async fn read_config_maps(
         loop {
             let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
             let (error, is_refused) = match attempt.await {
-                // Existing values take precedence.
                 Ok(Ok(map)) => {
-                    map.into_iter().for_each(|(key, value)| {
-                        settings.entry(key).or_insert(value);
-                    });
+                    add(&mut settings, map);
                     break;
                 }
                 Ok(Err(error)) => (failure::reason(&error), !failure::is_transient(&error)),
@@ -314,6 +311,13 @@ async fn read_config_maps(
         waiting.end().await;
     }
     Ok(settings)
+}
+
+/// Adds the keys of a ConfigMap; those of the ones before take precedence.
+fn add(settings: &mut BTreeMap<String, String>, map: BTreeMap<String, String>) {
+    map.into_iter().for_each(|(key, value)| {
+        settings.entry(key).or_insert(value);
+    });
 }
 
 /// Logging and probes while the API server does not answer, by the flags and the environment.

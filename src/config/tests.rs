@@ -488,3 +488,22 @@ fn the_defaults_in_the_help_are_those_that_are_used() {
     }
     assert!(checked > 35, "{checked}");
 }
+
+/// What differs in a setting is another configuration, also where its text shows no difference.
+#[test]
+fn configurations_are_equal_by_their_settings() {
+    let of = |environment: &[(&str, &str)]| resolve(Flags::default(), environment, &[]).unwrap();
+    let redis = ("REDIS_SERVER", "redis:6379");
+    let namespaces = "ARGOCD_APPLICATIONSET_CONTROLLER_NAMESPACES";
+    assert_eq!(of(&[redis]), of(&[redis]));
+    assert_eq!(of(&[(namespaces, "/team-.*/")]), of(&[(namespaces, "/team-.*/")]));
+    let cases = [
+        (vec![redis], vec![redis, ("REDIS_PASSWORD", "secret")]),
+        (vec![redis], vec![redis, ("ARGOCD_REDIS_KEY_PREFIX", "p:")]),
+        (vec![(namespaces, "/team-.*/")], vec![(namespaces, "/team-.+/")]),
+        (vec![(namespaces, "team-*")], vec![(namespaces, "/team-*/")]),
+    ];
+    for (one, other) in cases {
+        assert_ne!(of(&one), of(&other), "{one:?} {other:?}");
+    }
+}

@@ -10,6 +10,7 @@ pub mod application_set;
 pub mod argocd_cache;
 pub mod blocking_resource;
 pub mod diff;
+pub mod external_urls;
 pub mod health;
 pub mod merge_patch;
 pub mod names;

@@ -22,7 +22,7 @@ use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 const UNCHANGED: u32 = 4;
 
 /// Settings of the controller. `Default` is the default of an installation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ApplicationSettings {
     /// Additional namespaces whose Applications are handled (SE-004).
     pub namespaces: Namespaces,

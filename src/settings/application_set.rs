@@ -8,7 +8,7 @@ use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
 
 /// Settings of the ApplicationSet controller (AS-500 to AS-505).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ApplicationSetSettings {
     /// The namespace of projects and cluster Secrets.
     pub control_plane_namespace: String,

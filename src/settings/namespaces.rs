@@ -6,7 +6,7 @@ use crate::glob::NamePattern;
 pub const CONTROL_PLANE_NAMESPACE: &str = "argocd";
 
 /// Additional namespaces, as globs or `/regex/`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespaces {
     patterns: Vec<NamePattern>,
 }

@@ -48,3 +48,28 @@ impl<T> Answer<T> {
         pause.saturating_sub(self.ended.elapsed())
     }
 }
+
+/// The most failures of one repository that are kept.
+const MAX_FAILURES: usize = 16;
+
+/// Recent failures of a repository, by what was requested.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Vec<(String, Answer<()>)>);
+
+impl Failures {
+    /// The failure of a request that a caller who arrived at `arrived` shares; those that are too
+    /// old are dropped.
+    pub fn known(&mut self, what: &str, arrived: Instant, kept: Duration) -> Option<Error> {
+        let forever = Freshness(Duration::MAX);
+        self.0.retain(|(_, failure)| failure.serves(arrived, forever, kept));
+        let (_, failure) = self.0.iter().find(|(known, _)| known == what)?;
+        failure.outcome.clone().err()
+    }
+
+    /// Keeps a failure.
+    pub fn add(&mut self, what: &str, began: Instant, error: Error) {
+        self.0.truncate(MAX_FAILURES - 1);
+        let answer = Answer { began, ended: Instant::now(), outcome: Err(error) };
+        self.0.push((what.to_owned(), answer));
+    }
+}

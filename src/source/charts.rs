@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::answer::{Answer, Freshness};
+use super::answer::{Answer, Failures, Freshness};
 use super::cache::Cache;
 use super::chart_address::{ChartAddress, is_chart_name};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -77,7 +77,7 @@ pub(super) struct Charts {
 struct Known {
     /// The listed versions; for a registry, the newest one by range.
     versions: AsyncMutex<HashMap<String, Answer<Arc<Vec<String>>>>>,
-    failures: AsyncMutex<Vec<(String, Answer<()>)>>,
+    failures: AsyncMutex<Failures>,
     availability: Mutex<Availability>,
 }
 
@@ -254,11 +254,8 @@ impl Charts {
             return Ok(found);
         }
         let limits = &surroundings.settings.limits;
-        let forever = Freshness(std::time::Duration::MAX);
-        failures.retain(|(_, failure)| failure.serves(arrived, forever, limits.failure_kept));
-        let failed = failures.iter().find(|(version, _)| version == wanted.version);
-        if let Some((_, Answer { outcome: Err(error), .. })) = failed {
-            return Err(error.clone());
+        if let Some(error) = failures.known(wanted.version, arrived, limits.failure_kept) {
+            return Err(error);
         }
         let server = &wanted.address.server;
         let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
@@ -272,10 +269,7 @@ impl Charts {
                 Ok(checkout)
             }
             Err(error) => {
-                let outcome = Err(error.clone());
-                failures.truncate(15);
-                let answer = Answer { began, ended: Instant::now(), outcome };
-                failures.push((wanted.version.to_owned(), answer));
+                failures.add(wanted.version, began, error.clone());
                 Err(error)
             }
         }

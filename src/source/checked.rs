@@ -5,7 +5,7 @@ use std::path::Path;
 use super::manifests::RenderError;
 
 /// Most entries of a checkout whose links are checked.
-const MAX_ENTRIES: usize = 400_000;
+pub(super) const MAX_ENTRIES: usize = 400_000;
 
 /// Runs `work` on a thread that may block; `what` names it in errors.
 pub(super) async fn blocking<T: Send + 'static>(

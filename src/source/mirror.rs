@@ -5,11 +5,9 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::checked::MAX_ENTRIES;
 use super::directory::SourceDirectory;
 use super::manifests::RenderError;
-
-/// Most files and directories of a copy.
-const MAX_ENTRIES: usize = 400_000;
 
 /// A copy, removed when dropped.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::glob::Glob;
 
-/// Most files and directories that a pattern looks at.
+/// Most files and directories that a pattern reads.
 const MAX_ENTRIES: usize = 100_000;
 
 /// Most files that a pattern matches.

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::address::{Address, Transport};
-use super::answer::{Answer, Freshness};
+use super::answer::{Answer, Failures, Freshness};
 use super::cache::Cache;
 use super::charts::{ChartSource, Charts, Surroundings};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -35,9 +35,6 @@ const MAX_REVISION: usize = 256;
 
 /// Limit on the bytes of a server's references: about 400,000 of them.
 const REFS_LIMIT: usize = 32 << 20;
-
-/// Most cached failures per repository.
-const MAX_FAILURES: usize = 16;
 
 /// All repositories that this process reads.
 #[derive(Debug)]
@@ -197,7 +194,7 @@ struct Repository {
 #[derive(Debug)]
 struct Fetched {
     objects: Objects,
-    failures: Vec<(String, Answer<()>)>,
+    failures: Failures,
 }
 
 impl GitRepositories {
@@ -295,11 +292,8 @@ impl GitRepositories {
             return Ok(found);
         }
         let failure_kept = self.settings.limits.failure_kept;
-        let forever = Freshness(Duration::MAX);
-        fetched.failures.retain(|(_, failure)| failure.serves(arrived, forever, failure_kept));
-        let known = fetched.failures.iter().find(|(sha, _)| *sha == revision.sha);
-        if let Some((_, Answer { outcome: Err(error), .. })) = known {
-            return Err(error.clone());
+        if let Some(error) = fetched.failures.known(&revision.sha, arrived, failure_kept) {
+            return Err(error);
         }
         let began = Instant::now();
         let made =
@@ -312,10 +306,7 @@ impl GitRepositories {
                 Ok(checkout)
             }
             Err(error) => {
-                let outcome = Err(error.clone());
-                let answer = Answer { began, ended: Instant::now(), outcome };
-                fetched.failures.truncate(MAX_FAILURES - 1);
-                fetched.failures.push((revision.sha.clone(), answer));
+                fetched.failures.add(&revision.sha, began, error.clone());
                 Err(error)
             }
         }
@@ -463,7 +454,7 @@ impl GitRepositories {
             Arc::new(Repository {
                 id: id.clone(),
                 refs: AsyncMutex::default(),
-                objects: AsyncMutex::new(Fetched { objects, failures: Vec::new() }),
+                objects: AsyncMutex::new(Fetched { objects, failures: Failures::default() }),
                 availability: Mutex::default(),
                 bytes: AtomicU64::new(0),
                 used: AtomicU64::new(now),

@@ -58,7 +58,7 @@ const READERS: [(&str, &str, &str); 39] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 43] = [
+const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -73,7 +73,7 @@ const NO_MESSAGE: [(&str, &[&str]); 43] = [
     ("decide/app_state/delete_hooks.rs", &["deletion_id(application)"]),
     ("decide/app_state/lost.rs", &["field"]),
     ("decide/app_state/project.rs", &[".git", "://", "own", "prefix"]),
-    ("decide/app_state/summary.rs", &["://", "LINK"]),
+    ("decide/external_urls.rs", &["://", "LINK"]),
     ("decide/app_state/warnings.rs", &["prefix"]),
     ("decide/application_set/emptied.rs", &["place"]),
     ("decide/application_set/found.rs", &["ELEMENT"]),
@@ -81,7 +81,6 @@ const NO_MESSAGE: [(&str, &[&str]); 43] = [
     ("decide/application_set/preserve.rs", &["prefix"]),
     ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
     ("decide/argocd_cache/network.rs", &["Route"]),
-    ("decide/argocd_cache/parts.rs", &["://", "LINK"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "v:"]),
     ("decide/diff/jq/functions.rs", &["part"]),

@@ -223,7 +223,7 @@ impl ApiError {
             .on(kind, name)
     }
 
-    /// What a client is told about an object that does not exist.
+    /// The response to a request for an object that does not exist.
     pub fn absent(request: &RequestRecord) -> Self {
         let RequestRecord { group, resource, name, .. } = request;
         let separator = if group.is_empty() { "" } else { "." };

@@ -76,7 +76,7 @@ pub(super) struct Connection(MultiplexedConnection);
 impl Connection {
     /// Writes, and then announces it.
     pub async fn send(&mut self, values: &Values, metrics: &RedisMetrics) -> Result<(), String> {
-        // The first shard of a tree tells how many there are: the others are there before it.
+        // The first shard of a tree has the number of all: it is written after the others.
         for (key, value) in values.sets.iter().rev() {
             let seconds = value.expiration.as_secs().max(1);
             let set = cmd("SET").arg(key).arg(value.bytes.as_slice()).arg("EX").arg(seconds).take();

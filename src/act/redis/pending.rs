@@ -102,7 +102,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Tells those who wait that it is written.
+    /// Ends the waits for it: it is written.
     pub fn done(self) {
         for waiting in self.waiting {
             // The receiver may have given up.
@@ -122,7 +122,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Adds values. Returns false when too many wait already: then the values are left out, and
-    /// who waits for them is told that nobody will write them.
+    /// the waits for them end with an error.
     pub fn add(&mut self, owner: &str, values: Values, done: oneshot::Sender<()>) -> bool {
         if self.bytes.saturating_add(values.bytes()) > LIMIT {
             return false;

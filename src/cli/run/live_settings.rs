@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 
-use super::config_map;
+use super::{add, config_map};
 use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::redact;
 use crate::watch::failure;
@@ -34,7 +34,6 @@ pub(super) async fn changed(
         watcher(api.clone(), only).default_backoff().boxed()
     });
     let mut events = pin!(stream::select_all(watches));
-    let in_use = format!("{used:?}");
     let mut refused = String::new();
     while let Some(event) = events.next().await {
         match event {
@@ -59,7 +58,7 @@ pub(super) async fn changed(
         tokio::time::sleep(SETTLE).await;
         let Some(settings) = read(client, namespace).await else { continue };
         match Config::resolve(flags.clone(), &environment, &settings) {
-            Ok(config) if format!("{config:?}") != in_use => return config,
+            Ok(config) if config != *used => return config,
             Ok(_) => refused.clear(),
             Err(error) => {
                 let error = redact::text(&error.to_string()).into_owned();
@@ -83,9 +82,7 @@ async fn read(client: &Client, namespace: &str) -> Option<BTreeMap<String, Strin
     let mut settings = BTreeMap::new();
     for name in CONFIG_MAPS {
         match config_map(client, namespace, name).await {
-            Ok(map) => map.into_iter().for_each(|(key, value)| {
-                settings.entry(key).or_insert(value);
-            }),
+            Ok(map) => add(&mut settings, map),
             Err(error) => {
                 let error = failure::reason(&error);
                 tracing::warn!(

@@ -112,13 +112,11 @@ pub async fn run_with(
         .within(own.reach)
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled);
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let readers = open_readers(&core, &settings);
-    let (publisher, clusters, of_trees) = match readers {
-        Some((publisher, trees, changes)) => {
-            (Some(publisher), clusters.with_trees(Some(trees)), Some(changes))
-        }
-        None => (None, clusters, None),
+    let (publisher, trees, of_trees) = match open_readers(&core, &settings) {
+        Some((publisher, trees, changes)) => (Some(publisher), Some(trees), Some(changes)),
+        None => (None, None, None),
     };
+    let clusters = clusters.with_trees(trees);
     let ctx = Context::new(core, settings, sources, clusters, queue).with_readers(publisher);
     let ctx = Arc::new(ctx);
     let caches = &ctx.core.control_plane;

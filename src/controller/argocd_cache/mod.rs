@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::redis::Writer;
-use crate::decide::argocd_cache::{Labels, Parent, Sight};
+use crate::decide::argocd_cache::{Labels, Parent, TreeEntry};
 use crate::decide::health::Checks;
 use crate::settings::ApplicationSettings;
 use crate::watch::cluster_cache::{Excerpt, Owner, TreeReaders};
@@ -48,13 +48,13 @@ pub fn open(
 }
 
 fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
-    let (sight, parents) = Sight::of(object, labels, checks);
+    let (entry, parents) = TreeEntry::of(object, labels, checks);
     let owners = parents.into_iter().map(|parent| match parent {
         Parent::Uid(uid) => Owner::Uid(uid.into()),
         Parent::Key(key) => Owner::Key(key),
     });
     // A structure of strings is always serialized.
-    let content = serde_json::to_vec(&sight).unwrap_or_default();
+    let content = serde_json::to_vec(&entry).unwrap_or_default();
     Excerpt { content: content.into(), owners: owners.collect() }
 }
 

@@ -16,7 +16,7 @@ use crate::api::{AppProjectSpec, ResourceKey};
 use crate::decide::app_state::ComparedResource;
 use crate::decide::app_state::project::permits_kind_of_key;
 use crate::decide::argocd_cache::{
-    Keys, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen, Sight, rows, tree,
+    Keys, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen, TreeEntry, rows, tree,
 };
 use crate::decide::diff;
 use crate::watch::cluster_cache::{ClusterCache, Member};
@@ -195,18 +195,18 @@ impl Publisher {
         let Some(graph) = cluster.graph() else { return ResourceTree::default() };
         let permits = |key: &ResourceKey| permits_kind_of_key(project, key);
         let uids = roots.iter().filter_map(|root| root.uid.as_deref());
-        let nodes = sights(&graph.below(uids, permits));
+        let nodes = entries(&graph.below(uids, permits));
         let orphans = self.orphans(cluster, project, &known.namespace);
         let orphans = graph.below(orphans.iter().map(|orphan| &*orphan.uid), permits);
-        let runs = nodes.iter().any(|sight| sight.pod.is_some());
+        let runs = nodes.iter().any(|entry| entry.pod.is_some());
         let hosts = match runs {
             true => {
                 let all = [graph.of_kind("", "Node"), graph.of_kind("", "Pod")].concat();
-                sights(&all)
+                entries(&all)
             }
             false => Vec::new(),
         };
-        let seen = Seen { nodes, orphans: sights(&orphans), cluster: hosts };
+        let seen = Seen { nodes, orphans: entries(&orphans), cluster: hosts };
         tree(roots, &seen, |key| graph.uid(key).map(|uid| uid.to_string()))
     }
 
@@ -224,6 +224,6 @@ impl Publisher {
 }
 
 /// The excerpts as they were made here.
-fn sights(members: &[Arc<Member>]) -> Vec<Sight> {
+fn entries(members: &[Arc<Member>]) -> Vec<TreeEntry> {
     members.iter().filter_map(|member| serde_json::from_slice(member.content()).ok()).collect()
 }

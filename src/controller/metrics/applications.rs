@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::Kept;
 use super::sets::gauges;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use crate::api::sources::InEffect;
+use crate::decide::app_state::access;
+use crate::decide::application_set::autosync;
 use crate::redact;
 use crate::watch::object::Object;
 
@@ -35,17 +38,13 @@ fn info(namespace: &str, name: &str, application: &Value) -> super::Labels<10> {
         Some(text) if !text.is_empty() => text.to_owned(),
         _ => absent.to_owned(),
     };
-    let source = match spec["sources"].as_array().and_then(|sources| sources.first()) {
-        Some(first) => first,
-        None => &spec["source"],
-    };
+    let sources = InEffect::of(spec).list;
+    let repo = sources.first().and_then(|source| source["repoURL"].as_str());
     let destination = &spec["destination"];
     let server = match destination["name"].as_str() {
         Some(IN_CLUSTER_NAME) => IN_CLUSTER_SERVER.to_owned(),
         _ => text(&destination["server"]).trim_end_matches('/').to_owned(),
     };
-    let automated = &spec["syncPolicy"]["automated"];
-    let is_automated = automated.is_object() && automated["enabled"] != false;
     let operation = if !application["metadata"]["deletionTimestamp"].is_null() {
         "delete"
     } else if application["operation"]["sync"].is_object() {
@@ -57,9 +56,9 @@ fn info(namespace: &str, name: &str, application: &Value) -> super::Labels<10> {
     [
         ("namespace", namespace.to_owned()),
         ("name", name.to_owned()),
-        ("project", or(&spec["project"], "default")),
-        ("autosync_enabled", is_automated.to_string()),
-        ("repo", redact::url(source["repoURL"].as_str().unwrap_or_default())),
+        ("project", access::project_of(application).to_owned()),
+        ("autosync_enabled", autosync::is_enabled(application).to_string()),
+        ("repo", redact::url(repo.unwrap_or_default())),
         ("dest_server", server),
         ("dest_namespace", text(&destination["namespace"])),
         ("sync_status", or(&status["sync"]["status"], "Unknown")),

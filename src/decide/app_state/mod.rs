@@ -82,6 +82,6 @@ mod tests;
 
 pub use compared::{ComparedResource, Facts};
 pub use condition::Condition;
-pub use pairs::{Comparison, DiffCache, compare, compare_masked, compare_objects};
+pub use pairs::{Comparison, DiffCache, compare, compare_objects};
 pub use targets::{Placed, Scope, Target};
 pub use warnings::unlisted;

@@ -99,7 +99,7 @@ impl<'a> Observation<'a> {
     ) -> diff::Comparison {
         match (&resource.target, &resource.live) {
             (Some(target), Some(live)) => {
-                pairs::compare_objects(self.tracking, config, target, live)
+                pairs::compare_objects(self.tracking, config, (target, live), diff::Values::Plain)
             }
             (target, live) => diff::compare(target.as_deref(), live.as_deref(), config),
         }

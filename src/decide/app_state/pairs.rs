@@ -274,26 +274,16 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
 pub fn compare_objects(
     tracking: &Tracking,
     config: &diff::Config,
-    target: &Value,
-    live: &Value,
+    (target, live): (&Value, &Value),
+    values: diff::Values,
 ) -> diff::Comparison {
     let migrated = migrated(tracking, target, live);
-    diff::compare(Some(target), Some(migrated.as_ref().unwrap_or(live)), config)
-}
-
-/// The same of two Secrets whose values are masked.
-pub fn compare_masked(
-    tracking: &Tracking,
-    config: &diff::Config,
-    target: &Value,
-    live: &Value,
-) -> diff::Comparison {
-    let migrated = migrated(tracking, target, live);
-    diff::compare_masked(Some(target), Some(migrated.as_ref().unwrap_or(live)), config)
+    diff::compare_states(Some(target), Some(migrated.as_ref().unwrap_or(live)), config, values)
 }
 
 fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
-    let compared = compare_objects(facts.tracking, facts.config, target, live);
+    let compared =
+        compare_objects(facts.tracking, facts.config, (target, live), diff::Values::Plain);
     Difference { modified: compared.modified, exhausted: compared.exhausted_rules }
 }
 

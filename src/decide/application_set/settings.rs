@@ -5,7 +5,7 @@ use crate::decide::rollout::RolloutSettings;
 use crate::decide::rollout::listed::ENTRIES_BYTES;
 
 /// The settings of ApplicationSets, from flags.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,

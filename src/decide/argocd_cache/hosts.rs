@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::node::Sight;
-use super::parts::Map;
+use super::node::TreeEntry;
+use super::parts::{Map, is_default};
 
 /// A Node as readers expect it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,34 +22,29 @@ pub struct Host {
 #[serde(rename_all = "camelCase")]
 struct HostResource {
     resource_name: String,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     requested_by_app: i64,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     requested_by_neighbors: i64,
     capacity: i64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_zero(amount: &i64) -> bool {
-    *amount == 0
-}
-
 /// The Nodes that run Pods of the tree. `cluster` has all Nodes and Pods.
-pub(super) fn hosts(own: &[&Sight], cluster: &[Sight]) -> Vec<Host> {
-    let pods = |sight: &&Sight| sight.pod.clone().filter(|pod| !pod.host.is_empty());
+pub(super) fn hosts(own: &[&TreeEntry], cluster: &[TreeEntry]) -> Vec<Host> {
+    let pods = |entry: &&TreeEntry| entry.pod.clone().filter(|pod| !pod.host.is_empty());
     let names: BTreeSet<String> = own.iter().filter_map(pods).map(|pod| pod.host).collect();
-    let uids: BTreeSet<&str> = own.iter().map(|sight| sight.node.uid.as_str()).collect();
+    let uids: BTreeSet<&str> = own.iter().map(|entry| entry.node.uid.as_str()).collect();
     let sum = |host: &str, resource: &str, is_own: bool| {
-        let pods = cluster.iter().filter(|sight| uids.contains(&*sight.node.uid) == is_own);
-        let pods = pods.filter_map(|sight| sight.pod.as_ref());
+        let pods = cluster.iter().filter(|entry| uids.contains(&*entry.node.uid) == is_own);
+        let pods = pods.filter_map(|entry| entry.pod.as_ref());
         let pods = pods.filter(|pod| pod.host == host && (is_own || !pod.has_ended));
         pods.filter_map(|pod| pod.requests.get(resource)).sum()
     };
-    let known = cluster.iter().filter(|sight| names.contains(&sight.node.name));
+    let known = cluster.iter().filter(|entry| names.contains(&entry.node.name));
     let mut hosts: Vec<Host> = known
-        .filter_map(|sight| {
-            let facts = sight.host.as_ref()?;
-            let name = sight.node.name.clone();
+        .filter_map(|entry| {
+            let facts = entry.host.as_ref()?;
+            let name = entry.node.name.clone();
             let resources = facts.capacity.iter().map(|(resource, capacity)| HostResource {
                 resource_name: resource.clone(),
                 requested_by_app: sum(&name, resource, true),

@@ -10,7 +10,7 @@ const VERSION: &str = "1.8.3";
 pub struct Keys {
     /// Put before each key, but not before channels (CA-110).
     pub prefix: String,
-    /// Whether values are compressed, which the key tells.
+    /// Whether values are compressed, which is part of the key.
     pub is_gzip: bool,
 }
 

@@ -2,8 +2,8 @@
 //! and the values of the resource tree, the managed resources and the cluster information.
 //!
 //! ```text
-//! each live object ── node ──> Sight, kept by the cluster cache
-//! roots, sights ── tree ──> ResourceTree ── shards ──> values
+//! each live object ── node ──> TreeEntry, kept by the cluster cache
+//! roots, entries ── tree ──> ResourceTree ── shards ──> values
 //! comparison ── rows ──> managed resources, Secrets masked
 //! ```
 //!
@@ -29,7 +29,7 @@ mod tree;
 
 pub use cluster_info::{ClusterInfo, ClusterState};
 pub use keys::Keys;
-pub use node::{Labels, Node, Parent, Sight};
+pub use node::{Labels, Node, Parent, TreeEntry};
 pub use orphans::{Orphans, warning as orphan_warning};
 pub use rows::{Row, rows};
 pub use settings::{Credentials, ReaderSettings, RedisSettings, RedisTls};

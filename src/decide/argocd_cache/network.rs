@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::parts::{Map, links, strings};
+use super::parts::{Map, strings};
 use crate::api::Raw;
-use crate::api::annotations::IGNORE_DEFAULT_LINKS;
 use crate::api::kind::KindRef;
+use crate::decide::external_urls;
 
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
@@ -69,13 +69,9 @@ pub(super) fn of(object: &Value) -> Option<Networking> {
         (GATEWAY_GROUP, kind) if kind.ends_with("Route") => Some(route(object)),
         _ => None,
     };
-    let links: Vec<String> = links(object).map(str::to_owned).collect();
-    let hides = object["metadata"]["annotations"][IGNORE_DEFAULT_LINKS] == "true";
-    if let Some(found) = found.as_mut().filter(|_| hides) {
-        found.external_urls.clear();
-    }
-    if !links.is_empty() {
-        found.get_or_insert_default().external_urls.splice(0..0, links);
+    let external_urls = external_urls::of(object);
+    if !external_urls.is_empty() {
+        found.get_or_insert_default().external_urls = external_urls;
     }
     if let Some(found) = &mut found {
         let mut seen = BTreeSet::new();
@@ -117,34 +113,16 @@ fn ingress(object: &Value) -> Networking {
         };
         (!name.is_empty()).then(|| to_service(namespace, name))
     };
-    let addresses = balancers(object);
-    let first = addresses.first().map(|address| match address.hostname.as_str() {
-        "" => address.ip.as_str(),
-        hostname => hostname,
-    });
-    let is_secure = object.items("/spec/tls").iter().any(|tls| !tls.field("secretName").is_empty());
-    let scheme = if is_secure { "https" } else { "http" };
     let mut targets: BTreeSet<TargetRef> =
         backend(&object["spec"]["backend"]).into_iter().collect();
-    let mut external_urls = Vec::new();
     for rule in object.items("/spec/rules") {
-        let host = match rule.field("host") {
-            "" => first,
-            host => Some(host),
-        };
         for path in rule.items("/http/paths") {
             targets.extend(backend(&path["backend"]));
-            if let Some(host) = host {
-                let path = path.field("path");
-                let path = path.strip_suffix('*').unwrap_or(path);
-                external_urls.push(format!("{scheme}://{host}{path}"));
-            }
         }
     }
     Networking {
         target_refs: targets.into_iter().collect(),
-        ingress: addresses,
-        external_urls,
+        ingress: balancers(object),
         ..Networking::default()
     }
 }
@@ -213,25 +191,5 @@ fn gateway(object: &Value) -> Networking {
             }
         })
         .collect();
-    let mut external_urls = Vec::new();
-    for listener in object.items("/spec/listeners") {
-        let is_secure = matches!(listener.field("protocol"), "HTTPS" | "TLS");
-        let (scheme, usual) = if is_secure { ("https", 443) } else { ("http", 80) };
-        let port = match listener["port"].as_u64() {
-            Some(port) if port != usual => format!(":{port}"),
-            _ => String::new(),
-        };
-        let hosts: Vec<&str> = match listener.field("hostname") {
-            "" | "*" => addresses
-                .iter()
-                .map(|address| match address.hostname.as_str() {
-                    "" => address.ip.as_str(),
-                    hostname => hostname,
-                })
-                .collect(),
-            own => vec![own],
-        };
-        external_urls.extend(hosts.into_iter().map(|host| format!("{scheme}://{host}{port}")));
-    }
-    Networking { ingress: addresses, external_urls, ..Networking::default() }
+    Networking { ingress: addresses, ..Networking::default() }
 }

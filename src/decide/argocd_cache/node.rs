@@ -107,7 +107,7 @@ pub struct NodeHealth {
 
 /// What is kept of a live object for the trees that it is in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Sight {
+pub struct TreeEntry {
     /// Its node.
     pub node: Node,
     /// Of a Pod: where it runs and what it requests.
@@ -118,7 +118,7 @@ pub struct Sight {
     pub host: Option<HostFacts>,
 }
 
-/// An object that another one belongs to, as its manifest tells it.
+/// An object that another one belongs to, by its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parent {
     /// By its UID.
@@ -136,7 +136,7 @@ pub struct Labels {
     pub of_nodes: Vec<String>,
 }
 
-impl Sight {
+impl TreeEntry {
     /// Reads a live object, and what it belongs to.
     pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Vec<Parent>) {
         let KindRef { group, version, kind } = KindRef::of(object);

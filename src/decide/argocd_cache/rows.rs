@@ -9,7 +9,7 @@ use super::mask;
 use super::node::place;
 use crate::api::ResourceKey;
 use crate::api::tracking::Tracking;
-use crate::decide::app_state::{ComparedResource, compare_masked, compare_objects};
+use crate::decide::app_state::{ComparedResource, compare_objects};
 use crate::decide::diff;
 
 /// A managed resource as readers expect it: its states are JSON in strings, `null` for what
@@ -78,10 +78,8 @@ fn row(
     let (target_state, live_state) = (text(&target), text(&live));
     let (normalized_live_state, predicted_live_state, modified) = match (&target, &live) {
         (Some(target), Some(live)) => {
-            let compared = match is_secret {
-                true => compare_masked(tracking, config, target, live),
-                false => compare_objects(tracking, config, target, live),
-            };
+            let values = if is_secret { diff::Values::Masked } else { diff::Values::Plain };
+            let compared = compare_objects(tracking, config, (target, live), values);
             (compared.live.to_string(), compared.predicted.to_string(), compared.modified)
         }
         (Some(_), None) => ("null".to_owned(), target_state.clone(), true),

@@ -1,7 +1,6 @@
 //! How Redis is reached, and how long values stay there (CA-101 … CA-119).
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::node::Labels;
@@ -71,27 +70,8 @@ impl RedisSettings {
 
 impl fmt::Debug for RedisSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A change of any setting is seen by this text, which has no secrets.
-        let Self { database, is_gzip, prefix, state_expiration, shard_size, .. } = self;
-        let secrets = (&self.credentials, &self.sentinel_credentials, &self.tls);
-        f.debug_struct("RedisSettings")
-            .field("place", &self.place())
-            .field("database", database)
-            .field("is_gzip", is_gzip)
-            .field("prefix", prefix)
-            .field("state_expiration", state_expiration)
-            .field("shard_size", shard_size)
-            .field("cluster_info_every", &self.cluster_info_every)
-            .field("secrets", &digest(&secrets))
-            .finish()
+        f.debug_struct("RedisSettings").field("place", &self.place()).finish_non_exhaustive()
     }
-}
-
-/// A digest of what must not be shown.
-fn digest(secrets: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    secrets.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// What readers are shown beyond the objects, by `argocd-cm`.
@@ -104,7 +84,7 @@ pub struct ReaderSettings {
 }
 
 /// A user and a password; empty ones are not sent.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The user.
     pub user: String,
@@ -119,7 +99,7 @@ impl fmt::Debug for Credentials {
 }
 
 /// Settings of TLS, as PEM.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct RedisTls {
     /// Certificate and key of the client.
     pub client: Option<(Vec<u8>, Vec<u8>)>,

@@ -6,8 +6,9 @@ use super::*;
 use crate::api::ResourceKey;
 use crate::decide::health::Checks;
 
-fn sight(object: &Value) -> Value {
-    serde_json::to_value(Sight::of(object, &Labels::default(), &Checks::default()).0.node).unwrap()
+fn entry(object: &Value) -> Value {
+    serde_json::to_value(TreeEntry::of(object, &Labels::default(), &Checks::default()).0.node)
+        .unwrap()
 }
 
 fn details(node: &Value) -> Vec<(&str, &str)> {
@@ -53,11 +54,11 @@ fn a_pod_shows_what_kubectl_shows() {
         (&one, json!({}), ""),
     ];
     for (spec, status, expected) in cases {
-        let node = sight(&pod(spec.clone(), status.clone()));
+        let node = entry(&pod(spec.clone(), status.clone()));
         let reason = details(&node).into_iter().find(|(name, _)| *name == "Status Reason");
         assert_eq!(reason.map_or("", |(_, value)| value), expected, "{status}");
     }
-    let node = sight(&pod(one.clone(), waiting("CrashLoopBackOff")));
+    let node = entry(&pod(one.clone(), waiting("CrashLoopBackOff")));
     assert_eq!(
         details(&node),
         [
@@ -71,7 +72,7 @@ fn a_pod_shows_what_kubectl_shows() {
     );
     let mut deleted = pod(one, waiting("CrashLoopBackOff"));
     deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let node = sight(&deleted);
+    let node = entry(&deleted);
     assert_eq!(details(&node)[0], ("Status Reason", "Terminating"));
     assert_eq!(node["health"], json!({"status": "Progressing", "message": "Pending deletion"}));
 }
@@ -81,10 +82,10 @@ fn a_pod_shows_what_kubectl_shows() {
 fn requests_are_in_thousandths() {
     let requests = json!({"requests": {"cpu": "1500m", "memory": "1Ki"}});
     let spec = json!({"containers": [{"name": "a", "resources": requests}, {"name": "b", "resources": requests}]});
-    let node = sight(&pod(spec.clone(), json!({"phase": "Running"})));
+    let node = entry(&pod(spec.clone(), json!({"phase": "Running"})));
     assert!(details(&node).contains(&("cpu", "3000")));
     assert!(details(&node).contains(&("memory", "2048000")));
-    let node = sight(&pod(spec, json!({"phase": "Succeeded"})));
+    let node = entry(&pod(spec, json!({"phase": "Succeeded"})));
     assert!(details(&node).iter().all(|(name, _)| *name != "cpu"));
 }
 
@@ -155,7 +156,7 @@ fn networks_are_read_by_kind() {
         ),
     ];
     for (object, expected) in cases {
-        assert_eq!(sight(&object)["networkingInfo"], expected, "{object}");
+        assert_eq!(entry(&object)["networkingInfo"], expected, "{object}");
     }
     let mut linked = object("v1", "ConfigMap", json!({}), json!({}));
     linked["metadata"]["annotations"] = json!({
@@ -163,7 +164,7 @@ fn networks_are_read_by_kind() {
         "link.argocd.argoproj.io/b": "javascript:alert(1)",
     });
     let urls = json!({"externalURLs": ["Title|https://example.com"]});
-    assert_eq!(sight(&linked)["networkingInfo"], urls);
+    assert_eq!(entry(&linked)["networkingInfo"], urls);
 }
 
 /// CA-305, CA-313.
@@ -190,7 +191,7 @@ fn parents_are_owners_and_inferred_ones() {
     ];
     for (object, expected) in cases {
         assert_eq!(
-            Sight::of(&object, &Labels::default(), &Checks::default()).1,
+            TreeEntry::of(&object, &Labels::default(), &Checks::default()).1,
             expected,
             "{object}"
         );

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::hosts::{self, Host};
-use super::node::{Node, NodeHealth, ParentRef, Sight};
+use super::node::{Node, NodeHealth, ParentRef, TreeEntry};
+use super::parts::is_default;
 use crate::api::ResourceKey;
 
 /// A managed resource.
@@ -23,11 +24,11 @@ pub struct Root {
 #[derive(Debug)]
 pub struct Seen {
     /// The live roots and what belongs to them, each once.
-    pub nodes: Vec<Sight>,
+    pub nodes: Vec<TreeEntry>,
     /// Objects that nobody manages (CA-311), and what belongs to them.
-    pub orphans: Vec<Sight>,
+    pub orphans: Vec<TreeEntry>,
     /// All Pods and Nodes of the cluster, if hosts are shown.
-    pub cluster: Vec<Sight>,
+    pub cluster: Vec<TreeEntry>,
 }
 
 /// The resource tree of an Application.
@@ -40,13 +41,8 @@ pub struct ResourceTree {
     pub(super) orphaned_nodes: Vec<Node>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hosts: Vec<Host>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub(super) shards_count: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// Builds the tree. `find` returns the UID of a live object by its key.
@@ -55,8 +51,8 @@ pub fn tree(
     seen: &Seen,
     find: impl Fn(&ResourceKey) -> Option<String>,
 ) -> ResourceTree {
-    let lists = [&seen.nodes, &seen.orphans].map(|sights| {
-        let nodes = sights.iter().map(|sight| with_parents(sight, &find));
+    let lists = [&seen.nodes, &seen.orphans].map(|entries| {
+        let nodes = entries.iter().map(|entry| with_parents(entry, &find));
         nodes.collect::<Vec<Node>>()
     });
     let [mut nodes, mut orphaned_nodes] = lists;
@@ -77,23 +73,23 @@ pub fn tree(
     }));
     nodes.sort_by_cached_key(Node::place);
     orphaned_nodes.sort_by_cached_key(Node::place);
-    let own: Vec<&Sight> = seen.nodes.iter().collect();
+    let own: Vec<&TreeEntry> = seen.nodes.iter().collect();
     let hosts = hosts::hosts(&own, &seen.cluster);
     ResourceTree { nodes, orphaned_nodes, hosts, shards_count: 0 }
 }
 
-/// The node, with what its own object does not tell about its parents.
-fn with_parents(sight: &Sight, find: impl Fn(&ResourceKey) -> Option<String>) -> Node {
-    let mut node = sight.node.clone();
+/// The node, with what its own object lacks about its parents.
+fn with_parents(entry: &TreeEntry, find: impl Fn(&ResourceKey) -> Option<String>) -> Node {
+    let mut node = entry.node.clone();
     for parent in &mut node.parent_refs {
         let ParentRef { group, kind, name, .. } = &*parent;
-        let beside = ResourceKey::new(group, kind, &sight.node.namespace, name);
+        let beside = ResourceKey::new(group, kind, &entry.node.namespace, name);
         let found = find(&beside);
         if let Some(uid) = found {
             if parent.uid.is_empty() {
                 parent.uid = uid;
             }
-            parent.namespace.clone_from(&sight.node.namespace);
+            parent.namespace.clone_from(&entry.node.namespace);
         }
     }
     node

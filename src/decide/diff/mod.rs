@@ -107,22 +107,17 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     compare_states(target, live, config, Values::Plain)
 }
 
-/// The same for two objects that [`mask()`] was applied to together, whose values stay as they
-/// are.
-pub fn compare_masked(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Comparison {
-    compare_states(target, live, config, Values::Masked)
-}
-
 /// What the values of Secrets are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Values {
-    /// Values; the results must not have them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Values; the results do not have them.
     Plain,
-    /// Masks.
+    /// Masks, by [`mask()`] of both objects together; they stay as they are.
     Masked,
 }
 
-fn compare_states(
+/// The same for objects whose values may be masked already.
+pub fn compare_states(
     target: Option<&Value>,
     live: Option<&Value>,
     config: &Config,

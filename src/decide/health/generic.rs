@@ -27,7 +27,7 @@ use super::words::{
 use super::{Health, Status};
 use crate::api::Raw;
 
-/// The groups of Kubernetes itself: their kinds have rules where their status tells health.
+/// The groups of Kubernetes itself: their kinds have rules where their status reports health.
 const KUBERNETES: &[&str] = &[
     "",
     "apps",

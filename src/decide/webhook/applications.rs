@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::Push;
 use super::generators::is_at;
 use crate::api::annotations::MANIFEST_GENERATE_PATHS;
+use crate::api::sources::InEffect;
 use crate::glob::Glob;
 
 /// Paths of one annotation that are compared; with more, every file counts.
@@ -22,12 +23,7 @@ const MAX_STEPS: u64 = 10_000_000;
 pub fn deploys(application: &Value, push: &Push) -> bool {
     let annotation = application["metadata"]["annotations"][MANIFEST_GENERATE_PATHS].as_str();
     let spec = &application["spec"];
-    let several = spec["sources"].as_array().filter(|sources| !sources.is_empty());
-    let sources = match several {
-        Some(sources) => sources.as_slice(),
-        None => std::slice::from_ref(&spec["source"]),
-    };
-    sources.iter().any(|source| {
+    InEffect::of(spec).list.iter().any(|source| {
         let text = |field: &str| source[field].as_str().unwrap_or_default();
         let (url, revision) = (text("repoURL"), text("targetRevision"));
         !url.is_empty()

@@ -20,7 +20,7 @@ const DEPTH: usize = 16;
 pub enum Owner {
     /// By its UID.
     Uid(Arc<str>),
-    /// By its key, where the object does not tell the UID.
+    /// By its key, where the object does not name the UID.
     Key(ResourceKey),
 }
 

@@ -59,6 +59,15 @@ fn after() -> String {
     config_map("after", "1", &[("argocd.argoproj.io/sync-wave", "1")])
 }
 
+/// Starts a sync of one custom resource, and of a ConfigMap a wave later.
+async fn sync_before_a_wave(world: &World, kind: &str) {
+    world.write("app/one.json", &resource("example.com", kind));
+    world.write("app/after.json", &after());
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+}
+
 fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
     let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
     rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
@@ -81,11 +90,7 @@ async fn until_health(world: &World, status: &str, message: &str) {
 async fn a_wave_waits_for_what_a_custom_resource_reports_se_478() {
     let world = World::start().await;
     define(&world, "example.com", "Backup", json!({"observedGeneration": -1})).await;
-    world.write("app/one.json", &resource("example.com", "Backup"));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
+    sync_before_a_wave(&world, "Backup").await;
     let waits = |app: &Value| {
         let message = app["status"]["operationState"]["message"].as_str().unwrap_or_default();
         message.contains("example.com/Backup/one")
@@ -107,16 +112,12 @@ async fn a_wave_waits_for_what_a_custom_resource_reports_se_478() {
     assert_eq!(health(&app, "one").0, "Healthy");
 }
 
-/// Nothing tells whether a controller will ever write a status.
+/// Whether a controller will ever write a status is not known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_custom_resource_without_a_status_holds_no_wave() {
     let world = World::start().await;
     define(&world, "example.com", "Note", Value::Null).await;
-    world.write("app/one.json", &resource("example.com", "Note"));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
+    sync_before_a_wave(&world, "Note").await;
     let app = world.until_good("app").await;
     assert!(row(&app, "one")["health"].is_null(), "{}", row(&app, "one"));
     assert!(next_wave(&world).await);
@@ -131,11 +132,7 @@ async fn a_kind_that_is_not_assessed_holds_no_wave() {
     let settings = ApplicationSettings { checks, ..ApplicationSettings::default() };
     let world = World::with(settings).await;
     define(&world, "example.com", "Backup", json!({"observedGeneration": -1})).await;
-    world.write("app/one.json", &resource("example.com", "Backup"));
-    world.write("app/after.json", &after());
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.sync("app", json!({"revision": revision})).await;
+    sync_before_a_wave(&world, "Backup").await;
     let app = world.until_good("app").await;
     assert!(row(&app, "one")["health"].is_null(), "as with Argo CD: {}", row(&app, "one"));
     assert!(next_wave(&world).await);
