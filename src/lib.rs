@@ -26,6 +26,7 @@ pub mod decide;
 pub mod desired;
 
 pub mod clock;
+pub mod confined;
 pub mod entropy;
 pub mod source;
 pub mod watch;

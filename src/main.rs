@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use wavegate::cli;
-use wavegate::source::confine;
+use wavegate::{cli, confined};
 
 /// Returns unused memory to the operating system; the delay is set in `.cargo/config.toml`.
 #[cfg(not(target_env = "msvc"))]
@@ -11,10 +10,10 @@ use wavegate::source::confine;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    if let Some(code) = confine::answer() {
+    if let Some(code) = confined::answer() {
         return code;
     }
-    confine::enable();
-    confine::set_umask();
+    confined::enable();
+    confined::set_umask();
     cli::run(cli::parse()).unwrap_or_else(|error| cli::report(&error))
 }

@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::act::redis;
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags};
+use crate::confined::{self, Confinement};
 use crate::controller::leader::Candidate;
 use crate::controller::{self, Controllers, Led};
 use crate::redact;
 use crate::serve::{self, Readiness};
-use crate::source::confine::{self, Confinement};
 use crate::source::{self, Repositories};
 use crate::watch::failure;
 
@@ -190,7 +190,7 @@ async fn warn_of_missing_confinement(confinement: Confinement) {
         Confinement::Required => "sources that need them fail, as --confinement=required says",
         Confinement::Auto | Confinement::Off => "they run without it",
     };
-    let missing = tokio::task::spawn_blocking(confine::missing).await;
+    let missing = tokio::task::spawn_blocking(confined::missing).await;
     match missing.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
         Ok(missing) if missing.is_empty() => {}
         Ok(missing) => tracing::warn!(

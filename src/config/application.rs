@@ -9,11 +9,11 @@ use super::guards;
 use super::reader::{Error, Reader, pause, switch};
 use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
+use crate::confined::Confinement;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::health::KindPattern;
 use crate::decide::sync::HookPolicyScope;
 use crate::settings::{ApplicationSettings, Namespaces};
-use crate::source::confine::Confinement;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]

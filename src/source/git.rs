@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::io::Write;
 
 use super::address::{Address, Transport, redact};
-use super::confine::Policy;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::limits::SourceSettings;
 use super::process::{Failure, Output, Run};
+use crate::confined::Policy;
 use crate::repository::RepositoryUrl;
 
 /// Configuration of every call; overrides that of a repository.

@@ -14,11 +14,11 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use super::chart_address::ChartAddress;
-use super::confine::Policy;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::process::{Failure, Run};
 use super::tools::Programs;
+use crate::confined::Policy;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;

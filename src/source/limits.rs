@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::Allow;
-use super::confine::Confinement;
 use super::tools::Programs;
+use crate::confined::Confinement;
 
 /// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct SourceSettings {
     pub limits: Limits,
     /// Whether `git` is confined to the cache.
     pub confinement: Confinement,
-    /// The program that confines it: this one, with [`super::confine::enable`].
+    /// The program that confines it: this one, with [`crate::confined::enable`].
     pub helper: Option<PathBuf>,
     /// The `helm` program, which reads chart repositories, and its limits.
     pub programs: Programs,
@@ -96,7 +96,7 @@ impl Default for SourceSettings {
             working_trees: false,
             limits: Limits::default(),
             confinement: Confinement::default(),
-            helper: super::confine::helper(),
+            helper: crate::confined::helper(),
             programs: Programs::default(),
         }
     }

@@ -27,7 +27,6 @@ mod chart_address;
 mod charts;
 mod checked;
 mod checkout;
-pub mod confine;
 mod credentials;
 mod dependencies;
 mod directory;

@@ -1,5 +1,5 @@
 //! Runs a program with limits on time, output, memory and disk space, and confined to the
-//! files and the network that it needs ([`super::confine`]).
+//! files and the network that it needs ([`crate::confined`]).
 //!
 //! The program has only the given environment, no standard input, and its own process
 //! group, which is killed as a whole on timeout, on too much output, and when the call is
@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-use super::confine::Policy;
+use crate::confined::Policy;
 
 /// Interval of checking the disk space of a running program: a fast network adds at most
 /// a few hundred megabytes in between.
@@ -52,7 +52,7 @@ pub(super) struct Run<'a> {
     /// What the program may do, and the program that confines it; without one, only the size
     /// of its files is limited.
     pub policy: Policy,
-    /// The helper of [`super::confine`].
+    /// The helper of [`crate::confined`].
     pub helper: Option<PathBuf>,
 }
 

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
 use super::checked::{blocking, links_stay_inside};
-use super::confine::Policy;
 use super::directory::SourceDirectory;
 use super::kustomize;
 use super::manifests::{Manifest, RenderError, Sink};
@@ -21,6 +20,7 @@ use super::remote::stays_inside;
 use super::render_for::RenderFor;
 use super::tools::Programs;
 use super::{chart, dependencies, helm};
+use crate::confined::Policy;
 
 /// An unreachable proxy: the discard port of the local machine.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::confine::Confinement;
 use super::manifests::RenderError;
+use crate::confined::Confinement;
 
 /// The programs, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Programs {
     pub memory_bytes: u64,
     /// Whether the programs are confined to the files of their source.
     pub confinement: Confinement,
-    /// The program that confines them: this one, with [`super::confine::enable`].
+    /// The program that confines them: this one, with [`crate::confined::enable`].
     pub helper: Option<PathBuf>,
     /// Whether a kustomization may refer to resources outside its repository, fetched by
     /// https or ssh. Default no.
@@ -52,7 +52,7 @@ impl Default for Programs {
             disk_bytes: 500 << 20,
             memory_bytes: 2 << 30,
             confinement: Confinement::default(),
-            helper: super::confine::helper(),
+            helper: crate::confined::helper(),
             kustomize_remote: false,
             values_file_schemes: Vec::new(),
             allow_http: false,

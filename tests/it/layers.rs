@@ -11,7 +11,7 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 20] = [
+const MAY_NAME: [(&str, &[&str]); 21] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
@@ -21,7 +21,8 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
     ("desired", &["api", "gotemplate", "yaml"]),
     ("decide", &["api", "desired", "glob", "gotime", "repository"]),
     ("watch", &["api", "clock", "openapi", "redact"]),
-    ("source", &["glob", "redact", "repository", "yaml"]),
+    ("confined", &[]),
+    ("source", &["confined", "glob", "redact", "repository", "yaml"]),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
     ("clock", &[]),
     ("entropy", &["clock", "gotemplate"]),
@@ -29,7 +30,7 @@ const MAY_NAME: [(&str, &[&str]); 20] = [
     ("serve", &[]),
     ("telemetry", &["redact", "terminal"]),
     ("settings", &["api", "decide", "desired", "glob", "source"]),
-    ("config", &["api", "decide", "desired", "gotime", "settings", "source", "yaml"]),
+    ("config", &["api", "confined", "decide", "desired", "gotime", "settings", "source", "yaml"]),
     (
         "simulation",
         &["act", "api", "clock", "config", "controller", "decide", "kube_sim", "source", "watch"],

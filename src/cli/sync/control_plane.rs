@@ -11,9 +11,9 @@ use crate::act;
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::tracking::TrackingMethod;
 use crate::cli::run::open_sources;
+use crate::confined::Confinement;
 use crate::decide::sync::{self, wave_delay};
 use crate::settings::ApplicationSettings;
-use crate::source::confine::Confinement;
 use crate::source::{RenderOptions, Repositories};
 use kube_sim::Server;
 
