@@ -402,6 +402,7 @@ fn decisions(
         Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
     let default = application_set::Settings::default();
     Ok(application_set::Settings {
+        jq: crate::evaluator::jq(crate::evaluator::JQ_TIME),
         progressive_syncs: read.flag(
             flags.enable_progressive_syncs,
             ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),

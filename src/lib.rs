@@ -24,6 +24,7 @@ pub mod yaml;
 
 pub mod decide;
 pub mod desired;
+pub mod evaluator;
 
 pub mod clock;
 pub mod confined;

@@ -316,7 +316,7 @@ fn blockers(
         problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));
     }
     problems.extend(
-        Ignore::read(set)
+        Ignore::read(set, &crate::evaluator::jq(crate::evaluator::JQ_TIME))
             .1
             .into_iter()
             .map(|found| problem("InvalidIgnoreDifferences", found.message)),

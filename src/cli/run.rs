@@ -96,6 +96,8 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     }
     let confinement = config.applications.render.programs.confinement;
     let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources, confinement)?);
+    let required = confinement == Confinement::Required;
+    confined::Pool::set_up(confined::PoolSettings { required, ..Default::default() });
     warn_of_missing_confinement(confinement).await;
     // A lease is a write, too. A process that writes nothing needs no lease.
     let dry_run = config.application_sets.dry_run;

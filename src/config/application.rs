@@ -32,6 +32,10 @@ pub struct ApplicationFlags {
     /// as 3m or 1h 30min; 0 is never [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine")]
     pub app_resync: Option<Duration>,
+    /// How long a jq expression of ignoreDifferences may take on one object, such
+    /// as 500ms or 2s [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = jq_time, help_heading = "Sync engine", hide_short_help = true)]
+    pub ignore_normalizer_jq_execution_timeout_seconds: Option<Duration>,
     /// How much later than that at the most, each at its own time [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine", hide_short_help = true)]
     pub app_resync_jitter: Option<Duration>,
@@ -275,6 +279,12 @@ fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applica
         &mut settings.sync.wave_timeout,
     );
 
+    settings.jq_timeout = read.pick_in_full(
+        flags.ignore_normalizer_jq_execution_timeout_seconds,
+        ("ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT", "controller.ignore.normalizer.jq.timeout"),
+        |text| jq_time(text).ok(),
+        settings.jq_timeout,
+    );
     let mut every = |flag: Option<Duration>, names: (&str, &str), into: &mut Duration| {
         *into = read.pick_in_full(flag, names, |text| pause(text).ok(), *into);
     };
@@ -293,6 +303,13 @@ fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applica
         ("ARGOCD_HARD_RECONCILIATION_TIMEOUT", "timeout.hard.reconciliation"),
         &mut settings.hard_reconciliation_timeout,
     );
+}
+
+/// A time limit of jq expressions.
+fn jq_time(text: &str) -> Result<Duration, String> {
+    let time = pause(text)?;
+    let range = Duration::from_millis(1)..=Duration::from_secs(60);
+    if range.contains(&time) { Ok(time) } else { Err("it is not between 1ms and 1m".to_owned()) }
 }
 
 fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHeal) {

@@ -111,7 +111,7 @@ fn namespaces_are_globs_or_expressions_as_400() {
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
     type Shows = fn(&ApplicationSettings) -> String;
     // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
-    let cases: [(&str, &str, &str, &str, &str, Shows); 25] = [
+    let cases: [(&str, &str, &str, &str, &str, Shows); 26] = [
         (
             "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
             "reposerver.max.combined.directory.manifests.size",
@@ -135,6 +135,14 @@ fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
             "1073741824",
             "2000000000",
             |s| s.kept_manifest_memory.to_string(),
+        ),
+        (
+            "ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT",
+            "controller.ignore.normalizer.jq.timeout",
+            "2500ms",
+            "1s",
+            "2.5s",
+            |s| format!("{:?}", s.jq_timeout),
         ),
         ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds", "7", "2s", "7s", |s| {
             format!("{:?}", s.wave_delay)

@@ -46,10 +46,6 @@ pub const SETTINGS: &[Unused] = &[
         "the difference is computed from field ownership",
     ),
     none(
-        &["ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT", "controller.ignore.normalizer.jq.timeout"],
-        "jq expressions are limited by steps, not by time",
-    ),
-    none(
         &[
             "WORKQUEUE_BUCKET_SIZE",
             "WORKQUEUE_BUCKET_QPS",

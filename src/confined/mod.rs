@@ -28,8 +28,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use policy::Policy;
 pub use policy::missing;
+pub(crate) use policy::{Policy, machine};
 pub use pool::{Failure, Limits, Pool, PoolSettings};
 pub use programs::Program;
 

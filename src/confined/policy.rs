@@ -124,6 +124,28 @@ impl Policy {
     }
 }
 
+/// Everything on this machine but what is known to hold credentials of the controller: its
+/// environment and memory (`/proc`), and the tokens that a cluster mounts into a Pod. For a
+/// program whose files may be anywhere, such as the certificates and host keys of `git`.
+pub(crate) fn machine() -> Vec<PathBuf> {
+    let mut all = entries("/", &["proc", "run", "sys", "var"]);
+    all.extend(entries("/run", &["secrets"]));
+    all.extend(entries("/var", &["run"]));
+    // Elsewhere, it is a link to /run.
+    if std::fs::symlink_metadata("/var/run").is_ok_and(|found| found.is_dir()) {
+        all.extend(entries("/var/run", &["secrets"]));
+    }
+    all
+}
+
+/// The entries of a directory except for some.
+fn entries(directory: &str, but: &[&str]) -> Vec<PathBuf> {
+    let Ok(all) = std::fs::read_dir(directory) else { return Vec::new() };
+    let kept = all.flatten().filter(|entry| !but.iter().any(|name| entry.file_name() == *name));
+    // The policy is text.
+    kept.map(|entry| entry.path()).filter(|path| path.to_str().is_some()).collect()
+}
+
 /// What the kernel does not have of the restrictions; empty when nothing is missing.
 ///
 /// # Errors

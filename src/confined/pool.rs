@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -141,12 +142,14 @@ impl Pool {
     pub async fn evaluate(
         &self,
         program: Program,
-        input: &Value,
+        input: &(impl Serialize + Sync + ?Sized),
         limits: Limits,
     ) -> Result<Value, Failure> {
         let request = protocol::request(program, input, &limits)?;
         let closed = |_| Failure::Unavailable("the pool is closed".to_owned());
-        let permit = self.free.clone().acquire_owned().await.map_err(closed)?;
+        // A caller that blocks its thread is no task that could yield.
+        let free = tokio::task::unconstrained(self.free.clone().acquire_owned());
+        let permit = free.await.map_err(closed)?;
         let (answer, result) = oneshot::channel();
         // There is an idle thread, or there are fewer threads than permits.
         let idle = self.shared.idle.lock().pop();
@@ -168,7 +171,7 @@ impl Pool {
     pub fn evaluate_blocking(
         &self,
         program: Program,
-        input: &Value,
+        input: &(impl Serialize + Sync + ?Sized),
         limits: Limits,
     ) -> Result<Value, Failure> {
         futures::executor::block_on(self.evaluate(program, input, limits))

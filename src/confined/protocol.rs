@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Failure, Limits, Program};
 
@@ -31,7 +32,7 @@ pub(super) struct Ready {
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     pub program: Program,
-    pub input: Value,
+    pub input: Box<RawValue>,
     /// Limit on memory, in bytes.
     pub memory: u64,
     /// Limit on the CPU time of this request.
@@ -42,9 +43,9 @@ pub(super) struct Request {
 
 /// A request, as the pool writes it.
 #[derive(Debug, Serialize)]
-struct Asked<'a> {
+struct Asked<'a, T: ?Sized> {
     program: Program,
-    input: &'a Value,
+    input: &'a T,
     memory: u64,
     time: Duration,
     output: usize,
@@ -82,7 +83,7 @@ impl Outcome {
 /// The bytes of a request.
 pub(super) fn request(
     program: Program,
-    input: &Value,
+    input: &(impl Serialize + ?Sized),
     limits: &Limits,
 ) -> Result<Vec<u8>, Failure> {
     let Limits { time, memory, output } = *limits;

@@ -26,8 +26,8 @@ pub(super) const WORKER: &str = "__worker";
 /// Stack of a program. Only what is used takes memory.
 const STACK: usize = 64 << 20;
 
-/// Memory of the worker itself, in bytes.
-const OWN_MEMORY: u64 = 32 << 20;
+/// Memory of the worker itself, in bytes: before its first request, and for answers.
+const OWN_MEMORY: u64 = 64 << 20;
 
 /// How many times the memory of a request its parsed form may take.
 const PARSED: u64 = 12;
@@ -52,21 +52,20 @@ pub(super) fn serve(options: &str) -> ExitCode {
 
 fn run(memory: u64) -> std::io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     close_others();
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let mut socket = File::from(rustix::stdio::stdin().as_fd().try_clone_to_owned()?);
     restrict::limit(Resource::Core, 0, 0)?;
     restrict::limit(Resource::Fsize, 0, 0)?;
 
     // Threads inherit the restriction of their parent, so it comes first.
     let files = restrict::files(&[], &[], false);
-    let before = data_in_use_without_files();
     let (requests, taken) = mpsc::channel();
     let (outcomes, done) = mpsc::channel();
     std::thread::Builder::new().stack_size(STACK).spawn(move || evaluate(&taken, &outcomes))?;
     restrict::limit(Resource::Nproc, 0, 0)?;
     restrict::limit(Resource::Nofile, 0, 0)?;
-    let base = before + STACK as u64 + OWN_MEMORY;
+    let base = STACK as u64 + OWN_MEMORY;
     let most = base.saturating_add(memory).saturating_add(PARSED * protocol::MAX_REQUEST as u64);
     restrict::limit(Resource::Data, most, most)?;
     let calls = restrict::only_compute();
@@ -107,7 +106,7 @@ fn run(memory: u64) -> std::io::Result<()> {
 /// Runs requests one after the other.
 fn evaluate(requests: &Receiver<Request>, outcomes: &Sender<(Outcome, bool)>) {
     while let Ok(Request { program, input, .. }) = requests.recv() {
-        let run = AssertUnwindSafe(|| program.run(input));
+        let run = AssertUnwindSafe(|| program.run(&input));
         let outcome = match catch_unwind(run) {
             Ok(Ok(value)) => (Outcome::Value(value), false),
             Ok(Err(message)) => (Outcome::Refused(message), false),
@@ -199,11 +198,6 @@ impl Steps {
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
-}
-
-/// Memory before the first request; a guess, since there is no file to read it from.
-fn data_in_use_without_files() -> u64 {
-    OWN_MEMORY
 }
 
 /// Closes what was inherited, except for the socket and standard error.

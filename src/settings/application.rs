@@ -41,6 +41,8 @@ pub struct ApplicationSettings {
     pub repo_error_grace: Duration,
     /// How resources are assigned to Applications (SE-110).
     pub tracking_method: TrackingMethod,
+    /// Time limit of one jq expression on one object (SE-572).
+    pub jq_timeout: Duration,
     /// Label of the tracking methods that use one (SE-112).
     pub instance_label: String,
     /// `installationID`; empty when unset (SE-113).
@@ -109,6 +111,7 @@ impl Default for ApplicationSettings {
             reconciliation_jitter: Duration::from_secs(60),
             hard_reconciliation_timeout: Duration::ZERO,
             repo_error_grace: Duration::from_secs(180),
+            jq_timeout: crate::evaluator::JQ_TIME,
             tracking_method: TrackingMethod::Annotation,
             instance_label: DEFAULT_INSTANCE_LABEL.to_owned(),
             installation_id: String::new(),

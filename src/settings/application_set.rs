@@ -57,7 +57,10 @@ impl Default for ApplicationSetSettings {
         Self {
             control_plane_namespace: CONTROL_PLANE_NAMESPACE.to_owned(),
             namespaces: Namespaces::default(),
-            decisions: application_set::Settings::default(),
+            decisions: application_set::Settings {
+                jq: crate::evaluator::jq(crate::evaluator::JQ_TIME),
+                ..application_set::Settings::default()
+            },
             dry_run: false,
             concurrent_reconciliations: 10,
             concurrent_application_updates: 1,

@@ -16,7 +16,7 @@ use super::credentials::Credentials;
 use super::error::Error;
 use super::limits::SourceSettings;
 use super::process::{Failure, Output, Run};
-use crate::confined::Policy;
+use crate::confined::{self, Policy};
 use crate::repository::RepositoryUrl;
 
 /// Configuration of every call; overrides that of a repository.
@@ -163,12 +163,13 @@ impl Git {
         Err(failed(call.what, call.address, &output, detail))
     }
 
-    /// Reads everywhere: certificates, keys of hosts, and local repositories may be in any
-    /// folder. Writes only below the cache.
+    /// Reads everywhere but credentials of this process: certificates, keys of hosts, and
+    /// local repositories may be in any folder. Writes only below the cache.
     fn policy(&self) -> Policy {
         let limits = &self.settings.limits;
         Policy {
-            read: vec!["/".into()],
+            // The cache may be below what is left out.
+            read: confined::machine().into_iter().chain([self.root.clone()]).collect(),
             write: vec![self.root.clone()],
             network: true,
             confinement: self.settings.confinement,

@@ -91,6 +91,7 @@ impl World {
     }
 
     async fn with_workloads(settings: ApplicationSettings, options: workloads::Options) -> Self {
+        crate::support::use_workers();
         let server = Server::new();
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 21] = [
+const MAY_NAME: [(&str, &[&str]); 22] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
@@ -22,6 +22,7 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ("decide", &["api", "desired", "glob", "gotime", "repository"]),
     ("watch", &["api", "clock", "openapi", "redact"]),
     ("confined", &[]),
+    ("evaluator", &["confined", "decide"]),
     ("source", &["confined", "glob", "redact", "repository", "yaml"]),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
     ("clock", &[]),
@@ -29,8 +30,21 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ("terminal", &[]),
     ("serve", &[]),
     ("telemetry", &["redact", "terminal"]),
-    ("settings", &["api", "decide", "desired", "glob", "source"]),
-    ("config", &["api", "confined", "decide", "desired", "gotime", "settings", "source", "yaml"]),
+    ("settings", &["api", "decide", "desired", "evaluator", "glob", "source"]),
+    (
+        "config",
+        &[
+            "api",
+            "confined",
+            "decide",
+            "desired",
+            "evaluator",
+            "gotime",
+            "settings",
+            "source",
+            "yaml",
+        ],
+    ),
     (
         "simulation",
         &["act", "api", "clock", "config", "controller", "decide", "kube_sim", "source", "watch"],
@@ -44,6 +58,7 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
             "clock",
             "decide",
             "desired",
+            "evaluator",
             "glob",
             "gotemplate",
             "redact",

@@ -144,6 +144,7 @@ fn comparison(live: Option<Value>, predicted: Option<Value>) -> diff::Comparison
         strategy: Strategy::TwoWay,
         skipped_rules: Vec::new(),
         exhausted_rules: Vec::new(),
+        is_provisional: false,
     }
 }
 

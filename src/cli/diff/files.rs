@@ -109,7 +109,8 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
         let why = "contains no Application";
         return Err(Error::input("cannot use --config", path.display().to_string(), why));
     };
-    let (config, problems) = Config::from_application(&application.value);
+    let jq = crate::evaluator::jq(crate::evaluator::JQ_TIME);
+    let (config, problems) = Config::from_application(&application.value, &jq);
     match problems.first() {
         None => Ok(config),
         Some(problem) => {

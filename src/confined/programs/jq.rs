@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::confined::worker::Steps;
 
 /// Functions of jaq that are not part of expressions here.
-const REMOVED: [&str; 15] = [
+const REMOVED: [&str; 14] = [
     "debug",
     "debug_empty",
     "env",
@@ -41,7 +41,6 @@ const REMOVED: [&str; 15] = [
     "inputs",
     "localtime",
     "now",
-    "repeat",
     "stderr",
     "stderr_empty",
     "strflocaltime",
@@ -74,7 +73,7 @@ const MAX_MESSAGE: usize = 300;
 const KEPT: usize = 1000;
 
 #[derive(Deserialize)]
-struct Input {
+pub(in crate::confined) struct Input {
     limit: Duration,
     expressions: Vec<String>,
     objects: Vec<Val>,
@@ -88,8 +87,7 @@ thread_local! {
     static COMPILED: RefCell<HashMap<String, std::rc::Rc<Compiled>>> = RefCell::default();
 }
 
-pub(in crate::confined) fn run(input: Value) -> Result<Value, String> {
-    let input = Input::deserialize(input).map_err(|error| format!("invalid input: {error}"))?;
+pub(in crate::confined) fn run(input: Input) -> Result<Value, String> {
     Steps::begin(input.limit);
     for (object, expression) in &input.work {
         let text = input.expressions.get(*expression).ok_or("no such expression")?;

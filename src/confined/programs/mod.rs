@@ -5,6 +5,7 @@ mod jq;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// What a worker can evaluate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,11 +20,16 @@ pub enum Program {
 
 impl Program {
     /// Runs it in this process, which is a worker.
-    pub(super) fn run(self, input: Value) -> Result<Value, String> {
+    pub(super) fn run(self, input: &RawValue) -> Result<Value, String> {
         match self {
-            Self::Jq => jq::run(input),
+            Self::Jq => jq::run(parse(input)?),
             #[cfg(test)]
-            Self::Attack => super::tests::attack(&input),
+            Self::Attack => super::tests::attack(&parse(input)?),
         }
     }
+}
+
+/// The input of a program, whose type is its own.
+fn parse<'t, T: Deserialize<'t>>(input: &'t RawValue) -> Result<T, String> {
+    serde_json::from_str(input.get()).map_err(|error| format!("invalid input: {error}"))
 }

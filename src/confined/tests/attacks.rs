@@ -49,17 +49,11 @@ pub(in crate::confined) fn attack(input: &Value) -> Result<Value, String> {
                     .map_err(Into::into),
             )
         }
+        // The first four are the socket, twice, and the standard streams.
         "descriptors" => {
-            let open = (0..256).filter(|number| {
-                rustix::io::Errno::from_io_error(
-                    &nix::unistd::close(*number)
-                        .err()
-                        .map_or_else(|| std::io::Error::other("closed"), std::io::Error::from),
-                )
-                .is_none()
-            });
-            json!(open.collect::<Vec<i32>>())
+            json!((4..256).filter(|number| nix::unistd::close(*number).is_ok()).count())
         }
+        "process" => json!(std::process::id()),
         "spin" => loop {
             std::hint::black_box(input);
         },
@@ -81,14 +75,9 @@ pub(in crate::confined) fn attack(input: &Value) -> Result<Value, String> {
         }
         "output" => json!("x".repeat(input["bytes"].as_u64().unwrap_or_default() as usize)),
         "garbage" => {
-            use std::io::Write;
-            use std::os::fd::AsFd;
-            let socket = rustix::stdio::stdin().as_fd().try_clone_to_owned();
-            // No other descriptor may be opened, so this writes to the socket itself.
-            drop(socket);
-            let _ = rustix::io::write(rustix::stdio::stdin(), text("bytes").as_bytes());
-            let _ = std::io::stdout().flush();
-            Value::Null
+            // Standard input is the socket.
+            let sent = rustix::io::write(rustix::stdio::stdin(), text("bytes").as_bytes());
+            json!(sent.is_ok())
         }
         "panic" => panic!("as asked"),
         "exit" => std::process::exit(3),
@@ -186,6 +175,37 @@ fn a_request_that_kills_its_worker_fails_alone() {
     assert_eq!(answer, Err(Failure::TimedOut(limits.time)));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     echo();
+}
+
+#[test]
+fn a_worker_that_is_killed_by_hand_is_replaced() {
+    let pool = pool(1);
+    let kill = || {
+        let number = ask(&pool, json!({"do": "process"})).unwrap().as_i64().unwrap();
+        let pid = rustix::process::Pid::from_raw(i32::try_from(number).unwrap()).unwrap();
+        move || rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap()
+    };
+    // While it works.
+    let now = kill();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask(&pool, json!({"do": "spin"})));
+        std::thread::sleep(Duration::from_millis(100));
+        now();
+        let answer = asking.join().unwrap();
+        assert!(matches!(&answer, Err(Failure::Died(why)) if why.contains("killed")), "{answer:?}");
+    });
+    // While it has nothing to do: nobody notices, once it is gone.
+    let dead = kill();
+    dead();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
+}
+
+#[test]
+fn a_worker_inherits_no_descriptor() {
+    let open = std::fs::File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&open, rustix::io::FdFlags::empty()).unwrap();
+    assert_eq!(ask(&pool(1), json!({"do": "descriptors"})), Ok(json!(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -161,6 +161,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         tracking: &this.tracking,
         control_plane_namespace: &ctx.settings.control_plane_namespace,
         checks: &ctx.settings.checks,
+        jq: &ctx.jq,
         placed: &placed,
         kinds: &kinds,
         live: &live,

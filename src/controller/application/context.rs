@@ -25,6 +25,7 @@ use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
 use crate::controller::runtime::{Slots, Wake};
 use crate::decide::app_state::refresh::Intervals;
+use crate::decide::diff::Jq;
 use crate::decide::wait::{Ends, Wait};
 use crate::redact;
 use crate::settings::ApplicationSettings;
@@ -55,6 +56,8 @@ pub struct Context {
     pub core: Core,
     /// Settings.
     pub settings: ApplicationSettings,
+    /// Evaluates jq expressions of ignore rules.
+    pub jq: Jq,
     /// Repositories.
     pub sources: Arc<Repositories>,
     /// Revisions of the repositories.
@@ -125,6 +128,7 @@ impl Context {
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
             core,
+            jq: crate::evaluator::jq(settings.jq_timeout),
             settings,
             sources,
             projects,

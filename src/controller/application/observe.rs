@@ -96,6 +96,7 @@ impl Observed {
             tracking,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
             checks: &ctx.settings.checks,
+            jq: &ctx.jq,
             placed: &state.placed,
             kinds: &state.kinds,
             live: &state.live,

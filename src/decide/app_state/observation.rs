@@ -41,6 +41,8 @@ pub struct Observation<'a> {
     pub control_plane_namespace: &'a str,
     /// Which kinds have a health.
     pub checks: &'a Checks,
+    /// Evaluates jq expressions of ignore rules.
+    pub jq: &'a diff::Jq,
     /// The targets.
     pub placed: &'a Placed,
     /// Discovery results for their kinds.
@@ -68,7 +70,7 @@ impl<'a> Observation<'a> {
     /// Compares source and cluster.
     pub fn compare(&self, app: &App, diffs: &DiffCache) -> ComparedState {
         let application = app.raw();
-        let (config, problems) = diff::Config::from_application(application);
+        let (config, problems) = diff::Config::from_application(application, self.jq);
         diffs.follow(rules(application));
         let comparison = compare(
             &Facts {

@@ -347,12 +347,11 @@ fn conclude(app: &mut App, end: End, now: Timestamp) -> Next {
     }
 }
 
-/// The inputs of the wave engine.
+/// The settings of the engine, with what annotations of the Application say (SE-591).
 ///
 /// # Errors
 ///
-/// A message, when the operation has no sync request.
-/// The settings of the engine, with what annotations of the Application say (SE-591).
+/// A message, when an annotation has no valid value.
 fn of_application(
     application: &Value,
     settings: &sync::SyncSettings,
@@ -370,6 +369,37 @@ fn of_application(
     Ok(sync::SyncSettings { wait_for_health, ..settings.clone() })
 }
 
+/// The targets as they are applied: with the live values of ignored fields, if these are
+/// respected (SE-331).
+fn targets(
+    observation: &Observation<'_>,
+    compared: &ComparedState,
+    respect: bool,
+) -> Vec<Arc<Value>> {
+    let all = &observation.placed.targets;
+    let mut objects: Vec<Arc<Value>> = all.iter().map(|target| target.object.clone()).collect();
+    if respect {
+        let mut found = Vec::new();
+        for (at, target) in all.iter().enumerate() {
+            if let Some(live) = observation.live.get(&target.key) {
+                found.push((at, &*target.object, &**live));
+            }
+        }
+        let pairs: Vec<(&Value, &Value)> =
+            found.iter().map(|(_, target, live)| (*target, *live)).collect();
+        let respected = diff::respect_ignored(&pairs, &compared.config);
+        for ((at, ..), object) in found.into_iter().zip(respected) {
+            objects[at] = Arc::new(object);
+        }
+    }
+    objects
+}
+
+/// The inputs of the wave engine.
+///
+/// # Errors
+///
+/// A message, when the operation has no sync request.
 fn of_engine(
     app: &App,
     observation: &Observation<'_>,
@@ -389,12 +419,7 @@ fn of_engine(
     let request = operation::request(&state.operation, &revision, inherited)?;
     let sync_settings = of_application(application, &settings.sync)?;
     let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
-    let targets = observation.placed.targets.iter().map(|target| {
-        match observation.live.get(&target.key).filter(|_| respect) {
-            Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &compared.config)),
-            None => target.object.clone(),
-        }
-    });
+    let targets = targets(observation, compared, respect);
     let permits = access.permits();
     let denied = (observation.placed.targets.iter().enumerate())
         .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
@@ -411,7 +436,7 @@ fn of_engine(
         outcomes,
         destination_namespace: access.spec.destination.namespace.clone(),
         project: access.project_name.to_owned(),
-        targets: targets.collect(),
+        targets,
         live: live(application, observation, compared),
         kinds: observation.kinds.clone(),
         denied: denied.collect(),

@@ -79,25 +79,50 @@ impl DiffCache {
     }
 }
 
+/// How many objects are compared at a time: their ignore rules are evaluated together.
+const TOGETHER: usize = 256;
+
 impl Differences {
-    fn difference(
-        &mut self,
-        target: &Target,
-        live: &Value,
-        work: impl FnOnce() -> Difference,
-    ) -> Difference {
-        let text = |field: &str| live["metadata"][field].as_str().filter(|text| !text.is_empty());
-        let (Some(uid), Some(version)) = (text("uid"), text("resourceVersion")) else {
-            return work();
-        };
-        let (key, of) = (target.key.digest(), digest(&(uid, version, target.digest)));
-        if let Some(entry) = self.entries.get(&key).filter(|entry| entry.of == of) {
-            return entry.difference.clone();
+    /// The differences of all targets with a live object, by the digest of the key.
+    fn all(&mut self, facts: &Facts<'_>) -> HashMap<u64, Difference> {
+        let mut found = HashMap::new();
+        let mut unknown = Vec::new();
+        for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
+            let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
+            let Some(live) = live else { continue };
+            let (key, of) = (target.key.digest(), version(target, live));
+            match self.entries.get(&key).filter(|entry| Some(entry.of) == of) {
+                Some(entry) => drop(found.insert(key, entry.difference.clone())),
+                None => unknown.push((key, of, &*target.object, &**live)),
+            }
         }
-        let difference = work();
-        self.entries.insert(key, Entry { of, difference: difference.clone() });
-        difference
+        for some in unknown.chunks(TOGETHER) {
+            let migrated: Vec<Option<Value>> = (some.iter())
+                .map(|(.., target, live)| migrated(facts.tracking, target, live))
+                .collect();
+            let pairs: Vec<(&Value, &Value)> = (some.iter().zip(&migrated))
+                .map(|((.., target, live), migrated)| (*target, migrated.as_ref().unwrap_or(live)))
+                .collect();
+            for ((key, of, ..), compared) in
+                some.iter().zip(diff::compare_all(&pairs, facts.config))
+            {
+                let is_provisional = compared.is_provisional;
+                let difference =
+                    Difference { modified: compared.modified, exhausted: compared.exhausted_rules };
+                if let Some(of) = of.filter(|_| !is_provisional) {
+                    self.entries.insert(*key, Entry { of, difference: difference.clone() });
+                }
+                found.insert(*key, difference);
+            }
+        }
+        found
     }
+}
+
+/// The digest of what a difference depends on besides the rules; `None` when it is not known.
+fn version(target: &Target, live: &Value) -> Option<u64> {
+    let text = |field: &str| live["metadata"][field].as_str().filter(|text| !text.is_empty());
+    Some(digest(&(text("uid")?, text("resourceVersion")?, target.digest)))
 }
 
 /// Compares one Application with its cluster.
@@ -107,6 +132,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
     let mut conditions = Vec::new();
     let mut shared = Vec::new();
     let mut exhausted = BTreeMap::new();
+    let differences = cache.all(facts);
     let mut claimed = BTreeSet::new();
     for target in facts.targets {
         let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
@@ -125,7 +151,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
             Class::Hook(_) if live.is_none() => continue,
             _ => {}
         }
-        resources.push(pair(facts, &mut cache, &target.key, Some(target), live, &mut exhausted));
+        resources.push(pair(facts, &differences, &target.key, Some(target), live, &mut exhausted));
     }
     let uids: BTreeSet<&str> = resources.iter().filter_map(|r| uid(r.live.as_deref()?)).collect();
     let extra: Vec<_> = (facts.live.iter())
@@ -136,7 +162,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
     for (key, live) in extra {
         // One object may exist in several API groups.
         if uid(live).is_none_or(|uid| seen.insert(uid)) {
-            resources.push(pair(facts, &mut cache, key, None, Some(live), &mut exhausted));
+            resources.push(pair(facts, &differences, key, None, Some(live), &mut exhausted));
         }
     }
     conditions.extend(warnings(facts, &resources));
@@ -203,7 +229,7 @@ fn is_kind_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bo
 
 fn pair(
     facts: &Facts<'_>,
-    cache: &mut Differences,
+    differences: &HashMap<u64, Difference>,
     key: &ResourceKey,
     target: Option<&Target>,
     live: Option<&Arc<Value>>,
@@ -220,13 +246,12 @@ fn pair(
     let managed_namespace = is_namespace(key, destination)
         && policy.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
     let modified = match (target, live, &class) {
-        (Some(target), Some(live), Class::Resource) => {
-            let work = || difference(facts, &target.object, live);
-            let found = cache.difference(target, live, work);
-            for rule in found.exhausted {
-                exhausted.entry(rule).or_insert_with(|| key.clone());
+        (Some(_), Some(_), Class::Resource) => {
+            let found = differences.get(&key.digest());
+            for rule in found.into_iter().flat_map(|found| &found.exhausted) {
+                exhausted.entry(rule.clone()).or_insert_with(|| key.clone());
             }
-            found.modified
+            found.is_none_or(|found| found.modified)
         }
         (Some(_), None, Class::Resource) => true,
         (None, Some(live), _) => managed_namespace && lacks_metadata(facts, live),
@@ -279,12 +304,6 @@ pub fn compare_objects(
 ) -> diff::Comparison {
     let migrated = migrated(tracking, target, live);
     diff::compare_states(Some(target), Some(migrated.as_ref().unwrap_or(live)), config, values)
-}
-
-fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
-    let compared =
-        compare_objects(facts.tracking, facts.config, (target, live), diff::Values::Plain);
-    Difference { modified: compared.modified, exhausted: compared.exhausted_rules }
 }
 
 /// The live object as if it were tracked by annotation, if it still has the

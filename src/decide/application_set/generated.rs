@@ -216,7 +216,7 @@ impl Collector {
     /// Starts without Applications.
     pub fn new(set: &Value, settings: &Settings) -> Self {
         let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-        let (_, ignore_problems) = Ignore::read(set);
+        let (_, ignore_problems) = Ignore::read(set, &settings.jq);
         let in_rollout = settings.progressive_syncs && !strategy.steps().is_empty();
         Self { strategy, in_rollout, ignore_problems, applications: Vec::new() }
     }
@@ -277,7 +277,7 @@ impl Collector {
         }
         let (strategy, strategy_problems) = Strategy::read(set["spec"].get("strategy"));
         let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
-        let (ignore, ignore_problems) = Ignore::read(set);
+        let (ignore, ignore_problems) = Ignore::read(set, &settings.jq);
         let elements = set["spec"]["generators"].as_array().into_iter().flatten();
         let per_generator = per_generator(&self.applications);
         let applications = unique(self.applications);

@@ -6,11 +6,9 @@
 
 mod keep;
 
-use std::sync::Arc;
-
 use serde_json::Value;
 
-use crate::decide::diff::jq::{Budget, Error, Expression};
+use crate::decide::diff::jq::{Error, Expression, Jq, Question};
 use crate::decide::diff::path::{self, Path, Step};
 use crate::decide::merge_patch::without_nulls;
 
@@ -45,7 +43,9 @@ impl Problem {
 #[derive(Clone, Debug, Default)]
 pub struct Ignore {
     rules: Vec<Rule>,
-    budget: Arc<Budget>,
+    jq: Jq,
+    /// The set, for the limits of its expressions.
+    scope: String,
 }
 
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Ignore {
     /// Reads the rules of a set, and returns the errors of those that cannot be
     /// evaluated. The other rules apply; the Applications of the invalid ones
     /// are not written until these are fixed (AS-164).
-    pub fn read(set: &Value) -> (Self, Vec<Problem>) {
+    pub fn read(set: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut rules = Vec::new();
         let mut count = 0;
@@ -84,14 +84,17 @@ impl Ignore {
                     }
                 }
             }
+            let texts: Vec<String> = texts("jqPathExpressions").collect();
+            let known: Vec<&str> = (texts.iter().map(String::as_str))
+                .take(MAX_EXPRESSIONS.saturating_sub(count))
+                .collect();
+            count += texts.len();
+            let mut parsed = jq.parse(&known).into_iter();
             let mut expressions = Vec::new();
-            for text in texts("jqPathExpressions") {
-                count += 1;
-                let parsed = if count > MAX_EXPRESSIONS {
-                    Err(format!("more than {MAX_EXPRESSIONS} jq expressions"))
-                } else {
-                    Expression::parse(&text)
-                };
+            for text in &texts {
+                let parsed = parsed
+                    .next()
+                    .unwrap_or_else(|| Err(format!("more than {MAX_EXPRESSIONS} jq expressions")));
                 match parsed {
                     Ok(parsed) => expressions.push(parsed),
                     Err(error) => {
@@ -101,7 +104,9 @@ impl Ignore {
             }
             rules.push(Rule { place, name, pointers, expressions });
         }
-        (Self { rules, budget: Arc::default() }, problems)
+        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default();
+        let scope = format!("{}/{}", text("namespace"), text("name"));
+        (Self { rules, jq: jq.clone(), scope }, problems)
     }
 
     /// Whether a rule is for this Application.
@@ -142,27 +147,47 @@ impl Ignore {
     fn kept(&self, name: &str, target: &Value, live: &Value) -> Result<Value, String> {
         let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
         let in_reach = |key: &str| key == "spec" || key == "metadata";
-        let selected = |object: &Value| -> Result<Vec<Path>, String> {
-            let mut paths = Vec::new();
-            for rule in rules() {
-                rule.selected(object, &self.budget, &mut paths)?;
-            }
+        let [in_target, in_live] = self.selected(name, [target, live])?.map(|mut paths| {
             paths.retain(|path| matches!(path.first(), Some(Step::Key(key)) if in_reach(key)));
-            Ok(paths)
-        };
+            paths
+        });
         let pointers: Vec<&[String]> = rules()
             .flat_map(|rule| &rule.pointers)
             .map(Vec::as_slice)
             .filter(|tokens| tokens.first().is_some_and(|key| in_reach(key)))
             .collect();
-        let ignored = keep::Ignored {
-            in_target: selected(target)?,
-            in_live: selected(live)?,
-            pointers: &pointers,
-        };
+        let ignored = keep::Ignored { in_target, in_live, pointers: &pointers };
         let mut kept = target.clone();
         keep::live_values(&mut kept, live, &ignored);
         Ok(kept)
+    }
+
+    /// The paths that the expressions for an Application select in each object.
+    fn selected(&self, name: &str, objects: [&Value; 2]) -> Result<[Vec<Path>; 2], String> {
+        let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
+        let all: Vec<(&str, &str)> = rules()
+            .flat_map(|rule| rule.expressions.iter().map(|one| (&*rule.place, one.text())))
+            .collect();
+        let mut selected = [Vec::new(), Vec::new()];
+        if all.is_empty() {
+            return Ok(selected);
+        }
+        let expressions: Vec<&str> = all.iter().map(|(_, text)| *text).collect();
+        let questions = objects.map(|object| Question { object, expressions: expressions.clone() });
+        let answers = self.jq.paths(&self.scope, &questions);
+        for (selected, answers) in selected.iter_mut().zip(answers) {
+            for ((place, text), answer) in all.iter().zip(answers) {
+                match answer {
+                    Ok(found) => selected.extend(found),
+                    // As in Argo CD: the object does not have the field of the rule.
+                    Err(Error::Mismatch(_)) => {}
+                    Err(error) => {
+                        return Err(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
+                    }
+                }
+            }
+        }
+        Ok(selected)
     }
 }
 
@@ -187,27 +212,5 @@ fn store(stored: &mut Value, target: &Value) -> bool {
 impl Rule {
     fn concerns(&self, application: &str) -> bool {
         self.name.is_empty() || self.name == application
-    }
-
-    /// Adds the paths that the expressions select in an object.
-    fn selected(
-        &self,
-        object: &Value,
-        budget: &Budget,
-        paths: &mut Vec<Path>,
-    ) -> Result<(), String> {
-        for expression in &self.expressions {
-            match expression.paths(object, budget) {
-                Ok(found) => paths.extend(found),
-                // As in Argo CD: the object does not have the field of the
-                // rule.
-                Err(Error::Mismatch(_)) => {}
-                Err(error @ Error::Exhausted(_)) => {
-                    let (place, text) = (&self.place, expression.text());
-                    return Err(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The settings that decisions about sets depend on.
 
 use super::policy::Policy;
+use crate::decide::diff::Jq;
 use crate::decide::rollout::RolloutSettings;
 use crate::decide::rollout::listed::ENTRIES_BYTES;
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub size_limits: SizeLimits,
     /// Whether emptied generators hold deletions ([`emptied`](super::emptied)).
     pub hold_deletions: bool,
+    /// Evaluates jq expressions of ignore rules.
+    pub jq: Jq,
 }
 
 impl Default for Settings {
@@ -43,6 +46,7 @@ impl Default for Settings {
             manual_windows: true,
             size_limits: SizeLimits::default(),
             hold_deletions: true,
+            jq: Jq::default(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::jq::{Budget, Expression};
+use super::jq::{Expression, Jq};
 use super::path::parse_pointer;
 use super::schema::Schemas;
 use crate::api::annotations::{
@@ -43,8 +43,10 @@ pub struct Config {
     /// Definitions of custom resources. For these kinds, defaults are set and lists merge
     /// as on the server (SE-605); others are compared more leniently.
     pub schemas: Arc<Schemas>,
-    /// Remaining steps of jq rules, for all compared objects.
-    pub budget: Arc<Budget>,
+    /// Evaluates the jq expressions of the rules.
+    pub jq: Jq,
+    /// Whose rules these are, for the limits of their expressions.
+    pub scope: String,
 }
 
 impl Default for Config {
@@ -56,7 +58,8 @@ impl Default for Config {
             rules: Vec::new(),
             server_side_apply: false,
             schemas: Arc::default(),
-            budget: Arc::default(),
+            jq: Jq::default(),
+            scope: String::new(),
         }
     }
 }
@@ -103,8 +106,11 @@ impl Config {
     /// `argocd.argoproj.io/client-side-apply-migration-manager`.
     ///
     /// Invalid parts are skipped and returned as problems.
-    pub fn from_application(application: &Value) -> (Self, Vec<Problem>) {
-        let mut config = Self::default();
+    pub fn from_application(application: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
+        let metadata = &application["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+        let scope = format!("{}/{}", text("namespace"), text("name"));
+        let mut config = Self { jq: jq.clone(), scope, ..Self::default() };
         let mut problems = Vec::new();
         if let Some(entries) = application.pointer("/spec/ignoreDifferences") {
             config.add_rules("spec.ignoreDifferences", entries, &mut problems);
@@ -122,7 +128,7 @@ impl Config {
 
     /// Adds a list of `ignoreDifferences` entries; `at` is the path of the list in
     /// problems. `null` is an empty list.
-    fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
+    pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
         let Some(list) = entries.as_array() else {
             if !entries.is_null() {
                 problems.push(Problem { at: at.to_owned(), message: "not a list".to_owned() });
@@ -157,7 +163,9 @@ impl Config {
                 problems.push(Problem { at: format!("{at}.{field}"), message });
             }
             let held: usize = self.rules.iter().map(|rule| rule.expressions.len()).sum();
-            rule.add_places(&at, entry, MAX_EXPRESSIONS.saturating_sub(held), problems);
+            rule.add_places(&at, entry, problems);
+            let left = MAX_EXPRESSIONS.saturating_sub(held);
+            rule.add_expressions(&at, entry, (&self.jq, left), problems);
             self.rules.push(rule);
         }
     }
@@ -182,41 +190,66 @@ impl Rule {
             && (self.namespace.is_empty() || self.namespace == namespace)
     }
 
-    fn add_places(
+    fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<Problem>) {
+        for (index, value) in listed(entry, "jsonPointers") {
+            let parsed = match value.as_str() {
+                Some(text) => parse_pointer(text).map_err(|why| format!("{text:?}: {why}")),
+                None => Err(NOT_A_STRING.to_owned()),
+            };
+            match parsed {
+                Ok(pointer) => self.pointers.push(pointer),
+                Err(message) => {
+                    problems.push(Problem { at: format!("{at}.jsonPointers[{index}]"), message });
+                }
+            }
+        }
+        for (index, value) in listed(entry, "managedFieldsManagers") {
+            match value.as_str() {
+                Some(manager) => self.managers.push(manager.to_owned()),
+                None => problems.push(Problem {
+                    at: format!("{at}.managedFieldsManagers[{index}]"),
+                    message: NOT_A_STRING.to_owned(),
+                }),
+            }
+        }
+    }
+
+    /// Adds at most so many expressions.
+    fn add_expressions(
         &mut self,
         at: &str,
         entry: &Value,
-        expressions: usize,
+        (jq, most): (&Jq, usize),
         problems: &mut Vec<Problem>,
     ) {
-        let mut each = |field: &str, add: &mut dyn FnMut(&str) -> Result<(), String>| {
-            let list = entry.get(field).and_then(Value::as_array).into_iter().flatten();
-            for (index, value) in list.enumerate() {
-                let result = match value.as_str() {
-                    Some(text) => add(text).map_err(|reason| format!("{text:?}: {reason}")),
-                    None => Err("not a string".to_owned()),
-                };
-                if let Err(message) = result {
-                    problems.push(Problem { at: format!("{at}.{field}[{index}]"), message });
+        let all: Vec<(usize, &Value)> = listed(entry, "jqPathExpressions").collect();
+        let texts: Vec<&str> =
+            all.iter().filter_map(|(_, value)| value.as_str()).take(most).collect();
+        let mut parsed = jq.parse(&texts).into_iter();
+        for (index, value) in all {
+            let expression = match value.as_str() {
+                Some(text) => parsed
+                    .next()
+                    .unwrap_or_else(|| Err(format!("more than {MAX_EXPRESSIONS} jq expressions")))
+                    .map_err(|why| format!("{text:?}: {why}")),
+                None => Err(NOT_A_STRING.to_owned()),
+            };
+            match expression {
+                Ok(expression) => self.expressions.push(expression),
+                Err(message) => {
+                    let at = format!("{at}.jqPathExpressions[{index}]");
+                    problems.push(Problem { at, message });
                 }
             }
-        };
-        each("jsonPointers", &mut |text| {
-            self.pointers.push(parse_pointer(text)?);
-            Ok(())
-        });
-        each("jqPathExpressions", &mut |text| {
-            if self.expressions.len() >= expressions {
-                return Err(format!("more than {MAX_EXPRESSIONS} jq expressions"));
-            }
-            self.expressions.push(Expression::parse(text)?);
-            Ok(())
-        });
-        each("managedFieldsManagers", &mut |text| {
-            self.managers.push(text.to_owned());
-            Ok(())
-        });
+        }
     }
+}
+
+const NOT_A_STRING: &str = "not a string";
+
+/// The elements of a list of a rule.
+fn listed<'a>(entry: &'a Value, field: &str) -> impl Iterator<Item = (usize, &'a Value)> {
+    entry.get(field).and_then(Value::as_array).into_iter().flatten().enumerate()
 }
 
 /// The items of an object's annotation `argocd.argoproj.io/compare-options`.

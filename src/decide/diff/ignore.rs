@@ -4,36 +4,33 @@ use serde_json::{Map, Value};
 
 use super::config::{Config, Rule};
 use super::fields::{elements, entries, is_leaf, keys_match};
-use super::jq::Error;
+use super::jq::{Error, Expression, Question};
 use super::keys;
 use super::keys::ListKind;
 use super::normalize::{Purpose, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
 use crate::api::kind::KindRef;
 
-/// Removes ignored fields from both sides. `owned` is the live object as read, with its
-/// managed fields.
-///
-/// Returns the expressions that could not be evaluated for this object; they are skipped
-/// (SE-173).
-pub fn remove_ignored(
-    target: Option<&mut Value>,
-    live: Option<&mut Value>,
-    owned: Option<&Value>,
-    config: &Config,
-) -> Skipped {
-    let mut skipped = Skipped::default();
-    let (mut target, mut live) = (target, live);
-    let (in_target, in_live) = {
-        let (target, live) = (target.as_deref(), live.as_deref());
-        ignored(target, live, owned, config, &mut skipped)
-    };
-    for (side, paths) in [(&mut target, in_target), (&mut live, in_live)] {
-        if let Some(value) = side {
-            remove_all(value, paths);
+/// What is ignored in a target and its live object.
+#[derive(Clone, Debug, Default)]
+pub struct Ignored {
+    in_target: Vec<Path>,
+    in_live: Vec<Path>,
+    /// The expressions that could not be evaluated for this object; they are skipped
+    /// (SE-173).
+    pub skipped: Skipped,
+}
+
+impl Ignored {
+    /// Removes the ignored fields from both sides.
+    pub fn remove(self, target: Option<&mut Value>, live: Option<&mut Value>) -> Skipped {
+        for (side, paths) in [(target, self.in_target), (live, self.in_live)] {
+            if let Some(value) = side {
+                remove_all(value, paths);
+            }
         }
+        self.skipped
     }
-    skipped
 }
 
 /// Skipped expressions of an object.
@@ -41,68 +38,89 @@ pub fn remove_ignored(
 pub struct Skipped {
     /// The object does not have the required shape.
     pub mismatched: Vec<String>,
-    /// They exceed their limits.
+    /// They exceed their limits, or cannot be evaluated.
     pub exhausted: Vec<String>,
+    /// Whether an expression could not be evaluated for a reason that may pass.
+    pub is_provisional: bool,
 }
 
-/// The ignored paths of both sides.
-fn ignored(
-    target: Option<&Value>,
-    live: Option<&Value>,
-    owned: Option<&Value>,
-    config: &Config,
-    skipped: &mut Skipped,
-) -> (Vec<Path>, Vec<Path>) {
-    let mut in_target = Vec::new();
-    let mut in_live = Vec::new();
-    let Some(identity) = target.or(live) else { return (in_target, in_live) };
-    for rule in config.rules_for(identity) {
-        for (side, paths) in [(target, &mut in_target), (live, &mut in_live)] {
-            if let Some(value) = side {
-                selected(rule, value, paths, config, skipped);
-            }
-        }
-        if let (Some(target), Some(live), Some(owned)) = (target, live, owned) {
-            for entry in entries(owned) {
-                let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
-                let listed = rule.managers.iter().any(|listed| listed == manager);
-                if let Some(fields) = entry.get("fieldsV1").filter(|_| listed) {
-                    let mut places = Places { in_target: &mut in_target, in_live: &mut in_live };
-                    places.changed(
-                        fields,
-                        (Some(target), &mut Path::new()),
-                        (Some(live), &mut Path::new()),
-                    );
-                }
+/// A target, its live object, and the live object as read, with its managed fields.
+pub type Sides<'a> = (Option<&'a Value>, Option<&'a Value>, Option<&'a Value>);
+
+/// The ignored paths of both sides of each pair. The expressions of all pairs are evaluated
+/// together.
+pub fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
+    let rules: Vec<Vec<&Rule>> = (pairs.iter())
+        .map(|(target, live, _)| {
+            target.or(*live).map_or_else(Vec::new, |object| config.rules_for(object).collect())
+        })
+        .collect();
+    let mut questions = Vec::new();
+    let mut asked = Vec::new();
+    for (at, ((target, live, _), rules)) in pairs.iter().zip(&rules).enumerate() {
+        let texts = || rules.iter().flat_map(|rule| &rule.expressions).map(Expression::text);
+        for (object, is_live) in [(target, false), (live, true)] {
+            if let Some(object) = object.filter(|_| texts().next().is_some()) {
+                questions.push(Question { object, expressions: texts().collect() });
+                asked.push((at, is_live));
             }
         }
     }
-    (in_target, in_live)
+    let mut all: Vec<Ignored> = pairs.iter().map(|_| Ignored::default()).collect();
+    let answers = config.jq.paths(&config.scope, &questions);
+    for (((at, is_live), question), answers) in asked.into_iter().zip(&questions).zip(answers) {
+        let ignored = &mut all[at];
+        for (text, answer) in question.expressions.iter().zip(answers) {
+            match answer {
+                Ok(paths) if is_live => ignored.in_live.extend(paths),
+                Ok(paths) => ignored.in_target.extend(paths),
+                Err(error) => ignored.skipped.add(text, &error),
+            }
+        }
+    }
+    for (((target, live, owned), rules), ignored) in pairs.iter().zip(&rules).zip(&mut all) {
+        for rule in rules {
+            let located = |value: &&Value| -> Vec<Path> {
+                rule.pointers.iter().filter_map(|tokens| locate(value, tokens)).collect()
+            };
+            ignored.in_target.extend(target.into_iter().flat_map(located));
+            ignored.in_live.extend(live.into_iter().flat_map(located));
+            if let (Some(target), Some(live), Some(owned)) = (target, live, owned) {
+                managed(rule, (target, live), owned, ignored);
+            }
+        }
+    }
+    all
 }
 
-/// The paths on one side that pointers and expressions select. Only the first evaluation
-/// error is reported: both sides mostly fail alike.
-fn selected(
-    rule: &Rule,
-    value: &Value,
-    paths: &mut Vec<Path>,
-    config: &Config,
-    skipped: &mut Skipped,
-) {
-    paths.extend(rule.pointers.iter().filter_map(|tokens| locate(value, tokens)));
-    for expression in &rule.expressions {
-        match expression.paths(value, &config.budget) {
-            Ok(found) => paths.extend(found),
-            Err(error) => {
-                let line = format!("{:?}: {error}", expression.text());
-                let list = match error {
-                    Error::Mismatch(_) => &mut skipped.mismatched,
-                    Error::Exhausted(_) => &mut skipped.exhausted,
-                };
-                if !list.contains(&line) {
-                    list.push(line);
-                }
-            }
+/// The paths that listed managers own and that differ (SE-174).
+fn managed(rule: &Rule, (target, live): (&Value, &Value), owned: &Value, ignored: &mut Ignored) {
+    for entry in entries(owned) {
+        let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
+        let listed = rule.managers.iter().any(|listed| listed == manager);
+        if let Some(fields) = entry.get("fieldsV1").filter(|_| listed) {
+            let Ignored { in_target, in_live, .. } = ignored;
+            let mut places = Places { in_target, in_live };
+            places.changed(
+                fields,
+                (Some(target), &mut Path::new()),
+                (Some(live), &mut Path::new()),
+            );
+        }
+    }
+}
+
+impl Skipped {
+    /// Only the first error of an expression is reported: both sides mostly fail alike.
+    fn add(&mut self, text: &str, error: &Error) {
+        let start = format!("{text:?}: ");
+        self.is_provisional |= matches!(error, Error::Deferred(_) | Error::Unavailable(_));
+        let list = match error {
+            Error::Mismatch(_) => &mut self.mismatched,
+            Error::Exhausted(_) | Error::Deferred(_) | Error::Unavailable(_) => &mut self.exhausted,
+        };
+        if !list.iter().any(|line| line.starts_with(&start)) {
+            list.push(format!("{start}{error}"));
         }
     }
 }
@@ -175,25 +193,35 @@ fn step(value: Option<&Value>, key: &str) -> Option<Step> {
     position.map(Step::Index)
 }
 
-/// The target to apply with `RespectIgnoreDifferences=true` (SE-331 … SE-333): ignored
+/// The targets to apply with `RespectIgnoreDifferences=true` (SE-331 … SE-333): ignored
 /// fields have the live value, or are absent if live has none. All other fields are those
 /// of the target, also inside replaced parents. Status is never copied from live.
-pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
-    let mut wanted = target.clone();
-    let mut found = live.clone();
-    for side in [&mut wanted, &mut found] {
-        normalize(side, Purpose::Apply);
-    }
-    let mut skipped = Skipped::default();
-    let (in_target, in_live) =
-        ignored(Some(&wanted), Some(&found), Some(live), config, &mut skipped);
-    let taken: Vec<(Path, Value)> = in_live
-        .into_iter()
-        .filter(|path| path.first() != Some(&Step::Key("status".to_owned())))
-        .filter_map(|path| Some((path.clone(), get(&found, &path)?.clone())))
+pub fn respect_ignored(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Value> {
+    let normalized: Vec<(Value, Value)> = (pairs.iter())
+        .map(|(target, live)| {
+            let (mut wanted, mut found) = ((*target).clone(), (*live).clone());
+            for side in [&mut wanted, &mut found] {
+                normalize(side, Purpose::Apply);
+            }
+            (wanted, found)
+        })
         .collect();
-    let matching = Matching { live: &found, before: wanted.clone() };
-    remove_all(&mut wanted, in_target);
+    let sides: Vec<Sides<'_>> = (normalized.iter().zip(pairs))
+        .map(|((wanted, found), (_, live))| (Some(wanted), Some(found), Some(*live)))
+        .collect();
+    let all = ignored(&sides, config);
+    let with_live =
+        |((wanted, found), ignored): ((Value, Value), Ignored)| respected(wanted, &found, ignored);
+    normalized.into_iter().zip(all).map(with_live).collect()
+}
+
+fn respected(mut wanted: Value, found: &Value, ignored: Ignored) -> Value {
+    let taken: Vec<(Path, Value)> = (ignored.in_live.into_iter())
+        .filter(|path| path.first() != Some(&Step::Key("status".to_owned())))
+        .filter_map(|path| Some((path.clone(), get(found, &path)?.clone())))
+        .collect();
+    let matching = Matching { live: found, before: wanted.clone() };
+    remove_all(&mut wanted, ignored.in_target);
     for (path, value) in taken {
         matching.put(&mut wanted, &path, value);
     }

@@ -49,6 +49,7 @@ pub use config::{
 };
 pub use fields::taken_over;
 pub use ignore::respect_ignored;
+pub use jq::Jq;
 pub use keys::{ListKind, list_kind};
 pub use mask::{is_secret, mask};
 pub use quantity::thousandths;
@@ -97,6 +98,9 @@ pub struct Comparison {
     /// comparison may show differences that should be ignored, so the caller reports a
     /// `ComparisonError`.
     pub exhausted_rules: Vec<String>,
+    /// Whether a rule was skipped for a reason that may pass, so that the same objects may
+    /// compare differently later.
+    pub is_provisional: bool,
 }
 
 /// Compares a target with a live object.
@@ -123,61 +127,101 @@ pub fn compare_states(
     config: &Config,
     values: Values,
 ) -> Comparison {
-    let strategy = strategy(target, live, config);
-    let mut wanted = target.cloned();
-    let mut found = live.cloned();
-    if let Some(wanted) = &mut wanted {
-        normalize::normalize(wanted, Purpose::Apply);
-    }
-    if let Some(found) = &mut found {
-        settle(found);
-    }
-    let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
-    for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
-        if let (Some(side), Some(schema)) = (side, schema) {
-            schema::apply_key_defaults(side, schema);
-        }
-    }
-    let mut skipped = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
+    let prepared = Prepared::of(target, live, config);
+    let ignored = ignore::ignored(&[prepared.sides()], config).pop().unwrap_or_default();
+    prepared.compare(ignored, config, values)
+}
 
-    let (mut predicted, mut found) = match (wanted, found, live) {
-        (Some(mut wanted), Some(mut found), Some(live)) => {
-            let original = original(strategy, live);
-            reduce_claim_templates(&mut found, &wanted, original.as_ref());
-            drop_namespace(&mut wanted, &found);
-            let ours = ours_by_updates(target, live, strategy, config);
-            let owners = match strategy {
-                Strategy::Structured => {
-                    Owners::of(ours.as_ref().unwrap_or(live), &config.manager).unwrap_or_default()
-                }
-                Strategy::TwoWay | Strategy::ThreeWay => Owners::default(),
-            };
-            let past = Past { original: original.as_ref(), owners, schema };
-            let kind = KindRef::of(&wanted);
-            let basis = Basis { kind, built_in: kind.is_built_in() };
-            let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
-            (predicted, found)
+/// The same for targets and their live objects, whose ignore rules are evaluated together.
+pub fn compare_all(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Comparison> {
+    let prepared: Vec<Prepared<'_>> = (pairs.iter())
+        .map(|(target, live)| Prepared::of(Some(target), Some(live), config))
+        .collect();
+    let sides: Vec<ignore::Sides<'_>> = prepared.iter().map(Prepared::sides).collect();
+    let ignored = ignore::ignored(&sides, config);
+    let compare =
+        |(prepared, ignored): (Prepared<'_>, _)| prepared.compare(ignored, config, Values::Plain);
+    prepared.into_iter().zip(ignored).map(compare).collect()
+}
+
+/// A target and a live object, and both normalized.
+struct Prepared<'a> {
+    target: Option<&'a Value>,
+    live: Option<&'a Value>,
+    wanted: Option<Value>,
+    found: Option<Value>,
+}
+
+impl<'a> Prepared<'a> {
+    fn of(target: Option<&'a Value>, live: Option<&'a Value>, config: &Config) -> Self {
+        let mut wanted = target.cloned();
+        let mut found = live.cloned();
+        if let Some(wanted) = &mut wanted {
+            normalize::normalize(wanted, Purpose::Apply);
         }
-        (wanted, found, _) => (wanted.unwrap_or_default(), found.unwrap_or_default()),
-    };
-    for side in [&mut predicted, &mut found] {
-        fill(side, config);
+        if let Some(found) = &mut found {
+            settle(found);
+        }
+        let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
+        for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
+            if let (Some(side), Some(schema)) = (side, schema) {
+                schema::apply_key_defaults(side, schema);
+            }
+        }
+        Self { target, live, wanted, found }
     }
-    let modified = target.is_some() && predicted != found;
-    if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
-        mask::mask(&mut [&mut found, &mut predicted]);
-        skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
+
+    fn sides(&self) -> ignore::Sides<'_> {
+        (self.wanted.as_ref(), self.found.as_ref(), self.live)
     }
-    let both = target.is_some() && live.is_some();
-    let changes = if both && modified { changes(&found, &predicted) } else { Vec::new() };
-    Comparison {
-        modified,
-        predicted,
-        live: found,
-        changes,
-        strategy,
-        skipped_rules: skipped.mismatched,
-        exhausted_rules: skipped.exhausted,
+
+    fn compare(self, ignored: ignore::Ignored, config: &Config, values: Values) -> Comparison {
+        let Self { target, live, mut wanted, mut found } = self;
+        let strategy = strategy(target, live, config);
+        let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
+        let mut skipped = ignored.remove(wanted.as_mut(), found.as_mut());
+
+        let (mut predicted, mut found) = match (wanted, found, live) {
+            (Some(mut wanted), Some(mut found), Some(live)) => {
+                let original = original(strategy, live);
+                reduce_claim_templates(&mut found, &wanted, original.as_ref());
+                drop_namespace(&mut wanted, &found);
+                let ours = ours_by_updates(target, live, strategy, config);
+                let owners = match strategy {
+                    Strategy::Structured => {
+                        Owners::of(ours.as_ref().unwrap_or(live), &config.manager)
+                            .unwrap_or_default()
+                    }
+                    Strategy::TwoWay | Strategy::ThreeWay => Owners::default(),
+                };
+                let past = Past { original: original.as_ref(), owners, schema };
+                let kind = KindRef::of(&wanted);
+                let basis = Basis { kind, built_in: kind.is_built_in() };
+                let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
+                (predicted, found)
+            }
+            (wanted, found, _) => (wanted.unwrap_or_default(), found.unwrap_or_default()),
+        };
+        for side in [&mut predicted, &mut found] {
+            fill(side, config);
+        }
+        let modified = target.is_some() && predicted != found;
+        if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
+            mask::mask(&mut [&mut found, &mut predicted]);
+            skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
+        }
+        let both = target.is_some() && live.is_some();
+        let changes = if both && modified { changes(&found, &predicted) } else { Vec::new() };
+        Comparison {
+            modified,
+            predicted,
+            live: found,
+            changes,
+            strategy,
+            skipped_rules: skipped.mismatched,
+            exhausted_rules: skipped.exhausted,
+            is_provisional: skipped.is_provisional,
+        }
     }
 }
 

@@ -74,6 +74,7 @@ mod tests {
                 strategy: Strategy::TwoWay,
                 skipped_rules: Vec::new(),
                 exhausted_rules: Vec::new(),
+                is_provisional: false,
             };
             unified(&comparison, false)
         };

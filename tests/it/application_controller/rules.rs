@@ -1,5 +1,4 @@
-//! Ignore rules (`ignoreDifferences`): supported jq expressions, and the effect of
-//! invalid rules.
+//! Ignore rules (`ignoreDifferences`): jq expressions, and the effect of invalid rules.
 
 use super::*;
 
@@ -60,7 +59,7 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     drift(&world, "one").await;
     let reported = |app: &Value| {
         condition(app, "ComparisonError", "spec.ignoreDifferences: jqPathExpressions")
-            && condition(app, "ComparisonError", "limit exceeded: takes more than 2000000 steps")
+            && condition(app, "ComparisonError", "limit exceeded: it takes longer than 1s")
             && condition(app, "ComparisonError", "on ConfigMap/one")
     };
     world.until("app", "reported the rule and the limit", reported).await;
@@ -76,4 +75,67 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     world.patch("app", json!({"spec": {"ignoreDifferences": null}})).await;
     world.sync("app", json!({"revision": revision})).await;
     world.until_good("app").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_selects_no_path_is_skipped_and_the_others_hold_se_173() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut application = world.application("app", "app");
+    // A value, a path that this object does not have, and the whole language.
+    let rules = [
+        ".data | to_entries",
+        ".data.value.deep",
+        "def named($n): .[$n]; reduce (\"da\", \"ta\") as $part (\"\"; . + $part) as $name \
+         | named($name) | .[to_entries[] | select(.value | test(\"^CHANGED$\"; \"i\")).key]",
+    ];
+    application["spec"]["ignoreDifferences"] =
+        json!([{"kind": "ConfigMap", "jqPathExpressions": rules}]);
+    world.create_app(&application).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until_good("app").await;
+    drift(&world, "one").await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    // The last rule ignores the field in the live object only, so that the target still
+    // has it: what a rule selects is found in each of the two by itself.
+    assert!(is(&app, "OutOfSync", "Healthy"), "{}", app["status"]);
+    assert!(app["status"]["conditions"].as_array().is_none_or(Vec::is_empty), "{}", app["status"]);
+
+    let both = json!([{"kind": "ConfigMap", "jqPathExpressions":
+        [".data | to_entries", ".data | .[to_entries[] | select(.key == \"value\").key]"]}]);
+    world.patch("app", json!({"spec": {"ignoreDifferences": both}})).await;
+    world.until("app", "in sync by the second rule", |app| is(app, "Synced", "Healthy")).await;
+    // SE-331: the live value stays in a sync, too.
+    let options = ["RespectIgnoreDifferences=true"];
+    world.sync("app", json!({"revision": revision, "syncOptions": options})).await;
+    world.until_good("app").await;
+    let map = world.get("v1", "ConfigMap", "web", "one").await;
+    assert_eq!(map["data"]["value"], "changed");
+
+    let invalid = json!([{"kind": "ConfigMap", "jqPathExpressions": [".data["]}]);
+    world.patch("app", json!({"spec": {"ignoreDifferences": invalid}})).await;
+    let reported = |app: &Value| {
+        condition(app, "ComparisonError", "spec.ignoreDifferences[0].jqPathExpressions[0]")
+    };
+    world.until("app", "reported the rule that is no expression (V-258)", reported).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_of_an_expression_is_a_setting_se_572() {
+    let settings = ApplicationSettings {
+        jq_timeout: Duration::from_millis(70),
+        ..ApplicationSettings::default()
+    };
+    let world = World::with(settings).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&with_rule(world.application("app", "app"), "def f: f; f")).await;
+    world.create_app(&world.application("other", "app")).await;
+    world.sync("other", json!({"revision": revision})).await;
+    let reported = |app: &Value| {
+        condition(app, "ComparisonError", "limit exceeded: it takes longer than 70ms")
+    };
+    world.until("app", "reported the limit", reported).await;
 }

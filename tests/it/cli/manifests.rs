@@ -145,6 +145,13 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
         ("live.yaml", live),
         ("changed.yaml", &desired.replace("port: 80", "port: 80, targetPort: 81")),
         ("config.yaml", config),
+        (
+            "by-jq.yaml",
+            &config.replace(
+                "jsonPointers: [/spec/ports/0/targetPort]",
+                "jqPathExpressions: ['.spec.ports[] | select(.port == 80) | .targetPort']",
+            ),
+        ),
         ("bad.yaml", &config.replace("/spec/ports/0/targetPort", "spec")),
         ("empty.yaml", ""),
         ("one.yaml", &secret("b25l")),
@@ -179,6 +186,10 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
         0,
         "an ignored difference is none"
     );
+    // SE-173: jq, in a process of its own.
+    let by_jq = in_folder(&files, "by-jq.yaml");
+    let ignored = diff("changed.yaml", "live.yaml", &["--config", &by_jq]);
+    assert_eq!((ignored.code, ignored.err.as_str()), (0, ""));
     let bad = in_folder(&files, "bad.yaml");
     diff("changed.yaml", "live.yaml", &["--config", &bad])
         .fails(2, &["error: cannot use --config: ", "ignoreDifferences"]);

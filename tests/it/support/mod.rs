@@ -27,3 +27,8 @@ pub use recorder::{Kind, Log};
 #[allow(unused_imports, reason = "the benchmarks use ours")]
 pub use world::Definitions;
 pub use world::World;
+
+/// Lets this process, which is not the program, start workers for expressions of users.
+pub fn use_workers() {
+    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+}

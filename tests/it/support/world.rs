@@ -133,6 +133,7 @@ impl World {
         case: &str,
         stop: CancellationToken,
     ) -> Self {
+        super::use_workers();
         let name: String = case.replace('_', "-").chars().take(36).collect();
         let tag = format!("{:08x}", random());
         let namespace = format!("e2e-{}-{tag}", name.trim_matches('-'));

@@ -24,6 +24,7 @@ pub(super) struct Facts {
     pub(super) windows: Vec<windows::Window>,
     tracking: Tracking,
     checks: Checks,
+    jq: diff::Jq,
     pub(super) placed: Placed,
     kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
     pub(super) live: Live,
@@ -40,6 +41,7 @@ impl Facts {
             kinds: BTreeMap::new(),
             live: Live::new(),
             checks: Checks::default(),
+            jq: diff::Jq::default(),
         }
     }
 
@@ -57,6 +59,7 @@ impl Facts {
             tracking: &self.tracking,
             control_plane_namespace: "argocd",
             checks: &self.checks,
+            jq: &self.jq,
             placed: &self.placed,
             kinds: &self.kinds,
             live: &self.live,

@@ -293,7 +293,7 @@ mod tests {
     /// The generated object as it would be written.
     fn written(rule: Value, generated: &Value, live: &Value) -> Value {
         let set = json!({"spec": {"ignoreApplicationDifferences": [rule]}});
-        let (ignore, problems) = Ignore::read(&set);
+        let (ignore, problems) = Ignore::read(&set, &crate::decide::diff::Jq::default());
         assert!(problems.is_empty(), "{problems:?}");
         let of = |spec: &Value| json!({"spec": spec, "metadata": {}});
         let mut target = of(generated);

@@ -15,9 +15,14 @@ fn modified(target: &Value, live: &Value) -> bool {
 /// A configuration from a list of `ignoreDifferences` entries.
 fn ignoring(entries: Value) -> Config {
     let application = json!({"spec": {"ignoreDifferences": entries}});
-    let (config, problems) = Config::from_application(&application);
+    let (config, problems) = Config::from_application(&application, &Jq::default());
     assert_eq!(problems, []);
     config
+}
+
+/// The target to apply with `RespectIgnoreDifferences=true`.
+fn respect(target: &Value, live: &Value, config: &Config) -> Value {
+    respect_ignored(&[(target, live)], config).pop().unwrap()
 }
 
 fn object(api_version: &str, kind: &str, body: Value) -> Value {

@@ -168,7 +168,7 @@ proptest! {
             let comparison = compare(Some(target), Some(live), &config);
             prop_assert_eq!(comparison.modified, comparison.predicted != comparison.live);
             prop_assert_eq!(unified(&comparison, true).is_empty(), !comparison.modified);
-            respect_ignored(target, live, &config);
+            respect(target, live, &config);
         }
     }
 
