@@ -2,6 +2,8 @@
 //! keeps nothing between requests.
 
 mod jq;
+#[cfg(feature = "lua")]
+mod lua;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +15,8 @@ use serde_json::value::RawValue;
 pub enum Program {
     /// Paths that jq expressions select in objects.
     Jq,
+    /// Health scripts of administrators.
+    Lua,
     /// Takes, uses and does what the tests ask for.
     #[cfg(test)]
     Attack,
@@ -23,6 +27,10 @@ impl Program {
     pub(super) fn run(self, input: &RawValue) -> Result<Value, String> {
         match self {
             Self::Jq => jq::run(parse(input)?),
+            #[cfg(feature = "lua")]
+            Self::Lua => lua::run(parse(input)?),
+            #[cfg(not(feature = "lua"))]
+            Self::Lua => Err("this program was built without Lua".to_owned()),
             #[cfg(test)]
             Self::Attack => super::tests::attack(&parse(input)?),
         }
