@@ -10,6 +10,7 @@ mod accepted;
 mod application;
 mod customizations;
 mod guards;
+mod health_scripts;
 mod reader;
 mod redis;
 #[cfg(test)]

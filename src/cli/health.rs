@@ -75,6 +75,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         generic: args.generic_health,
         not_generic: args.generic_health_exclude,
         applications: args.application_health,
+        ..Checks::default()
     };
     let rows: Vec<Row> = objects.iter().map(|object| Row::of(&object.value, &checks)).collect();
     args.output.print(&rows, |rows| {

@@ -1,15 +1,17 @@
 //! Settings of the ConfigMap `argocd-cm` about some kinds that have no effect: which
 //! Applications they concern follows from the kinds of their objects (SE-163, SE-165, SE-168,
-//! SE-170, SE-178, SE-480).
+//! SE-170, SE-178). Health scripts take effect (`health_scripts.rs`).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::health_scripts;
 use crate::decide::app_state::unsupported::KindSetting;
 use crate::yaml;
 
-const CUSTOMIZATIONS: &str = "resource.customizations";
+/// The map of all customizations, and the prefix of the keys of single ones.
+pub(super) const CUSTOMIZATIONS: &str = "resource.customizations";
 const COMPARE_OPTIONS: &str = "resource.compareoptions";
 /// A type of customization: which changes of a resource cause no comparison. It changes no
 /// result, and Argo CD installs it for many kinds (SE-178).
@@ -31,11 +33,17 @@ fn setting(key: impl Into<String>, group: &str, kind: &str) -> KindSetting {
     KindSetting { key: key.into(), group: group.to_owned(), kind: kind.to_owned() }
 }
 
+/// Whether nothing is to be reported about a type of customization: it takes effect, or would
+/// change no result.
+fn is_harmless(of: &str) -> bool {
+    of == LESS_OFTEN || health_scripts::takes(of)
+}
+
 /// `resource.customizations.TYPE.GROUP_KIND`; of the core group `…TYPE.KIND`, and `…TYPE.all`.
 fn single(key: &str) -> Option<KindSetting> {
     let rest = key.strip_prefix(CUSTOMIZATIONS)?.strip_prefix('.')?;
     let (of, about) = rest.split_once('.')?;
-    if of == LESS_OFTEN {
+    if is_harmless(of) {
         return None;
     }
     Some(match about.rsplit_once('_') {
@@ -50,15 +58,15 @@ fn combined(text: &str) -> Vec<KindSetting> {
     let Ok(Value::Object(entries)) = yaml::value(text) else {
         return vec![setting(CUSTOMIZATIONS, "*", "*")];
     };
-    let is_harmless = |value: &Value| {
+    let without_effect = |value: &Value| {
         let only = value.as_object().filter(|types| !types.is_empty());
-        only.is_some_and(|types| types.keys().all(|of| of == LESS_OFTEN))
+        !only.is_some_and(|types| types.keys().all(|of| is_harmless(of)))
     };
     let entry = |(about, _): (&String, &Value)| {
         let (group, kind) = about.split_once('/').unwrap_or(("", about));
         setting(format!("{CUSTOMIZATIONS} ({about})"), group, kind)
     };
-    entries.iter().filter(|(_, value)| !is_harmless(value)).map(entry).collect()
+    entries.iter().filter(|(_, value)| without_effect(value)).map(entry).collect()
 }
 
 fn as_text(switch: bool) -> &'static str {
@@ -108,9 +116,9 @@ mod tests {
             let shown = |one: KindSetting| format!("{} {}/{}", one.key, one.group, one.kind);
             found.into_iter().map(shown).collect::<Vec<_>>()
         };
-        let health = "resource.customizations.health.cert-manager.io_Certificate";
-        assert_eq!(read(health, "return {}"), [format!("{health} cert-manager.io/Certificate")]);
-        let core = "resource.customizations.health.PersistentVolumeClaim";
+        let actions = "resource.customizations.actions.cert-manager.io_Certificate";
+        assert_eq!(read(actions, "{}"), [format!("{actions} cert-manager.io/Certificate")]);
+        let core = "resource.customizations.ignoreDifferences.PersistentVolumeClaim";
         assert_eq!(read(core, "x"), [format!("{core} /PersistentVolumeClaim")]);
         let all = "resource.customizations.ignoreDifferences.all";
         assert_eq!(read(all, "x"), [format!("{all} */*")]);
@@ -120,16 +128,25 @@ mod tests {
             "resource.customizations (Secret) /Secret",
         ];
         assert_eq!(read("resource.customizations", map), want);
-        let map = "Secret:\n  ignoreResourceUpdates: {}\nPod:\n  ignoreResourceUpdates: {}\n  health.lua: x\n";
+        let map = "Secret:\n  ignoreResourceUpdates: {}\nPod:\n  ignoreResourceUpdates: {}\n  actions: x\n";
         assert_eq!(read("resource.customizations", map), ["resource.customizations (Pod) /Pod"]);
         assert_eq!(read("resource.customizations", "- ["), ["resource.customizations */*"]);
+        // These take effect.
+        #[cfg(feature = "lua")]
+        for (key, text) in [
+            ("resource.customizations", "Pod: {health.lua: x, health.lua.useOpenLibs: true}"),
+            ("resource.customizations.health.Pod", "return {}"),
+            ("resource.customizations.useOpenLibs.Pod", "true"),
+        ] {
+            assert_eq!(read(key, text), [""; 0], "{key}");
+        }
         let options = |text: &str| read("resource.compareoptions", text);
         assert_eq!(options("ignoreResourceStatusField: all"), [""; 0]);
         let key = "resource.compareoptions (ignoreResourceStatusField)";
         assert_eq!(options("ignoreResourceStatusField: none"), [format!("{key} */*")]);
         assert_eq!(options("ignoreResourceStatusField: off"), [format!("{key} */*")]);
         assert_eq!(options("ignoreAggregatedRoles: true").len(), 2);
-        for (key, text) in [(health, " "), ("resource.exclusions", "[]"), ("url", "https://x")] {
+        for (key, text) in [(actions, " "), ("resource.exclusions", "[]"), ("url", "https://x")] {
             assert_eq!(read(key, text), [""; 0], "{key}");
         }
     }

@@ -4,9 +4,10 @@
 //! synced or deleted then, and a condition names the key.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::customizations;
 use super::reader::{Reader, yes_or_no};
+use super::{customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
 use crate::decide::app_state::unsupported::IMPERSONATION;
 use crate::settings::ApplicationSettings;
@@ -46,6 +47,9 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
         ));
     }
     settings.customizations = customizations::read(read.config_map);
+    let (scripts, problems) = health_scripts::read(read.config_map);
+    settings.checks.scripts = Arc::new(scripts);
+    read.warnings.extend(problems);
     for error in &settings.unreadable {
         read.warnings.push(format!("{error}; until then, no Application is reconciled"));
     }

@@ -10,6 +10,7 @@ pub mod argocd_cache;
 pub mod context;
 pub mod credentials;
 pub mod error;
+pub mod health_scripts;
 pub mod leader;
 pub mod metrics;
 mod runtime;

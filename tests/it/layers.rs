@@ -56,6 +56,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
             "api",
             "entropy",
             "clock",
+            "confined",
             "decide",
             "desired",
             "evaluator",

@@ -14,6 +14,7 @@ use crate::decide::app_state::app::App;
 use crate::decide::app_state::memory::{Memory, digest};
 use crate::decide::app_state::operation::StoredProgress;
 use crate::decide::app_state::{DiffCache, Placed};
+use crate::decide::health::scripts::ScriptResults;
 use crate::watch::cluster_cache::ClusterCache;
 
 /// Maximum number of cached renderings per Application: one for the comparison, others
@@ -29,6 +30,8 @@ pub struct CachedState {
     pub rendered: Vec<Rendered>,
     /// Differences of unchanged objects.
     pub diffs: DiffCache,
+    /// Results of health scripts for the objects that were observed last.
+    pub script_results: Arc<ScriptResults>,
     /// Digest of the operation progress that was last logged.
     pub logged: u64,
     /// The cluster with the objects that it watches.

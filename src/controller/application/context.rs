@@ -23,6 +23,7 @@ use crate::api::tracking::{Tracking, instance_name};
 use crate::controller::argocd_cache::Publisher;
 use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
+use crate::controller::health_scripts::HealthScripts;
 use crate::controller::runtime::{Slots, Wake};
 use crate::decide::app_state::refresh::Intervals;
 use crate::decide::diff::Jq;
@@ -78,6 +79,8 @@ pub struct Context {
     pub slots: Slots,
     /// Notified about changes that may unblock the deletion of a project.
     pub terminating: Notify,
+    /// Runs health scripts.
+    pub health_scripts: HealthScripts,
     /// Manifests, shared by Applications.
     pub shared: Shared,
     /// Writes what Argo CD's API server reads, if there is a Redis.
@@ -139,6 +142,7 @@ impl Context {
             requests,
             slots,
             terminating: Notify::new(),
+            health_scripts: HealthScripts::default(),
             shared: Shared::default(),
             publisher: None,
             cached_states: Mutex::default(),

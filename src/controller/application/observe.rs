@@ -29,6 +29,7 @@ use crate::decide::app_state::{
     Condition, Placed, finalize, held_back, operation, targets, unlisted, unsupported,
 };
 use crate::decide::argocd_cache::{Orphans, orphan_warning};
+use crate::decide::health::Checks;
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
 use crate::watch::cluster_cache::{ClusterCache, SurveyMode};
@@ -48,6 +49,8 @@ pub struct ClusterState {
     pub kinds: BTreeMap<GroupVersionKind, Served>,
     /// The live objects: those that are tracked and those that a target names.
     pub live: BTreeMap<ResourceKey, Arc<Value>>,
+    /// The health checks, with the results of scripts for the live objects.
+    pub checks: Checks,
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
     /// The namespace object, if a sync may have to change it.
@@ -95,7 +98,7 @@ impl Observed {
             access: self.destination.access(),
             tracking,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
-            checks: &ctx.settings.checks,
+            checks: &state.checks,
             jq: &ctx.jq,
             placed: &state.placed,
             kinds: &state.kinds,
@@ -229,7 +232,22 @@ impl Reconciliation<'_> {
             true => self.namespace(destination).await,
             false => (NamespaceFact::Exists, None),
         };
-        Ok(ClusterState { placed, kinds, live, namespace, namespace_object })
+        let checks = self.checks(live.values().chain(&namespace_object)).await;
+        Ok(ClusterState { placed, kinds, live, checks, namespace, namespace_object })
+    }
+
+    /// The health checks, with the results of scripts for these objects.
+    async fn checks(&mut self, objects: impl Iterator<Item = &Arc<Value>>) -> Checks {
+        let (ctx, known) = (self.ctx, Arc::clone(&self.cached.script_results));
+        let checks = &ctx.settings.checks;
+        let run = ctx.health_scripts.checked(checks, objects, &known, self.now());
+        // Without scripts there is nothing to wait for.
+        let checks = match checks.scripts.is_empty() {
+            true => run.await,
+            false => ctx.lend_slot(run).await,
+        };
+        self.cached.script_results = Arc::clone(&checks.results);
+        checks
     }
 
     async fn namespace(&self, destination: &Destination) -> (NamespaceFact, Option<Arc<Value>>) {

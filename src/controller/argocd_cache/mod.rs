@@ -42,8 +42,9 @@ pub fn open(
     let (changed, changes) = mpsc::unbounded_channel();
     let ApplicationSettings { redis, readers, checks, .. } = settings.clone();
     let labels = readers.labels.clone();
+    let scripts = Arc::clone(&checks.scripts);
     let reader = Arc::new(move |object: &Value| excerpt(object, &labels, &checks));
-    let publisher = Publisher::new(redis, readers, writer);
+    let publisher = Publisher::new(redis, readers, scripts, writer);
     (Arc::new(publisher), TreeReaders { reader, changed }, Changes(changes))
 }
 

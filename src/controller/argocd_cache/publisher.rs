@@ -16,9 +16,11 @@ use crate::api::{AppProjectSpec, ResourceKey};
 use crate::decide::app_state::ComparedResource;
 use crate::decide::app_state::project::permits_kind_of_key;
 use crate::decide::argocd_cache::{
-    Keys, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen, TreeEntry, rows, tree,
+    Keys, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen, TreeEntry,
+    rows, tree,
 };
 use crate::decide::diff;
+use crate::decide::health::scripts::Scripts;
 use crate::watch::cluster_cache::{ClusterCache, Member};
 
 /// A comparison, and where it was made.
@@ -52,6 +54,8 @@ struct Known {
     namespace: String,
     project: Arc<AppProjectSpec>,
     roots: Arc<[Root]>,
+    /// Health of the roots that have a script, which is not run for trees.
+    by_script: Arc<HashMap<String, Option<NodeHealth>>>,
     shards: usize,
 }
 
@@ -61,14 +65,20 @@ pub struct Publisher {
     settings: RedisSettings,
     readers: ReaderSettings,
     keys: Keys,
+    scripts: Arc<Scripts>,
     writer: Writer,
     known: Mutex<HashMap<String, Known>>,
 }
 
 impl Publisher {
-    pub(super) fn new(settings: RedisSettings, readers: ReaderSettings, writer: Writer) -> Self {
+    pub(super) fn new(
+        settings: RedisSettings,
+        readers: ReaderSettings,
+        scripts: Arc<Scripts>,
+        writer: Writer,
+    ) -> Self {
         let keys = Keys { prefix: settings.prefix.clone(), is_gzip: settings.is_gzip };
-        Self { settings, readers, keys, writer, known: Mutex::default() }
+        Self { settings, readers, keys, scripts, writer, known: Mutex::default() }
     }
 
     /// The writer.
@@ -102,6 +112,7 @@ impl Publisher {
             namespace: compared.namespace.to_owned(),
             project: Arc::clone(compared.project),
             roots: roots.collect(),
+            by_script: Arc::new(self.by_script(resources)),
             shards: 0,
         };
         let mut values = self.tree_values(instance, &mut known);
@@ -110,6 +121,20 @@ impl Publisher {
         values.set(self.keys.managed(instance), self.encode(&rows), self.settings.state_expiration);
         self.known.lock().insert(instance.to_owned(), known);
         self.writer.write(instance, values, compared.is_asked_for)
+    }
+
+    /// By UID, the health of the resources that have a script.
+    fn by_script(&self, resources: &[ComparedResource]) -> HashMap<String, Option<NodeHealth>> {
+        let health = |resource: &ComparedResource| {
+            let live = resource.live.as_deref()?;
+            self.scripts.of_object(live)?;
+            let health = resource.health.clone().map(NodeHealth::from);
+            Some((live["metadata"]["uid"].as_str()?.to_owned(), health))
+        };
+        match self.scripts.is_empty() {
+            true => HashMap::new(),
+            false => resources.iter().filter_map(health).collect(),
+        }
     }
 
     /// Writes the tree after an object below a resource has changed (CA-211 b).
@@ -195,7 +220,12 @@ impl Publisher {
         let Some(graph) = cluster.graph() else { return ResourceTree::default() };
         let permits = |key: &ResourceKey| permits_kind_of_key(project, key);
         let uids = roots.iter().filter_map(|root| root.uid.as_deref());
-        let nodes = entries(&graph.below(uids, permits));
+        let mut nodes = entries(&graph.below(uids, permits));
+        for entry in &mut nodes {
+            if let Some(health) = known.by_script.get(&entry.node.uid) {
+                entry.node.health.clone_from(health);
+            }
+        }
         let orphans = self.orphans(cluster, project, &known.namespace);
         let orphans = graph.below(orphans.iter().map(|orphan| &*orphan.uid), permits);
         let runs = nodes.iter().any(|entry| entry.pod.is_some());

@@ -21,6 +21,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::time::Time;
 use crate::decide::diff;
+use crate::decide::health::Health;
 use crate::decide::sync::{
     self, Action, ActionOutcome, Class, Group, How, LiveObject, Retry, SyncPlan,
 };
@@ -463,6 +464,11 @@ fn live(
 ) -> BTreeMap<ResourceKey, LiveObject> {
     let uid = operation::uid(application);
     let owner = observation.owner(&uid);
+    // A script that fails is an error for a hook, and holds a wave (SE-442).
+    let checked = |object: &Value, health: Option<Health>| {
+        let error = observation.checks.script_error(object);
+        error.map(|error| Err(error.to_owned())).or_else(|| health.map(Ok))
+    };
     let mut live = BTreeMap::new();
     for resource in &compared.comparison.resources {
         let Some(object) = &resource.live else { continue };
@@ -476,7 +482,7 @@ fn live(
         }
         let entry = LiveObject {
             object: object.clone(),
-            health: resource.health.clone().map(Ok),
+            health: checked(object, resource.health.clone()),
             out_of_sync: resource.modified,
             tracked: observation.tracking.owns(object) && !resource.managed_namespace,
             objection: owner.objection(&resource.key, object).filter(|_| hook),
@@ -484,7 +490,7 @@ fn live(
         live.insert(resource.key.clone(), entry);
     }
     let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
-        health: observation.checks.of(object).map(Ok),
+        health: checked(object, observation.checks.of(object)),
         object: object.clone(),
         out_of_sync: false,
         tracked: false,

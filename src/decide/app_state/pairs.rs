@@ -34,6 +34,9 @@ pub struct Comparison {
     pub resources: Vec<ComparedResource>,
     /// The conditions; without those of the targets themselves.
     pub conditions: Vec<Condition>,
+    /// The health scripts that failed (SE-442). Nothing is held by it, except what waits for
+    /// the health of these objects.
+    pub health_error: Option<Condition>,
     /// What the status says about all resources together (SE-061).
     pub summary: ApplicationSummary,
     /// Messages of `SharedResourceWarning`.
@@ -190,6 +193,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
     Comparison {
         sync,
         health: health_of(facts, &resources),
+        health_error: health_error(facts, &resources),
         conditions,
         summary: summary(&resources),
         shared,
@@ -341,6 +345,22 @@ fn display(instance: &str, control_plane_namespace: &str) -> String {
 
 fn uid(object: &Value) -> Option<&str> {
     object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
+}
+
+fn health_error(facts: &Facts<'_>, resources: &[ComparedResource]) -> Option<Condition> {
+    let mut failed = resources.iter().filter(|resource| !resource.is_hook()).filter_map(|one| {
+        let error = facts.checks.script_error(one.live.as_deref()?)?;
+        Some((&one.key, error))
+    });
+    let (ResourceKey { kind, namespace, name, .. }, error) = failed.next()?;
+    let more = match failed.count() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    Some(Condition::comparison(format!(
+        "error setting app health: failed to get resource health for {kind:?} with name {name:?} \
+         in namespace {namespace:?}: {error}{more}"
+    )))
 }
 
 fn health_of(facts: &Facts<'_>, resources: &[ComparedResource]) -> Health {

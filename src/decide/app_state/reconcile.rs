@@ -205,6 +205,9 @@ fn compared(
     if let Some((revisions, held)) = &seen.held {
         conditions.extend(held_back::condition(app, held.as_ref().map_err(|e| *e), revisions));
     }
+    let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
+    // Not a reason to sync nothing: the next commit may repair what the script stumbles over.
+    conditions.extend(comparison.health_error.clone());
     let moved = app.status.sync.revisions() != seen.revisions;
     let about = status::About {
         revisions: &seen.revisions,
@@ -225,7 +228,6 @@ fn compared(
     let full = reason.request.level > Level::Live;
     // Self-heal also applies to a drift observed here.
     let heals = observation.access.spec.is_automated();
-    let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
     let wait = match unclear || !(full || heals) {
         true => idle(),
         false => automate(app, seen, comparison, settings, now),

@@ -10,7 +10,7 @@ use super::pod;
 use crate::api::annotations::MANAGED_BY_URL;
 use crate::api::kind::KindRef;
 use crate::api::{GROUP, Raw, ResourceKey};
-use crate::decide::health::Checks;
+use crate::decide::health::{Checks, Health};
 
 /// An item of the resource tree, as Argo CD's readers expect it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -105,6 +105,12 @@ pub struct NodeHealth {
     pub message: String,
 }
 
+impl From<Health> for NodeHealth {
+    fn from(health: Health) -> Self {
+        Self { status: health.status.as_str().to_owned(), message: health.message }
+    }
+}
+
 /// What is kept of a live object for the trees that it is in.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeEntry {
@@ -142,7 +148,7 @@ impl TreeEntry {
         let KindRef { group, version, kind } = KindRef::of(object);
         let is_pod = group.is_empty() && kind == "Pod";
         let references = parents(object);
-        let health = checks.of(object);
+        let health = checks.known(object);
         let node = Node {
             group: group.to_owned(),
             version: version.to_owned(),
@@ -154,10 +160,7 @@ impl TreeEntry {
             networking_info: network::of(object),
             resource_version: object.text("/metadata/resourceVersion").to_owned(),
             images: if is_pod { pod::images(object) } else { Vec::new() },
-            health: health.map(|health| NodeHealth {
-                status: health.status.as_str().to_owned(),
-                message: health.message,
-            }),
+            health: health.map(NodeHealth::from),
             created_at: object.text("/metadata/creationTimestamp").to_owned(),
             parent_refs: references.clone(),
         };

@@ -1,7 +1,10 @@
 //! Which kinds are assessed: what an administrator may choose.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
+use super::scripts::{Script, ScriptResult, ScriptResults, Scripts};
 use super::{Health, Status, generic, pending_deletion, rule, table};
 use crate::api::Raw;
 use crate::api::kind::KindRef;
@@ -17,11 +20,21 @@ pub struct Checks {
     /// Whether an Application has the health in its status, for Applications that deploy
     /// Applications (SE-468).
     pub applications: bool,
+    /// Scripts of administrators, which go before all rules (SE-441).
+    pub scripts: Arc<Scripts>,
+    /// What these said about the objects that are assessed.
+    pub results: Arc<ScriptResults>,
 }
 
 impl Default for Checks {
     fn default() -> Self {
-        Self { generic: true, not_generic: Vec::new(), applications: false }
+        Self {
+            generic: true,
+            not_generic: Vec::new(),
+            applications: false,
+            scripts: Arc::default(),
+            results: Arc::default(),
+        }
     }
 }
 
@@ -53,7 +66,7 @@ impl KindPattern {
 }
 
 impl Checks {
-    /// Health of a live object: its deletion first, then the rule of its kind.
+    /// Health of a live object: its deletion first, then its script, then the rule of its kind.
     ///
     /// `None` when the kind has no health check (SE-467, SE-468); such an object does not
     /// affect the Application.
@@ -61,12 +74,37 @@ impl Checks {
         pending_deletion(object).or_else(|| self.by_kind(object))
     }
 
-    /// The rule of the object's group and kind, without its deletion.
+    /// The same, for those who look at objects without evaluating scripts: `None` for one with
+    /// a script whose result is not known.
+    pub fn known(&self, object: &Value) -> Option<Health> {
+        let unknown = |script: &Arc<_>| self.result(script, object).is_none();
+        match self.scripts.of_object(object) {
+            Some(script) if unknown(script) => pending_deletion(object),
+            _ => self.of(object),
+        }
+    }
+
+    /// Why the script of an object failed (SE-442). Not of one that is being deleted, whose
+    /// script does not count.
+    pub fn script_error(&self, object: &Value) -> Option<&str> {
+        let script = self.scripts.of_object(object)?;
+        let error = self.result(script, object)?.error.as_deref()?;
+        pending_deletion(object).is_none().then_some(error)
+    }
+
+    fn result(&self, script: &Script, object: &Value) -> Option<&ScriptResult> {
+        self.results.get(&script.key(object))
+    }
+
+    /// The script or the rule of the object's group and kind, without its deletion.
     ///
     /// Group and kind match exactly; an unsupported version of a built-in kind gives
     /// `Unknown`, since its fields may differ (SE-441).
     pub fn by_kind(&self, object: &Value) -> Option<Health> {
         let KindRef { group, version, kind } = KindRef::of(object);
+        if let Some(script) = self.scripts.of(group, kind) {
+            return self.results.health(script, object);
+        }
         if let Some(rule) = rule(group, kind) {
             if !rule.versions.is_empty() && !rule.versions.contains(&version) {
                 let message = format!("unsupported {kind} GVK: {group}/{version}, Kind={kind}");
@@ -86,7 +124,8 @@ impl Checks {
     /// Whether there is a health check for a kind. Without one, the metadata of an object is
     /// all that [`Self::of`] uses.
     pub fn has_check(&self, group: &str, kind: &str) -> bool {
-        rule(group, kind).is_some()
+        self.scripts.of(group, kind).is_some()
+            || rule(group, kind).is_some()
             || table::contains(group, kind)
             || (self.applications && is_application(group, kind))
             || self.is_generic(group, kind)

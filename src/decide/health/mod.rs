@@ -10,9 +10,8 @@
 //! The kinds of Kubernetes, and those of Argo that need more than fields and conditions, have
 //! one file per family. Kinds of other projects have rules as data, in `kinds/*.rules`
 //! (see `table`). All others are assessed by what well-behaved controllers report (see
-//! `generic`). Which of these apply is a choice, [`Checks`]. Scripts (SE-480…485) are not part of this
-//! module: the caller uses [`pending_deletion`] first, then its script, then [`by_kind`];
-//! [`of`] is the same without a script.
+//! `generic`). Scripts of administrators go before all of these; their results are part of
+//! the input (see [`scripts`]). Which of these apply is a choice, [`Checks`].
 //!
 //! No rule accesses a cluster or a clock, fails or panics: an object of unexpected shape
 //! is assessed by its valid fields.
@@ -31,6 +30,7 @@ mod generic;
 mod networking;
 mod pod;
 mod read;
+pub mod scripts;
 mod table;
 mod words;
 
