@@ -30,6 +30,7 @@ use reader::{Reader, switch};
 
 use crate::decide::application_set;
 use crate::decide::application_set::policy::Policy;
+use crate::decide::health::scripts::Scripts;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
 use crate::desired::generators::path_pattern::Globbing;
@@ -314,6 +315,11 @@ fn log_of_the_application_controller(read: &mut Reader<'_>) -> (String, String) 
     };
     let format = text("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format", "json");
     (format, text("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level", "info"))
+}
+
+/// The health scripts of the ConfigMap `argocd-cm`, and what cannot be used of them.
+pub fn health_scripts(config_map: &BTreeMap<String, String>) -> (Scripts, Vec<String>) {
+    health_scripts::read(config_map)
 }
 
 /// The namespace of the control plane: that of the flag, else of the environment.

@@ -1,15 +1,20 @@
 //! `wavegate health`: the health of the objects in a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::CHECK_FAILED;
+use super::error::{CHECK_FAILED, Error, note};
 use super::input;
 use super::output::{self, Output, or_dash};
 use crate::api::resource_key::split_api_version;
+use crate::config;
+use crate::controller::health_scripts::HealthScripts;
+use crate::decide::health::scripts::Scripts;
 use crate::decide::health::{Checks, KindPattern, Status};
 
 /// Print the health of each object in a file
@@ -36,6 +41,9 @@ pub(super) struct Args {
     /// Applications have the health in their status
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
     application_health: bool,
+    /// File with the ConfigMap argocd-cm, whose health scripts go before all rules
+    #[arg(long, value_name = "FILE")]
+    argocd_cm: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -68,16 +76,41 @@ impl Row {
     }
 }
 
+/// The scripts of a ConfigMap in a file.
+fn scripts(file: &Path) -> Result<Scripts, Error> {
+    let objects = input::objects(&[file.to_owned()])?;
+    let mut maps = objects.iter().filter(|object| object.value["kind"] == "ConfigMap");
+    let (Some(map), None) = (maps.next(), maps.next()) else {
+        let why = "must contain one ConfigMap, argocd-cm";
+        return Err(Error::input("cannot use", file.display().to_string(), why));
+    };
+    let data = map.value["data"].as_object().into_iter().flatten();
+    let data = data.filter_map(|(key, text)| Some((key.clone(), text.as_str()?.to_owned())));
+    let (scripts, problems) = config::health_scripts(&data.collect());
+    for problem in problems {
+        note(&problem);
+    }
+    Ok(scripts)
+}
+
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let objects = input::objects(&args.files)?;
+    let objects: Vec<Arc<Value>> = objects.into_iter().map(|one| Arc::new(one.value)).collect();
+    let scripts = match &args.argocd_cm {
+        Some(file) => scripts(file)?,
+        None => Scripts::default(),
+    };
     let checks = Checks {
         generic: args.generic_health,
         not_generic: args.generic_health_exclude,
         applications: args.application_health,
-        ..Checks::default()
+        scripts: Arc::new(scripts),
+        results: Arc::default(),
     };
-    let rows: Vec<Row> = objects.iter().map(|object| Row::of(&object.value, &checks)).collect();
+    let runner = HealthScripts::default();
+    let checks = runner.checked_blocking(&checks, objects.iter(), Timestamp::now());
+    let rows: Vec<Row> = objects.iter().map(|object| Row::of(object, &checks)).collect();
     args.output.print(&rows, |rows| {
         let cells = |row: &Row| {
             [

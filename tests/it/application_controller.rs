@@ -45,6 +45,7 @@ mod conditions;
 mod custom_health;
 mod deletions;
 mod gaps;
+mod health_scripts;
 mod kustomizations;
 mod limits;
 mod programs;

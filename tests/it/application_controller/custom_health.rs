@@ -7,7 +7,7 @@ use wavegate::decide::health::{Checks, KindPattern};
 use super::*;
 
 /// A definition of a kind whose status starts with the default, as those of Flux do.
-async fn define(world: &World, group: &str, kind: &str, default: Value) {
+pub(super) async fn define(world: &World, group: &str, kind: &str, default: Value) {
     let plural = format!("{}s", kind.to_lowercase());
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let mut status = open.clone();
@@ -36,7 +36,7 @@ async fn define(world: &World, group: &str, kind: &str, default: Value) {
     tokio::time::timeout(LIMIT, served).await.expect("the kind is served");
 }
 
-fn resource(group: &str, kind: &str) -> String {
+pub(super) fn resource(group: &str, kind: &str) -> String {
     let api_version = format!("{group}/v1");
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"},
         "spec": {"size": 1}})
@@ -44,18 +44,18 @@ fn resource(group: &str, kind: &str) -> String {
 }
 
 /// Writes what the controller of the kind reports.
-async fn report(world: &World, group: &str, kind: &str, status: Value) {
+pub(super) async fn report(world: &World, group: &str, kind: &str, status: Value) {
     let api = world.api(&format!("{group}/v1"), kind, "web");
     let patch = Patch::Merge(json!({"status": status}));
     api.patch_status("one", &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// Whether the ConfigMap of the second wave exists.
-async fn next_wave(world: &World) -> bool {
+pub(super) async fn next_wave(world: &World) -> bool {
     !world.get("v1", "ConfigMap", "web", "after").await.is_null()
 }
 
-fn after() -> String {
+pub(super) fn after() -> String {
     config_map("after", "1", &[("argocd.argoproj.io/sync-wave", "1")])
 }
 
@@ -68,19 +68,19 @@ async fn sync_before_a_wave(world: &World, kind: &str) {
     world.sync("app", json!({"revision": revision})).await;
 }
 
-fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
+pub(super) fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
     let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
     rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
 }
 
-fn health(app: &Value, name: &str) -> (String, String) {
+pub(super) fn health(app: &Value, name: &str) -> (String, String) {
     let health = &row(app, name)["health"];
     let text = |field: &str| health[field].as_str().unwrap_or_default().to_owned();
     (text("status"), text("message"))
 }
 
 /// Waits until a resource has a health in the status.
-async fn until_health(world: &World, status: &str, message: &str) {
+pub(super) async fn until_health(world: &World, status: &str, message: &str) {
     let want = (status.to_owned(), message.to_owned());
     let has = |app: &Value| app["status"]["resources"].is_array() && health(app, "one") == want;
     world.until("app", &format!("{want:?}"), has).await;

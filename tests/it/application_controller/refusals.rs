@@ -4,13 +4,13 @@
 use super::limits::settings;
 use super::*;
 
-fn conditions<'a>(app: &'a Value, type_: &str) -> Vec<&'a str> {
+pub(super) fn conditions<'a>(app: &'a Value, type_: &str) -> Vec<&'a str> {
     let all = app["status"]["conditions"].as_array();
     let all = all.into_iter().flatten().filter(|one| one["type"] == type_);
     all.filter_map(|one| one["message"].as_str()).collect()
 }
 
-fn says(app: &Value, type_: &str, text: &str) -> bool {
+pub(super) fn says(app: &Value, type_: &str, text: &str) -> bool {
     conditions(app, type_).iter().any(|message| message.contains(text))
 }
 
@@ -109,9 +109,9 @@ async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_without_effect_are_reported_where_they_concern() {
     let world = World::with(settings(&[
-        ("resource.customizations", "apps/Deployment: {health.lua: 'return {}'}\n"),
+        ("resource.customizations", "apps/Deployment: {actions: 'definitions: []'}\n"),
         ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data]"),
-        ("resource.customizations.health.example.com_Gadget", "return {}"),
+        ("resource.customizations.actions.example.com_Gadget", "definitions: []"),
         ("resource.compareoptions", "ignoreAggregatedRoles: true\n"),
         ("resource.customizations.ignoreResourceUpdates.all", "jsonPointers:\n- /status\n"),
         (

@@ -21,6 +21,7 @@ mod external;
 mod failing;
 mod faults;
 mod guards;
+mod health_scripts;
 mod hooks;
 mod idle;
 mod kills;
@@ -127,6 +128,7 @@ cases! {
     changes::the_spec_changes_twice_in_the_middle,
     changes::a_set_is_deleted_in_reverse_in_the_middle,
     changes::automated_sync_is_disabled_with_a_warning,
+    health_scripts::scripts_of_argocd_cm_act_without_a_restart,
     live_settings::settings_of_argocd_cm_act_without_a_restart,
     by_person::a_rollback_by_a_person_stays_as_st_065,
     by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
