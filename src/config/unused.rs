@@ -112,9 +112,14 @@ pub const REFUSED_SETTINGS: &[Unused] = &[
 ];
 
 /// Settings that a SyncWarning reports on the Applications whose resources they concern
-/// (SE-163, SE-165, SE-168, SE-170, SE-178, SE-480).
+/// (SE-163, SE-165, SE-168, SE-170, SE-178).
 pub const REPORTED_SETTINGS: &[Unused] = &[none(
-    &["resource.customizations", "resource.customizations.", "resource.compareoptions"],
+    &[
+        "resource.customizations.actions.",
+        "resource.customizations.ignoreDifferences.",
+        "resource.customizations.knownTypeFields.",
+        "resource.compareoptions",
+    ],
     "SyncWarning on the Applications with resources of these kinds",
 )];
 
