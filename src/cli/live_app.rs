@@ -63,6 +63,14 @@ pub(super) struct ControlPlaneArgs {
     control_plane_namespace: Option<String>,
 }
 
+impl ControlPlaneArgs {
+    /// The namespace of the control plane of an Application.
+    pub fn namespace(&self, application: &Value) -> String {
+        let given = self.control_plane_namespace.clone();
+        given.unwrap_or_else(|| control_plane_of(application))
+    }
+}
+
 /// The namespace of the control plane that compares an Application: its controller has
 /// written it to the status.
 pub(super) fn control_plane_of(application: &Value) -> String {
@@ -91,8 +99,7 @@ impl Destinations {
         if application.text("/spec/destination/server").trim_end_matches('/') == IN_CLUSTER_SERVER {
             return Self::new(connection, &[], None);
         }
-        let namespace = args.control_plane_namespace.clone();
-        let namespace = namespace.unwrap_or_else(|| control_plane_of(application));
+        let namespace = args.namespace(application);
         match connection.secrets(&namespace).await {
             Ok(secrets) => Self::new(connection, &secrets, None),
             Err(error) => Self::new(connection, &[], Some(error.to_string())),

@@ -15,9 +15,14 @@ use super::error::{Error, note};
 use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
 use super::output::Output;
 use crate::api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
+use crate::config;
 use crate::decide::app_state::{access, operation};
 use crate::decide::blocking_resource;
+use crate::decide::health::Checks;
 use crate::decide::resource_tree::{self, Node};
+
+/// The ConfigMap with health scripts.
+const ARGOCD_CM: &str = "argocd-cm";
 
 /// Print the resources of an Application as a tree, down to Pods
 ///
@@ -98,8 +103,11 @@ async fn report(args: &Args) -> Result<Report, Error> {
         return Ok(report);
     }
     let destinations = Destinations::of(&connection, &args.control_plane, &application).await;
+    let namespace = args.control_plane.namespace(&application);
+    let (checks, problem) = checks(&connection, &namespace).await;
+    let destination = &report.destination.namespace;
     let live = match destinations.resolve(&application).await {
-        Ok(cluster) => read::read(&cluster, &resources, &report.destination.namespace)
+        Ok(cluster) => read::read(&cluster, &resources, destination, &checks)
             .await
             .map_err(|error| error.to_string()),
         Err(why) => Err(why),
@@ -108,6 +116,7 @@ async fn report(args: &Args) -> Result<Report, Error> {
         Ok(live) => {
             report.resources = resource_tree::with_live(resources, &live.objects, &live.absent);
             report.notes = live.notes;
+            report.notes.extend(problem);
         }
         Err(why) => {
             report.resources = resources;
@@ -116,6 +125,17 @@ async fn report(args: &Args) -> Result<Report, Error> {
         }
     }
     Ok(report)
+}
+
+/// The health checks with the scripts of the control plane, or why these are not known.
+async fn checks(connection: &ClusterConnection, namespace: &str) -> (Checks, Option<String>) {
+    let found = connection.config_map(namespace, ARGOCD_CM).await;
+    let problem = found.as_ref().err().map(|error| {
+        format!("health scripts are not run, since their ConfigMap cannot be read: {error}")
+    });
+    let keys = found.ok().flatten().unwrap_or_default();
+    let (scripts, _) = config::health_scripts(&keys);
+    (Checks { scripts: Arc::new(scripts), ..Checks::default() }, problem)
 }
 
 async fn application(connection: &ClusterConnection, text: &str) -> Result<Arc<Value>, Error> {

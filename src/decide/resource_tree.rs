@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::health::{self, Health};
+use super::health::{self, Checks, Health};
 use crate::api::annotations::sync_wave;
 use crate::api::kind::KindRef;
 use crate::api::{Raw, ResourceKey};
@@ -47,15 +47,15 @@ pub struct LiveObject {
 
 impl LiveObject {
     /// Reads an object. `whole`: whether it has content; without, it has no health
-    /// except that of its deletion.
-    pub fn read(object: &Value, whole: bool) -> Self {
+    /// except that of its deletion. What has a script has the health that `checks` know.
+    pub fn read(object: &Value, whole: bool, checks: &Checks) -> Self {
         let KindRef { group, version, kind } = KindRef::of(object);
         let owners = object.items("/metadata/ownerReferences");
         let controls = |owner: &&Value| owner["controller"] == true;
         let (first, others): (Vec<&Value>, Vec<&Value>) = owners.iter().partition(controls);
         let count = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
         let health = match whole {
-            true => health::of(object),
+            true => checks.of(object),
             false => health::pending_deletion(object),
         };
         let templates = object.items("/spec/volumeClaimTemplates").iter();

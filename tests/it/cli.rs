@@ -15,6 +15,7 @@ mod generator_examples;
 mod generators;
 mod generators_live;
 mod generators_template;
+mod health_scripts;
 mod help;
 mod hostile_text;
 mod languages;

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::api::ResourceKey;
 use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
-use crate::decide::health;
+use crate::controller::health_scripts::HealthScripts;
+use crate::decide::health::Checks;
 use crate::decide::names::some_of;
 use crate::decide::resource_tree::{LiveObject, Node, below};
 use crate::watch::cluster_cache::once::{self, Listed};
@@ -78,12 +80,13 @@ pub(super) async fn read(
     cluster: &Arc<ClusterCache>,
     resources: &[Node],
     destination: &str,
+    checks: &Checks,
 ) -> Result<Live, cluster_cache::Error> {
     let mut unread = Unread::default();
     let mut live = Live::default();
     let tops = tops(cluster, resources).await?;
     let requested: BTreeSet<ResourceKey> = tops.iter().flat_map(Wanted::keys).collect();
-    let found = fetch(cluster, tops, &mut unread).await;
+    let found = fetch(cluster, tops, checks, &mut unread).await;
     let failed = found.failed;
     let owners = found.objects;
     let known: BTreeSet<&ResourceKey> = owners.iter().map(|object| &object.key).collect();
@@ -103,7 +106,7 @@ pub(super) async fn read(
     for index in below(&owners, &candidates) {
         let (resource, object) = (&resources_of[index], &candidates[index]);
         let key = &object.key;
-        if health::has_check(&key.group, &key.kind) {
+        if checks.has_check(&key.group, &key.kind) {
             let place = (key.group.clone(), key.kind.clone(), key.namespace.clone());
             let wanted = wanted.entry(place).or_insert_with(|| Wanted {
                 resource: resource.clone(),
@@ -114,7 +117,7 @@ pub(super) async fn read(
         }
         children.push(object.clone());
     }
-    let whole = fetch(cluster, wanted.into_values().collect(), &mut unread).await.objects;
+    let whole = fetch(cluster, wanted.into_values().collect(), checks, &mut unread).await.objects;
     let mut whole: BTreeMap<ResourceKey, LiveObject> =
         whole.into_iter().map(|object| (object.key.clone(), object)).collect();
     // An object that was deleted in between is shown as it was listed.
@@ -169,7 +172,22 @@ struct Fetched {
 
 /// Reads objects: a few one by one, more by a listing. With content only where health
 /// needs it.
-async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) -> Fetched {
+async fn fetch(
+    cluster: &ClusterCache,
+    all: Vec<Wanted>,
+    checks: &Checks,
+    unread: &mut Unread,
+) -> Fetched {
+    let assessed = |object: Value, whole: bool| {
+        if !whole || checks.scripts.of_object(&object).is_none() {
+            return LiveObject::read(&object, whole, checks);
+        }
+        // This command has nothing else to do meanwhile.
+        let (object, now) = (Arc::new(object), Timestamp::now());
+        let checks = HealthScripts::default().checked_blocking(checks, [&object].into_iter(), now);
+        LiveObject::read(&object, whole, &checks)
+    };
+    let assessed = &assessed;
     let mut requests = Vec::new();
     for wanted in all {
         match wanted.names.len() {
@@ -182,12 +200,12 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
         }
     }
     let work = requests.into_iter().map(|wanted| async move {
-        let whole = health::has_check(&wanted.resource.group, &wanted.resource.kind);
+        let whole = checks.has_check(&wanted.resource.group, &wanted.resource.kind);
         let mut found = Vec::new();
         let done = match wanted.keys().next() {
             Some(key) if wanted.names.len() == 1 => {
                 let read = cluster.get_once(&wanted.resource, &key, whole).await;
-                read.map(|object| found.extend(object.map(|one| LiveObject::read(&one, whole))))
+                read.map(|object| found.extend(object.map(|one| assessed(one, whole))))
             }
             _ => {
                 let mut keep = |object: LiveObject| {
@@ -195,7 +213,7 @@ async fn fetch(cluster: &ClusterCache, all: Vec<Wanted>, unread: &mut Unread) ->
                         found.push(object);
                     }
                 };
-                let read = |object: Value| keep(LiveObject::read(&object, whole));
+                let read = |object: Value| keep(assessed(object, whole));
                 let (resource, namespace) = (&wanted.resource, &wanted.namespace);
                 complete(cluster.list_once(resource, namespace, None, whole, read).await)
             }
@@ -230,7 +248,7 @@ async fn list_all(
     unread: &mut Unread,
 ) -> Vec<(ApiResource, LiveObject)> {
     let keep = |object: Value| {
-        let object = LiveObject::read(&object, false);
+        let object = LiveObject::read(&object, false, &Checks::default());
         let is_claim = object.key.group.is_empty() && object.key.kind == "PersistentVolumeClaim";
         (is_claim || !object.owners.is_empty()).then_some(object)
     };

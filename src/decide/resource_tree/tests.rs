@@ -126,10 +126,10 @@ fn live_objects_complete_the_resources() {
             "ownerReferences": [{"uid": "x"}, {"uid": "y", "controller": true}]},
         "spec": {"replicas": 0},
     });
-    let read = LiveObject::read(&whole, true);
+    let read = LiveObject::read(&whole, true, &Checks::default());
     assert_eq!(read.owners, ["y", "x"]);
     assert!(read.scaled_down && read.health.is_some());
-    let metadata = LiveObject::read(&whole, false);
+    let metadata = LiveObject::read(&whole, false, &Checks::default());
     assert!(!metadata.scaled_down && metadata.health.is_none());
 
     let known = Health::new(health::Status::Degraded, "of the status");

@@ -188,7 +188,8 @@ async fn what_is_forbidden_is_noted_once() {
     cluster.server.inject(Fault::new(Effect::Status(403), forbidden).times(100));
     let tree = cluster.run(&["tree", "shop"]).await;
     assert_eq!(tree.code, 0, "{}", tree.err);
-    assert_eq!(tree.err.lines().count(), 1, "{}", tree.err);
+    assert_eq!(tree.err.lines().count(), 2, "{}", tree.err);
+    assert!(tree.err.contains("note: health scripts are not run"), "{}", tree.err);
     assert!(
         tree.err.contains("note: not shown: configmaps, pods in namespace shop: "),
         "{}",
@@ -317,5 +318,31 @@ mod cluster {
         let mut command = program(args);
         command.env("KUBECONFIG", kubeconfig.as_ref());
         tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
+    }
+}
+
+/// SE-480: what the resources own is assessed by the scripts of the control plane.
+#[cfg(feature = "lua")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tree_assesses_by_scripts() {
+    let cluster = Cluster::start().await;
+    workloads(&cluster, 1).await;
+    cluster.create("Application", application(&here())).await;
+    let maps: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &kind_of("", "ConfigMap"));
+    let script = "return {status = 'Suspended', message = 'by script ' .. obj.metadata.name}";
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"},
+        "data": {"resource.customizations.health.Pod": script},
+    });
+    let map: DynamicObject = serde_json::from_value(map).unwrap();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    let tree = cluster.run(&["tree", "shop"]).await;
+    assert_eq!((tree.code, tree.err.as_str()), (0, ""));
+    let pods = tree.out.lines().filter(|line| line.contains("Pod/"));
+    let pods: Vec<&str> = pods.collect();
+    assert_eq!(pods.len(), 2, "{}", tree.out);
+    for pod in pods {
+        assert!(pod.contains("Suspended") && pod.contains("by script web-new-"), "{pod}");
     }
 }
