@@ -33,17 +33,11 @@ fn setting(key: impl Into<String>, group: &str, kind: &str) -> KindSetting {
     KindSetting { key: key.into(), group: group.to_owned(), kind: kind.to_owned() }
 }
 
-/// Whether nothing is to be reported about a type of customization: it takes effect, or would
-/// change no result.
-fn is_harmless(of: &str) -> bool {
-    of == LESS_OFTEN || health_scripts::takes(of)
-}
-
 /// `resource.customizations.TYPE.GROUP_KIND`; of the core group `…TYPE.KIND`, and `…TYPE.all`.
 fn single(key: &str) -> Option<KindSetting> {
     let rest = key.strip_prefix(CUSTOMIZATIONS)?.strip_prefix('.')?;
     let (of, about) = rest.split_once('.')?;
-    if is_harmless(of) {
+    if of == LESS_OFTEN || health_scripts::takes_key(of) {
         return None;
     }
     Some(match about.rsplit_once('_') {
@@ -60,7 +54,8 @@ fn combined(text: &str) -> Vec<KindSetting> {
     };
     let without_effect = |value: &Value| {
         let only = value.as_object().filter(|types| !types.is_empty());
-        !only.is_some_and(|types| types.keys().all(|of| is_harmless(of)))
+        let takes = |of: &String| of == LESS_OFTEN || health_scripts::takes_entry(of);
+        !only.is_some_and(|types| types.keys().all(takes))
     };
     let entry = |(about, _): (&String, &Value)| {
         let (group, kind) = about.split_once('/').unwrap_or(("", about));
@@ -131,6 +126,9 @@ mod tests {
         let map = "Secret:\n  ignoreResourceUpdates: {}\nPod:\n  ignoreResourceUpdates: {}\n  actions: x\n";
         assert_eq!(read("resource.customizations", map), ["resource.customizations (Pod) /Pod"]);
         assert_eq!(read("resource.customizations", "- ["), ["resource.customizations */*"]);
+        // Of the map, the words are others.
+        let map = "Pod: {health: x, useOpenLibs: true}";
+        assert_eq!(read("resource.customizations", map), ["resource.customizations (Pod) /Pod"]);
         // These take effect.
         #[cfg(feature = "lua")]
         for (key, text) in [

@@ -17,9 +17,9 @@ use super::customizations::CUSTOMIZATIONS;
 use crate::decide::health::scripts::{Script, Scripts};
 use crate::yaml;
 
-/// The types of customization that are read here, in keys.
-const HEALTH: &str = "health";
-const OPEN_LIBS: &str = "useOpenLibs";
+/// The keys that are read here, up to the name of a kind.
+const HEALTH: &str = "resource.customizations.health.";
+const OPEN_LIBS: &str = "resource.customizations.useOpenLibs.";
 
 /// The same in the map.
 const HEALTH_OF_MAP: &str = "health.lua";
@@ -28,9 +28,15 @@ const OPEN_LIBS_OF_MAP: &str = "health.lua.useOpenLibs";
 /// Whether this program was built with what runs scripts.
 const RUNS_SCRIPTS: bool = cfg!(feature = "lua");
 
-/// Whether a type of customization, of a key or of the map, takes effect by a script here.
-pub(super) fn takes(type_: &str) -> bool {
-    RUNS_SCRIPTS && [HEALTH, OPEN_LIBS, HEALTH_OF_MAP, OPEN_LIBS_OF_MAP].contains(&type_)
+/// Whether a type of customization in a key takes effect by a script here.
+pub(super) fn takes_key(type_: &str) -> bool {
+    let types = [HEALTH, OPEN_LIBS].into_iter().filter_map(|key| key.strip_prefix(CUSTOMIZATIONS));
+    RUNS_SCRIPTS && types.into_iter().any(|key| key.trim_matches('.') == type_)
+}
+
+/// The same of a type in the map.
+pub(super) fn takes_entry(type_: &str) -> bool {
+    RUNS_SCRIPTS && [HEALTH_OF_MAP, OPEN_LIBS_OF_MAP].contains(&type_)
 }
 
 /// What is said about one name.
@@ -88,11 +94,9 @@ fn of_map(text: &str, said: &mut BTreeMap<String, Said>, problems: &mut Vec<Stri
 }
 
 fn of_key(key: &str, text: &str, said: &mut BTreeMap<String, Said>, problems: &mut Vec<String>) {
-    let rest = key.strip_prefix(CUSTOMIZATIONS).and_then(|rest| rest.strip_prefix('.'));
-    let Some((type_, about)) = rest.and_then(|rest| rest.split_once('.')) else { return };
-    if ![HEALTH, OPEN_LIBS].contains(&type_) {
-        return;
-    }
+    let types = [HEALTH, OPEN_LIBS].into_iter();
+    let found = types.filter_map(|type_| Some((type_, key.strip_prefix(type_)?))).next();
+    let Some((type_, about)) = found else { return };
     let name = match about.split('_').collect::<Vec<_>>()[..] {
         ["all"] => "*/*".to_owned(),
         ["", kind] | [kind] if !kind.is_empty() => kind.to_owned(),

@@ -157,10 +157,10 @@ fn tokens(script: &str) -> Vec<Token<'_>> {
             b':' if bytes.get(at + 1) == Some(&b':') => at + 2,
             _ => at + 1,
         };
-        let is_code = !matches!(byte, b'"' | b'\'') && !(byte == b'-' && at > from + 1);
-        let is_long = byte == b'[' && at > from + 1;
-        if is_code
-            && !is_long
+        // A comment, or a text between long brackets.
+        let is_long = matches!(byte, b'-' | b'[') && at > from + 1;
+        let is_text = is_long || matches!(byte, b'"' | b'\'');
+        if !is_text
             && !byte.is_ascii_whitespace()
             && let Some(text) = script.get(from..at)
         {

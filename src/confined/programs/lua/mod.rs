@@ -177,7 +177,7 @@ fn health(returned: &mlua::Value) -> Result<Value, String> {
     let field = |name: &str| table.raw_get::<mlua::Value>(name).map_err(|error| text_of(&error));
     let status = match field("status")? {
         mlua::Value::Nil if table.is_empty() || table.raw_len() > 0 => return Ok(json!({})),
-        mlua::Value::String(status) => status.to_string_lossy(),
+        mlua::Value::String(status) => text(&status, MAX_MESSAGE),
         _ => String::new(),
     };
     if !STATUSES.contains(&status.as_str()) {
@@ -186,7 +186,7 @@ fn health(returned: &mlua::Value) -> Result<Value, String> {
     }
     let message = match field("message")? {
         mlua::Value::Nil => String::new(),
-        mlua::Value::String(message) => message.to_string_lossy(),
+        mlua::Value::String(message) => text(&message, MAX_MESSAGE),
         mlua::Value::Boolean(value) => value.to_string(),
         mlua::Value::Integer(number) => number.to_string(),
         mlua::Value::Number(number) => number.to_string(),
@@ -197,7 +197,7 @@ fn health(returned: &mlua::Value) -> Result<Value, String> {
             ));
         }
     };
-    Ok(json!({"status": status, "message": cut(&message, MAX_MESSAGE)}))
+    Ok(json!({"status": status, "message": message}))
 }
 
 /// The type in the words of Lua 5.1.
@@ -224,6 +224,13 @@ fn text_of(error: &Error) -> String {
         Some((text, _)) => text.to_owned(),
         None => text,
     }
+}
+
+/// The begin of a text. One that takes all memory is not copied as a whole.
+fn text(value: &LuaString, most: usize) -> String {
+    let bytes = value.as_bytes();
+    let begin = bytes.get(..4 * (most + 1)).unwrap_or(&bytes);
+    cut(&String::from_utf8_lossy(begin), most)
 }
 
 fn cut(text: &str, most: usize) -> String {
