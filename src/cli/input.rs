@@ -93,7 +93,10 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     for path in paths {
         let is_directory = !is_standard_input(path) && path.is_dir();
         for file in if is_directory { files_of(path)? } else { vec![path.clone()] } {
-            objects.extend(split(&read(&file)?)?);
+            match is_jsonnet(&file) {
+                true => objects.extend(evaluated(&file)?),
+                false => objects.extend(split(&read(&file)?)?),
+            }
         }
     }
     Ok(objects)
@@ -323,7 +326,7 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     files.sort();
     if files.is_empty() {
-        let why = "contains no .yaml, .yml or .json file";
+        let why = "contains no .yaml, .yml, .json or .jsonnet file";
         return Err(Error::input("cannot read", directory.display().to_string(), why));
     }
     Ok(files)
@@ -331,5 +334,19 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 
 fn is_manifest(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
-    matches!(extension, Some("yaml" | "yml" | "json"))
+    matches!(extension, Some("yaml" | "yml" | "json" | "jsonnet"))
+}
+
+fn is_jsonnet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonnet")
+}
+
+/// The objects of a Jsonnet file; it is evaluated in a confined process.
+fn evaluated(file: &Path) -> Result<Vec<Object>, Error> {
+    let name = shown(file);
+    let values = crate::source::evaluate_local(file)
+        .map_err(|error| Error::input("cannot read", name.clone(), error))?;
+    values.iter().for_each(crate::redact::know_urls_of);
+    let object = |value| Object { file: name.clone(), line: 1, value };
+    Ok(values.into_iter().map(object).collect())
 }

@@ -1,6 +1,7 @@
 //! ApplicationSettings of the application controller, under Argo CD's names (SE-560 to
 //! SE-575).
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -13,7 +14,9 @@ use crate::confined::Confinement;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::health::KindPattern;
 use crate::decide::sync::HookPolicyScope;
+use crate::glob::Glob;
 use crate::settings::{ApplicationSettings, Namespaces};
+use crate::source::PluginSettings;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -79,6 +82,17 @@ pub struct ApplicationFlags {
     /// https or ssh [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
     pub kustomize_remote: Option<bool>,
+    /// The folder with the sockets of config management
+    /// plugins [default: /home/argocd/cmp-server/plugins]
+    #[arg(long, value_name = "FOLDER", help_heading = "Sources", hide_short_help = true)]
+    pub plugin_socket_folder: Option<PathBuf>,
+    /// A glob of files that plugins do not get; may be given several times [default: empty]
+    #[arg(long, value_name = "GLOB", help_heading = "Sources", hide_short_help = true)]
+    pub plugin_tar_exclude: Option<Vec<String>>,
+    /// Send plugins only the folder that contains the source and the paths of the annotation
+    /// manifest-generate-paths, not the whole repository [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
+    pub plugin_use_manifest_generate_paths: Option<bool>,
     /// Confine helm, kustomize and git to their files: off, auto (what the kernel can), or
     /// required (nothing is rendered when it cannot) [default: auto]
     #[arg(long, value_name = "MODE", value_parser = confinement, help_heading = "Sources", hide_short_help = true)]
@@ -381,11 +395,50 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
         (&engine("KEPT_MANIFEST_MEMORY"), "controller.kept.manifest.memory"),
         &mut settings.kept_manifest_memory,
     );
+    plugins(read, flags, &mut settings.render.programs.plugins);
     settings.render.programs.confinement = read.pick_in_full(
         flags.confinement,
         (&engine("CONFINEMENT"), "controller.confinement"),
         Confinement::named,
         settings.render.programs.confinement,
+    );
+}
+
+/// Config management plugins, with the names of Argo CD's repo server.
+fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut PluginSettings) {
+    plugins.folder = read.pick_in_full(
+        flags.plugin_socket_folder.clone(),
+        ("ARGOCD_PLUGINSOCKFILEPATH", ""),
+        |text| Some(text.into()),
+        std::mem::take(&mut plugins.folder),
+    );
+    let globs = |text: &str| {
+        let globs: Vec<String> = text.split(';').map(|glob| glob.trim().to_owned()).collect();
+        Some(globs.into_iter().filter(|glob| !glob.is_empty()).collect())
+    };
+    let exclusions: Vec<String> = read.pick_in_full(
+        flags.plugin_tar_exclude.clone(),
+        ("ARGOCD_REPO_SERVER_PLUGIN_TAR_EXCLUSIONS", "reposerver.plugin.tar.exclusions"),
+        globs,
+        Vec::new(),
+    );
+    plugins.exclusions = exclusions;
+    plugins.exclusions.retain(|glob| match Glob::new(glob) {
+        Ok(_) => true,
+        Err(error) => {
+            read.warnings.push(format!(
+                "reposerver.plugin.tar.exclusions: {error}; files that it names are sent"
+            ));
+            false
+        }
+    });
+    plugins.use_generate_paths = read.flag_in_full(
+        flags.plugin_use_manifest_generate_paths,
+        (
+            "ARGOCD_REPO_SERVER_PLUGIN_USE_MANIFEST_GENERATE_PATHS",
+            "reposerver.plugin.use.manifest.generate.paths",
+        ),
+        plugins.use_generate_paths,
     );
 }
 

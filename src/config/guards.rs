@@ -39,6 +39,7 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     switch(IMPERSONATION, &mut settings.impersonation);
     switch("kustomize.enable", &mut settings.render.enabled.kustomize);
     switch("helm.enable", &mut settings.render.enabled.helm);
+    switch("jsonnet.enable", &mut settings.render.enabled.jsonnet);
     sources(read, &mut settings.render.programs);
     if !text(GLOBAL_PROJECTS).trim().trim_matches(['[', ']', ' ']).is_empty() {
         settings.unreadable.push(format!(

@@ -88,7 +88,6 @@ pub const SETTINGS: &[Unused] = &[
         "each change of a resource of an Application is compared, and kinds that must not be \
          listed are reported",
     ),
-    none(&["jsonnet.enable"], "Jsonnet is refused, enabled or not"),
     none(
         &["resource.sensitive.mask.annotations"],
         "values of Secrets are never shown; annotations of others are",
@@ -141,11 +140,6 @@ pub const FIELDS: &[Unused] = &[
     ),
     none(&["AppProject.spec.roles"], "for the API server of Argo CD, which enforces them"),
     none(&["AppProject.spec.description"], "for people"),
-    refused(&["Application.spec.source.plugin"], "ComparisonError; plugins are not supported"),
-    refused(
-        &["Application.spec.source.directory.jsonnet"],
-        "a file of Jsonnet is a ComparisonError that names it",
-    ),
     refused(&["Application.spec.sourceHydrator"], "InvalidSpecError"),
     none(&["Application.spec.info"], "for people"),
     refused(
@@ -167,7 +161,9 @@ pub const FIELDS: &[Unused] = &[
 pub const ANNOTATIONS: &[Unused] = &[
     none(
         &["argocd.argoproj.io/manifest-generate-paths"],
-        "SyncWarning; it limits webhooks only, and in comparisons every commit counts as a change",
+        "SyncWarning; it limits webhooks only (and what plugins get, with \
+         reposerver.plugin.use.manifest.generate.paths), and in comparisons every commit counts \
+         as a change",
     ),
     none(
         &["argocd.argoproj.io/ignore-resource-updates"],

@@ -6,7 +6,9 @@
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
+use super::jsonnet::{Evaluator, JsonnetOptions};
 use super::manifests::{Manifest, RenderError, Sink};
 use crate::glob::{Glob, InvalidGlob};
 
@@ -74,16 +76,42 @@ pub fn directory(
     path: &str,
     options: &DirectoryOptions,
 ) -> Result<Vec<Manifest>, RenderError> {
-    read(checkout_root, path, options, &[])
+    let read = read(checkout_root, path, options, &[], &Jsonnet::Off)?;
+    Ok(read.manifests)
 }
 
-/// Like [`directory`]; entering one of `submodules` is an error, since their files are missing.
+/// How the Jsonnet files of a directory are read.
+pub(super) enum Jsonnet {
+    /// They are left out, and reported (SE-091).
+    Off,
+    /// They are evaluated.
+    On {
+        /// The `jsonnet` block.
+        options: JsonnetOptions,
+        /// Limit on the bytes of one result.
+        output: usize,
+        /// Limit on the time of all files.
+        time: Duration,
+    },
+}
+
+/// The content of a directory.
+pub(super) struct Content {
+    /// The manifests, in order.
+    pub manifests: Vec<Manifest>,
+    /// What users should know.
+    pub warnings: Vec<String>,
+}
+
+/// Like [`directory`], with Jsonnet; entering one of `submodules` is an error, since their
+/// files are missing.
 pub(super) fn read(
     checkout_root: &Path,
     path: &str,
     options: &DirectoryOptions,
     submodules: &[String],
-) -> Result<Vec<Manifest>, RenderError> {
+    jsonnet: &Jsonnet,
+) -> Result<Content, RenderError> {
     let source_dir = SourceDirectory::new(checkout_root, path)?;
     let pattern = |name: &'static str, text: &str| {
         let glob = (!text.is_empty()).then(|| Glob::new(text)).transpose();
@@ -103,10 +131,28 @@ pub(super) fn read(
     reader.walk(&reader.source_dir.directory.clone(), "", 0)?;
     let files = std::mem::take(&mut reader.files);
     let mut sink = Sink::new(options.max_memory);
+    let mut warnings = Vec::new();
+    let mut evaluator = match jsonnet {
+        Jsonnet::Off => None,
+        Jsonnet::On { options, output, time } => {
+            let source_dir = &reader.source_dir;
+            Some(Evaluator::new(options, source_dir, submodules, *output, *time)?)
+        }
+    };
     for file in &files {
-        reader.read(file, &mut sink)?;
+        let Some(text) = reader.read(file)? else { continue };
+        let name = &file.shown;
+        if !name.ends_with(".jsonnet") {
+            sink.file(&text, name)?;
+        } else if let Some(evaluator) = &mut evaluator {
+            sink.value(evaluator.evaluate(name, &text)?, name)?;
+        } else {
+            warnings.push(format!(
+                "{name}: left out, since Jsonnet is disabled (jsonnet.enable of ConfigMap argocd-cm)"
+            ));
+        }
     }
-    Ok(sink.manifests)
+    Ok(Content { manifests: sink.manifests, warnings })
 }
 
 /// A validated directory inside a checkout.
@@ -243,7 +289,7 @@ impl Reader<'_> {
             // Also the result for circular links.
             Err(error) => {
                 // Also the result for a link into a submodule, whose files are missing.
-                if let Some(path) = self.submodule_behind(path) {
+                if let Some(path) = submodule_behind(path, &self.source_dir.root, self.submodules) {
                     return Err(RenderError::Submodule { path });
                 }
                 // A link out of the checkout is rejected even when its target is missing,
@@ -299,22 +345,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The submodule that a link leads into.
-    fn submodule_behind(&self, link: &Path) -> Option<String> {
-        let target = link.parent()?.join(std::fs::read_link(link).ok()?);
-        let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
-        for part in target.strip_prefix(&self.source_dir.root).ok()?.components() {
-            match part {
-                Component::ParentDir => drop(parts.pop()),
-                Component::Normal(name) => parts.push(name),
-                _ => {}
-            }
-        }
-        let target: PathBuf = parts.into_iter().collect();
-        self.submodules.iter().find(|path| target.starts_with(path)).cloned()
-    }
-
-    fn read(&self, file: &Candidate, sink: &mut Sink) -> Result<(), RenderError> {
+    /// The text of a file; `None` for one with the marker.
+    fn read(&self, file: &Candidate) -> Result<Option<String>, RenderError> {
         let name = &file.shown;
         let failed = |error: String| RenderError::Read { file: name.clone(), error };
         let limit = match self.options.max_bytes {
@@ -330,20 +362,29 @@ impl Reader<'_> {
             });
         }
         if bytes.windows(SKIP_MARKER.len()).any(|window| window == SKIP_MARKER.as_bytes()) {
-            return Ok(());
+            return Ok(None);
         }
         let text = crate::yaml::decode(&bytes).map_err(|error| RenderError::Unreadable {
             file: name.clone(),
             reason: error.to_string(),
         })?;
-        if text.contains(SKIP_MARKER) {
-            return Ok(());
-        }
-        if name.ends_with(".jsonnet") {
-            return Err(RenderError::Jsonnet { file: name.clone() });
-        }
-        sink.file(&text, name)
+        Ok((!text.contains(SKIP_MARKER)).then(|| text.into_owned()))
     }
+}
+
+/// The submodule that a link leads into.
+pub(super) fn submodule_behind(link: &Path, root: &Path, submodules: &[String]) -> Option<String> {
+    let target = link.parent()?.join(std::fs::read_link(link).ok()?);
+    let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
+    for part in target.strip_prefix(root).ok()?.components() {
+        match part {
+            Component::ParentDir => drop(parts.pop()),
+            Component::Normal(name) => parts.push(name),
+            _ => {}
+        }
+    }
+    let target: PathBuf = parts.into_iter().collect();
+    submodules.iter().find(|path| target.starts_with(path)).cloned()
 }
 
 /// Whether an unresolvable link points out of the root as written.

@@ -50,11 +50,13 @@ pub struct EnabledTypes {
     pub helm: bool,
     /// `kustomize.enable`, default true.
     pub kustomize: bool,
+    /// `jsonnet.enable`, default true: otherwise the Jsonnet files of a directory are left out.
+    pub jsonnet: bool,
 }
 
 impl Default for EnabledTypes {
     fn default() -> Self {
-        Self { helm: true, kustomize: true }
+        Self { helm: true, kustomize: true, jsonnet: true }
     }
 }
 
@@ -66,6 +68,8 @@ impl Default for EnabledTypes {
 pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> {
     let named = |field: &str| match source.get(field) {
         None | Some(Value::Null) => false,
+        // It lets the plugins say which of them it is.
+        Some(Value::Object(_)) if field == "plugin" => true,
         // Normalization removes a block that sets nothing (SE-030).
         Some(block @ Value::Object(_)) => !is_zero(block),
         Some(_) => true,

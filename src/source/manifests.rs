@@ -130,17 +130,27 @@ pub enum RenderError {
         /// The file, relative to the repository root.
         file: String,
     },
-    /// Jsonnet is not rendered: it could read any local file.
-    #[error("{file}: jsonnet is not supported, commit its output or exclude the file")]
+    /// A Jsonnet file cannot be evaluated.
+    #[error("Failed to evaluate jsonnet {file:?}: {reason}")]
     Jsonnet {
         /// The file, relative to the repository root.
         file: String,
+        /// File and line of the mistake, and the reason.
+        reason: String,
     },
     /// The source block is contradictory (SE-037) or invalid.
     #[error("{reason}")]
     Source {
         /// Why it is invalid.
         reason: String,
+    },
+    /// A config management plugin is missing, or failed.
+    #[error("CMP processing failed for application {application:?}: {detail}")]
+    Plugin {
+        /// The Application.
+        application: String,
+        /// The plugin, what it said, and what to do.
+        detail: String,
     },
     /// The program that renders this kind of source is not installed.
     #[error(
@@ -188,7 +198,10 @@ impl RenderError {
     /// but a missing program may be installed.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Read { .. } | Self::MissingProgram { .. } | Self::Program { .. } => true,
+            Self::Read { .. }
+            | Self::MissingProgram { .. }
+            | Self::Program { .. }
+            | Self::Plugin { .. } => true,
             Self::At { source, .. } => source.is_transient(),
             _ => false,
         }
@@ -236,6 +249,25 @@ impl Sink {
         }
         for document in documents(text, file, self.left, Strictness::File)? {
             self.expand(document, file)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the value of a Jsonnet file: an object, a list of objects, or nothing (SE-101).
+    pub(super) fn value(&mut self, value: Value, file: &str) -> Result<(), RenderError> {
+        let values = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        for (index, value) in values.into_iter().enumerate() {
+            if value.is_null() {
+                continue;
+            }
+            if let Some(problem) = object_problem(&value) {
+                let reason = format!("the value at index {index}: {problem}");
+                return Err(RenderError::Unreadable { file: file.to_owned(), reason });
+            }
+            self.expand(Document { line: 1, value, repeated: Vec::new() }, file)?;
         }
         Ok(())
     }

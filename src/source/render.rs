@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::build_environment::BuildEnvironment;
 use super::checked::blocking;
 use super::checkout::Checkout;
-use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, SourceDirectory};
+use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Jsonnet, SourceDirectory};
 use super::in_memory::InMemory;
+use super::jsonnet::JsonnetOptions;
 use super::kind::{EnabledTypes, SourceType, detect, explicit_type, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::render_for::RenderFor;
@@ -106,8 +108,10 @@ async fn render_source(
             let mut warnings = Vec::new();
             let source = with_overrides(&source_dir, &source, &application, &mut warnings)?;
             let kind = detect(&source_dir, &source, enabled)?;
-            let other = is_chart && enabled.helm && kind != SourceType::Helm;
-            if other && explicit_type(&source)?.is_some() {
+            let explicit = explicit_type(&source)?;
+            let rendered_by_helm = matches!(kind, SourceType::Helm | SourceType::Plugin);
+            let other = is_chart && enabled.helm && !rendered_by_helm;
+            if other && explicit.is_some() {
                 let reason = format!(
                     "a chart is rendered by Helm: remove the settings for {} from the source",
                     kind.as_str()
@@ -115,7 +119,7 @@ async fn render_source(
                 return Err(RenderError::Source { reason });
             }
             let kind = if other { SourceType::Helm } else { kind };
-            let programs = matches!(kind, SourceType::Helm | SourceType::Kustomize);
+            let programs = kind != SourceType::Directory;
             let below = |submodule: &&String| {
                 let submodule = Path::new(submodule.as_str());
                 programs && submodule.starts_with(&source_dir.relative)
@@ -123,10 +127,22 @@ async fn render_source(
             if let Some(submodule) = checkout.submodules().iter().find(below) {
                 return Err(RenderError::Submodule { path: submodule.clone() });
             }
-            Ok((source_dir, source, kind, warnings))
+            // A plugin takes what no block gives to another one (SE-090).
+            let may_be_plugin = match explicit {
+                None => !is_chart,
+                Some(explicit) => explicit == SourceType::Plugin,
+            };
+            Ok((source_dir, source, kind, may_be_plugin, warnings))
         }
     };
-    let (source_dir, source, kind, mut warnings) = blocking("source", prepare).await?;
+    let (source_dir, source, kind, may_be_plugin, mut warnings) =
+        blocking("source", prepare).await?;
+    let environment = BuildEnvironment::new(subject, &source, checkout.revision());
+    let plugin = match may_be_plugin {
+        true => options.programs.plugin(&source_dir, &source, subject, &environment).await?,
+        false => None,
+    };
+    let kind = if plugin.is_some() { SourceType::Plugin } else { kind };
     let manifests = match kind {
         SourceType::Helm => {
             let revision = checkout.revision();
@@ -137,18 +153,23 @@ async fn render_source(
             options.programs.kustomize(&source_dir, &source, subject, revision).await?
         }
         SourceType::Plugin => {
-            let reason = "config management plugins are not supported by the embedded engine";
-            return Err(RenderError::Source { reason: reason.into() });
+            let missing = || RenderError::Source { reason: "plugin: not a mapping".to_owned() };
+            let mut plugin = plugin.ok_or_else(missing)?;
+            warnings.append(&mut plugin.warnings);
+            options.programs.generate(plugin, &source_dir, subject).await?
         }
         SourceType::Directory => {
             let mut directory_options = directory_options(&source, options.max_bytes);
             directory_options.max_memory = subject.memory;
+            let jsonnet = jsonnet(&source, &environment, options)?;
             let checkout = Arc::clone(checkout);
             let read = move || {
                 let (root, submodules) = (checkout.root(), checkout.submodules());
-                directory::read(root, &path, &directory_options, submodules)
+                directory::read(root, &path, &directory_options, submodules, &jsonnet)
             };
-            blocking("source", read).await?
+            let read = blocking("source", read).await?;
+            warnings.extend(read.warnings);
+            read.manifests
         }
     };
     for manifest in &manifests {
@@ -156,6 +177,22 @@ async fn render_source(
         warnings.extend(repeated);
     }
     Ok(Rendered { manifests, source_type: Some(kind), warnings })
+}
+
+/// How the Jsonnet files of a source are read.
+fn jsonnet(
+    source: &Value,
+    environment: &BuildEnvironment,
+    options: &RenderOptions,
+) -> Result<Jsonnet, RenderError> {
+    if !options.enabled.jsonnet {
+        return Ok(Jsonnet::Off);
+    }
+    Ok(Jsonnet::On {
+        options: JsonnetOptions::new(source, environment)?,
+        output: options.programs.output_bytes,
+        time: options.programs.timeout,
+    })
 }
 
 /// Reads the `directory` block of a source; absent fields have their defaults.

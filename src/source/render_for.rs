@@ -24,6 +24,9 @@ pub struct RenderFor {
     pub references: BTreeMap<String, Arc<Checkout>>,
     /// Which repositories the dependencies of a chart may come from; `None` for none.
     pub charts: Option<Arc<dyn ChartAccess>>,
+    /// The annotation `argocd.argoproj.io/manifest-generate-paths`, which limits what plugins
+    /// get; may be empty.
+    pub generate_paths: String,
     /// Limit on the memory of the objects, in bytes.
     pub memory: u64,
 }
@@ -38,6 +41,7 @@ impl Default for RenderFor {
             cluster: None,
             references: BTreeMap::new(),
             charts: None,
+            generate_paths: String::new(),
             memory: super::directory::DEFAULT_MAX_MEMORY,
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::manifests::RenderError;
+use super::plugin::PluginSettings;
 use crate::confined::Confinement;
 
 /// The programs, and their limits.
@@ -38,6 +39,8 @@ pub struct Programs {
     pub values_file_schemes: Vec<String>,
     /// Whether dependencies of charts may come from `http://` URLs. Default no.
     pub allow_http: bool,
+    /// Config management plugins.
+    pub plugins: PluginSettings,
 }
 
 impl Default for Programs {
@@ -56,6 +59,7 @@ impl Default for Programs {
             kustomize_remote: false,
             values_file_schemes: Vec::new(),
             allow_http: false,
+            plugins: PluginSettings::default(),
         }
     }
 }

@@ -39,6 +39,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
             "decide",
             "desired",
             "evaluator",
+            "glob",
             "gotime",
             "settings",
             "source",

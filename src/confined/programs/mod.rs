@@ -2,6 +2,7 @@
 //! keeps nothing between requests.
 
 mod jq;
+mod jsonnet;
 #[cfg(feature = "lua")]
 mod lua;
 
@@ -17,6 +18,8 @@ pub enum Program {
     Jq,
     /// Health scripts of administrators.
     Lua,
+    /// Jsonnet files.
+    Jsonnet,
     /// Takes, uses and does what the tests ask for.
     #[cfg(test)]
     Attack,
@@ -31,6 +34,7 @@ impl Program {
             Self::Lua => lua::run(parse(input)?),
             #[cfg(not(feature = "lua"))]
             Self::Lua => Err("this program was built without Lua".to_owned()),
+            Self::Jsonnet => jsonnet::run(parse(input)?),
             #[cfg(test)]
             Self::Attack => super::tests::attack(&parse(input)?),
         }

@@ -10,8 +10,9 @@ use super::cached_state::Rendered;
 use super::context::Context;
 use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
+use crate::api::annotations::MANIFEST_GENERATE_PATHS;
 use crate::api::path_segment;
-use crate::api::{ApplicationSource, ObjectKey};
+use crate::api::{ApplicationSource, ObjectKey, Raw};
 use crate::controller::credentials::RepositorySecrets;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
@@ -55,7 +56,12 @@ impl Reconciliation<'_> {
         let programs = &ctx.settings.render.programs;
         // The project is part of the build environment.
         let configured = format!("{:?}", programs.kustomize_options);
-        let plain = serde_json::json!([raw_sources, shas, namespace, project, configured]);
+        // It decides what plugins get.
+        let generate_paths = self.app.raw().annotation(MANIFEST_GENERATE_PATHS);
+        let generate_paths = generate_paths.filter(|_| programs.plugins.use_generate_paths);
+        let generate_paths = generate_paths.unwrap_or_default().to_owned();
+        let plain =
+            serde_json::json!([raw_sources, shas, namespace, project, configured, generate_paths]);
         let from = Rendered::made_from(&plain);
         if let Some(kept) = self.cached.rendering(from).filter(|_| !hard).cloned() {
             ctx.bound_renderings(key, self.cached);
@@ -111,6 +117,7 @@ impl Reconciliation<'_> {
                 destination: destination.clone(),
                 credentials: Arc::clone(&ctx.credentials),
             })),
+            generate_paths,
             memory: ctx.settings.manifest_memory,
         };
         let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
@@ -138,7 +145,8 @@ impl Reconciliation<'_> {
         warnings.truncate(MAX_WARNINGS);
         let inflates = programs.kustomize_options.inflates_charts();
         let is_chart = types.iter().any(|kind| {
-            kind == SourceType::Helm.as_str()
+            // A plugin has them in its environment.
+            [SourceType::Helm, SourceType::Plugin].iter().any(|one| kind == one.as_str())
                 || (inflates && kind == SourceType::Kustomize.as_str())
         });
         if is_chart && let Err(error) = found {

@@ -3,6 +3,7 @@
 mod credentials;
 mod directory;
 mod fuzz;
+mod jsonnet;
 mod names;
 mod render;
 mod repositories;

@@ -118,7 +118,7 @@ async fn the_type_of_a_source_is_detected() {
 async fn a_disabled_type_is_read_as_a_directory() {
     // SE-091
     let mut tree = Source::new(&["Chart.yaml"]);
-    tree.options.enabled = EnabledTypes { helm: false, kustomize: true };
+    tree.options.enabled = EnabledTypes { helm: false, ..EnabledTypes::default() };
     assert_eq!(tree.kind(json!({})).await, Some(SourceType::Directory));
 }
 

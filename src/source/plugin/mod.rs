@@ -1,0 +1,324 @@
+//! Config management plugins: sidecars that render a source (SE-037, SE-090).
+//!
+//! A plugin serves a socket in a folder that it shares with this program. It gets the files
+//! of the repository as an archive, and answers with manifests. What it may do is up to its
+//! container; here, the time, the archive and the answer are limited.
+
+mod archive;
+mod environment;
+mod protocol;
+
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use archive::Archive;
+use protocol::{Connection, EnvEntry, Metadata};
+
+use super::build_environment::BuildEnvironment;
+use super::checked::blocking;
+use super::directory::SourceDirectory;
+use super::manifests::{Manifest, RenderError, Sink};
+use super::render_for::RenderFor;
+use super::tools::Programs;
+
+/// The folder of sockets of Argo CD's sidecars.
+pub const DEFAULT_FOLDER: &str = "/home/argocd/cmp-server/plugins";
+
+/// Most sockets that an error names.
+const SHOWN_SOCKETS: usize = 10;
+
+/// Where plugins are, and what they get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginSettings {
+    /// The folder with the sockets. Default [`DEFAULT_FOLDER`].
+    pub folder: PathBuf,
+    /// Globs of files that are not sent, relative to the folder that is sent. Default none.
+    pub exclusions: Vec<String>,
+    /// Whether only the folder that contains the source and the paths of the annotation
+    /// `argocd.argoproj.io/manifest-generate-paths` is sent, and not the whole repository.
+    /// Default no.
+    pub use_generate_paths: bool,
+}
+
+impl Default for PluginSettings {
+    fn default() -> Self {
+        Self { folder: DEFAULT_FOLDER.into(), exclusions: Vec::new(), use_generate_paths: false }
+    }
+}
+
+/// A plugin that renders a source.
+pub(super) struct Plugin {
+    name: String,
+    connection: Connection,
+    variables: Vec<EnvEntry>,
+    /// What was sent for its discovery.
+    archive: Option<Archive>,
+    /// What users should know.
+    pub warnings: Vec<String>,
+}
+
+/// The answer of a socket.
+enum Found {
+    Supports(Plugin),
+    Other,
+}
+
+impl Programs {
+    /// The plugin of a source: the one that `plugin.name` names, or the first one in the order
+    /// of names whose discovery matches the source. `None` if the source names none, and none
+    /// matches.
+    ///
+    /// # Errors
+    ///
+    /// When the named one does not support the source, or when one cannot be asked: it could
+    /// be the one that is meant.
+    pub(super) async fn plugin(
+        &self,
+        source_dir: &SourceDirectory,
+        source: &Value,
+        subject: &RenderFor,
+        environment: &BuildEnvironment,
+    ) -> Result<Option<Plugin>, RenderError> {
+        let failed = |detail: String| RenderError::Plugin {
+            application: subject.application.clone(),
+            detail,
+        };
+        let name = source["plugin"]["name"].as_str().unwrap_or_default();
+        let is_explicit = source["plugin"].is_object();
+        let folder = self.plugins.folder.clone();
+        let sockets = {
+            let folder = folder.clone();
+            blocking("plugins", move || Ok(sockets(&folder))).await?
+        };
+        if sockets.is_empty() && !is_explicit {
+            return Ok(None);
+        }
+        let call = Search { programs: self, source_dir, subject };
+        let variables = environment::variables(source, environment)?;
+        if !name.is_empty() {
+            let not_found = |why: String| {
+                failed(format!(
+                    "could not find cmp-server plugin with name {name:?} supporting the given \
+                     repository: {why}"
+                ))
+            };
+            if name.contains(['/', '\0']) {
+                return Err(not_found("a name has no slash; correct plugin.name".to_owned()));
+            }
+            let file = format!("{name}.sock");
+            let socket = folder.join(&file);
+            if !sockets.contains(&file) {
+                let others = listed(&sockets);
+                return Err(not_found(format!(
+                    "there is no socket {}; the folder has {others}; correct plugin.name (with a \
+                     version, it is NAME-VERSION), or run the sidecar of the plugin",
+                    socket.display()
+                )));
+            }
+            let asked = call.ask(name, &socket, variables, true).await;
+            return match asked.map_err(|why| why.into_error(&not_found))? {
+                Found::Supports(plugin) => Ok(Some(plugin)),
+                Found::Other => Err(not_found(format!(
+                    "the discovery of {} does not match it",
+                    socket.display()
+                ))),
+            };
+        }
+        for file in &sockets {
+            let socket = folder.join(file);
+            let name = file.trim_end_matches(".sock");
+            let unanswered = |why: String| {
+                failed(format!(
+                    "cannot ask plugin {name} ({}) whether it supports the repository: {why}; \
+                     restart its sidecar, or remove the socket",
+                    socket.display()
+                ))
+            };
+            let asked = call.ask(name, &socket, variables.clone(), false).await;
+            if let Found::Supports(plugin) = asked.map_err(|why| why.into_error(&unanswered))? {
+                return Ok(Some(plugin));
+            }
+        }
+        if is_explicit {
+            return Err(failed(format!(
+                "could not find plugin supporting the given repository: {} has {}, and none of \
+                 their discoveries matches; set plugin.name",
+                folder.display(),
+                listed(&sockets)
+            )));
+        }
+        Ok(None)
+    }
+
+    /// The manifests of a source by its plugin.
+    pub(super) async fn generate(
+        &self,
+        plugin: Plugin,
+        source_dir: &SourceDirectory,
+        subject: &RenderFor,
+    ) -> Result<Vec<Manifest>, RenderError> {
+        let Plugin { name, connection, variables, archive, .. } = plugin;
+        let folder = match self.plugins.use_generate_paths {
+            true => common_folder(&source_dir.relative, &subject.generate_paths),
+            false => String::new(),
+        };
+        let archive = match archive.filter(|_| folder.is_empty()) {
+            Some(archive) => archive,
+            None => self.archive(source_dir, folder).await?,
+        };
+        let metadata = metadata(&archive, subject, variables);
+        let answer = connection.generate(metadata, &archive.file).await;
+        let answer = answer.map_err(|why| RenderError::Plugin {
+            application: subject.application.clone(),
+            detail: format!("plugin {name}: {}", super::redact(&why)),
+        })?;
+        let mut sink = Sink::new(subject.memory);
+        for text in &answer.manifests {
+            sink.output(text, &format!("plugin {name}"))?;
+        }
+        Ok(sink.manifests)
+    }
+
+    async fn archive(
+        &self,
+        source_dir: &SourceDirectory,
+        folder: String,
+    ) -> Result<Archive, RenderError> {
+        let (source_dir, exclusions) = (source_dir.clone(), self.plugins.exclusions.clone());
+        let limit = self.disk_bytes;
+        blocking("plugin", move || archive::pack(&source_dir, &folder, &exclusions, limit)).await
+    }
+}
+
+/// Why a plugin gave no answer.
+enum Unanswered {
+    Call(String),
+    Files(RenderError),
+}
+
+impl Unanswered {
+    fn into_error(self, worded: &impl Fn(String) -> RenderError) -> RenderError {
+        match self {
+            Self::Call(why) => worded(super::redact(&why).into()),
+            Self::Files(error) => error,
+        }
+    }
+}
+
+/// A source for which a plugin is looked for.
+struct Search<'a> {
+    programs: &'a Programs,
+    source_dir: &'a SourceDirectory,
+    subject: &'a RenderFor,
+}
+
+impl Search<'_> {
+    /// Whether a plugin renders the source. One without discovery renders what names it.
+    async fn ask(
+        &self,
+        name: &str,
+        socket: &Path,
+        variables: Vec<EnvEntry>,
+        is_named: bool,
+    ) -> Result<Found, Unanswered> {
+        let programs = self.programs;
+        let connection = Connection::open(socket, programs.timeout, programs.output_bytes);
+        let connection = connection.await.map_err(Unanswered::Call)?;
+        let configuration = connection.configuration().await.map_err(Unanswered::Call)?;
+        let mut warnings = Vec::new();
+        if configuration.provide_git_creds {
+            warnings.push(format!(
+                "plugin {name} asks for the credentials of the repository (provideGitCreds), \
+                 which it does not get here"
+            ));
+        }
+        let mut archive = None;
+        if configuration.is_discovery_configured {
+            let sent = programs.archive(self.source_dir, String::new()).await;
+            let sent = sent.map_err(Unanswered::Files)?;
+            let metadata = metadata(&sent, self.subject, variables.clone());
+            let answer = connection.matches(metadata, &sent.file).await;
+            let answer = answer.map_err(Unanswered::Call)?;
+            if !answer.is_supported && (answer.is_discovery_enabled || !is_named) {
+                return Ok(Found::Other);
+            }
+            archive = Some(sent);
+        } else if !is_named {
+            return Ok(Found::Other);
+        }
+        let name = name.to_owned();
+        Ok(Found::Supports(Plugin { name, connection, variables, archive, warnings }))
+    }
+}
+
+fn metadata(archive: &Archive, subject: &RenderFor, env: Vec<EnvEntry>) -> Metadata {
+    Metadata {
+        app_name: subject.application.clone(),
+        app_rel_path: archive.app_path.clone(),
+        checksum: archive.checksum.clone(),
+        size: i64::try_from(archive.size).unwrap_or(i64::MAX),
+        env,
+    }
+}
+
+/// The names of the sockets in a folder, in order; none when there is no folder.
+fn sockets(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    let mut names: Vec<String> =
+        sockets.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+fn listed(sockets: &[String]) -> String {
+    match sockets {
+        [] => "no socket".to_owned(),
+        sockets => {
+            let shown = sockets.iter().take(SHOWN_SOCKETS).map(String::as_str);
+            shown.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+/// The folder that contains a source and the paths of the annotation, relative to the
+/// repository root; the root if there are no paths, or one is outside of the repository.
+fn common_folder(source: &str, paths: &str) -> String {
+    let mut parts: Vec<&str> = source.split('/').filter(|part| !part.is_empty()).collect();
+    let mut any = false;
+    for path in paths.split(';').map(str::trim).filter(|path| !path.is_empty()) {
+        any = true;
+        let base = if path.starts_with('/') { "" } else { source };
+        let Some(whole) = super::jsonnet::joined(base, path.trim_start_matches('/')) else {
+            return String::new();
+        };
+        let whole: Vec<&str> = whole.split('/').filter(|part| !part.is_empty()).collect();
+        let same = parts.iter().zip(&whole).take_while(|(a, b)| a == b).count();
+        parts.truncate(same);
+    }
+    if any { parts.join("/") } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_folder_of_paths() {
+        let cases = [
+            ("apps/shop", "", ""),
+            ("apps/shop", ".", "apps/shop"),
+            ("apps/shop", "..", "apps"),
+            ("apps/shop", ".; /apps/lib", "apps"),
+            ("apps/shop", "/lib", ""),
+            ("apps/shop", "./base;overlays/x", "apps/shop"),
+            ("apps/shop", "../../../outside", ""),
+            ("", ".", ""),
+        ];
+        for (source, paths, want) in cases {
+            assert_eq!(common_folder(source, paths), want, "{source} {paths}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The protocol of config management plugins: gRPC over a local socket.
+//!
+//! A call is one HTTP/2 request, whose body and answer are messages with a prefix of five
+//! bytes. The messages and their numbers are those of Argo CD's published definition
+//! (`plugin.ConfigManagementPluginService`).
+
+use std::fs::File;
+use std::io::Seek;
+use std::path::Path;
+use std::time::Duration;
+
+use futures::Stream;
+use futures::StreamExt as _;
+use http::{HeaderMap, Method, Request, header};
+use http_body::{Body as _, Frame};
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::UnixStream;
+
+/// Name of the service.
+const SERVICE: &str = "plugin.ConfigManagementPluginService";
+
+/// Length of the prefix of a message: a flag and four bytes of length.
+const PREFIX: usize = 5;
+
+/// Bytes of the archive in one message.
+const CHUNK: usize = 32 << 10;
+
+/// Longest error message that is shown, in characters.
+const MESSAGE_LENGTH: usize = 2000;
+
+/// What is sent: first the metadata, then the archive.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AppStreamRequest {
+    #[prost(oneof = "AppStream", tags = "1, 2")]
+    pub request: Option<AppStream>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub(super) enum AppStream {
+    #[prost(message, tag = "1")]
+    Metadata(Metadata),
+    #[prost(message, tag = "2")]
+    File(Chunk),
+}
+
+/// What the archive is.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Metadata {
+    #[prost(string, tag = "1")]
+    pub app_name: String,
+    /// The directory of the source inside the archive.
+    #[prost(string, tag = "2")]
+    pub app_rel_path: String,
+    /// SHA-256 of the archive, in hexadecimal digits.
+    #[prost(string, tag = "3")]
+    pub checksum: String,
+    #[prost(int64, tag = "4")]
+    pub size: i64,
+    #[prost(message, repeated, tag = "5")]
+    pub env: Vec<EnvEntry>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct EnvEntry {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Chunk {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub chunk: Bytes,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Empty {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ManifestResponse {
+    #[prost(string, repeated, tag = "1")]
+    pub manifests: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct RepositoryResponse {
+    #[prost(bool, tag = "1")]
+    pub is_supported: bool,
+    #[prost(bool, tag = "2")]
+    pub is_discovery_enabled: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ConfigurationResponse {
+    #[prost(bool, tag = "1")]
+    pub is_discovery_configured: bool,
+    #[prost(bool, tag = "2")]
+    pub provide_git_creds: bool,
+}
+
+/// The connection to one plugin.
+pub(super) struct Connection {
+    sender: http2::SendRequest<StreamBody<Frames>>,
+    driver: tokio::task::JoinHandle<()>,
+    /// Limits of each call.
+    time: Duration,
+    output: usize,
+}
+
+type Frames = std::pin::Pin<Box<dyn Stream<Item = std::io::Result<Frame<Bytes>>> + Send + 'static>>;
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+impl Connection {
+    /// Connects to a socket. Each call may take `time`, and be answered with `output` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be reached, for users.
+    pub(super) async fn open(socket: &Path, time: Duration, output: usize) -> Result<Self, String> {
+        let connect = async {
+            let stream = UnixStream::connect(socket).await.map_err(|error| error.to_string())?;
+            let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+            handshake.map_err(|error| reason(&error))
+        };
+        let (sender, connection) = tokio::time::timeout(time, connect)
+            .await
+            .map_err(|_| format!("no answer within {} s", time.as_secs_f64()))??;
+        let driver = tokio::spawn(async move {
+            // Its error is that of the calls, too.
+            let _ = connection.await;
+        });
+        Ok(Self { sender, driver, time, output })
+    }
+
+    /// How the plugin is configured.
+    pub(super) async fn configuration(&self) -> Result<ConfigurationResponse, String> {
+        let message = framed(&Empty {});
+        let body = futures::stream::once(async move { Ok(Frame::data(message)) });
+        self.call("CheckPluginConfiguration", Box::pin(body)).await
+    }
+
+    /// Whether the plugin wants an archive.
+    pub(super) async fn matches(
+        &self,
+        metadata: Metadata,
+        archive: &File,
+    ) -> Result<RepositoryResponse, String> {
+        self.call("MatchRepository", with_archive(metadata, archive)?).await
+    }
+
+    /// The manifests of an archive.
+    pub(super) async fn generate(
+        &self,
+        metadata: Metadata,
+        archive: &File,
+    ) -> Result<ManifestResponse, String> {
+        self.call("GenerateManifest", with_archive(metadata, archive)?).await
+    }
+
+    async fn call<Answer: Message + Default>(
+        &self,
+        method: &str,
+        body: Frames,
+    ) -> Result<Answer, String> {
+        let failed = |why: String| format!("{method}: {why}");
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(format!("http://localhost/{SERVICE}/{method}"))
+            .header(header::CONTENT_TYPE, "application/grpc")
+            .header(header::TE, "trailers")
+            // The plugin stops its work then.
+            .header("grpc-timeout", format!("{}m", self.time.as_millis().clamp(1, 99_999_999)))
+            .body(StreamBody::new(body))
+            .map_err(|error| failed(error.to_string()))?;
+        let mut sender = self.sender.clone();
+        let work = async {
+            sender.ready().await.map_err(|error| reason(&error))?;
+            let answer = sender.send_request(request).await.map_err(|error| reason(&error))?;
+            read(answer, self.output).await
+        };
+        let bytes = tokio::time::timeout(self.time, work)
+            .await
+            .map_err(|_| failed(format!("took longer than {} s", self.time.as_secs_f64())))?
+            .map_err(failed)?;
+        Answer::decode(bytes.as_slice())
+            .map_err(|error| failed(format!("the answer is not readable: {error}")))
+    }
+}
+
+/// The message of an answer.
+async fn read(answer: http::Response<Incoming>, limit: usize) -> Result<Vec<u8>, String> {
+    let (head, mut body) = answer.into_parts();
+    if head.status != http::StatusCode::OK {
+        return Err(format!("HTTP status {}", head.status));
+    }
+    // An error without a message has its status here.
+    if let Some(status) = status(&head.headers) {
+        status?;
+    }
+    let (mut bytes, mut ended) = (Vec::new(), None);
+    while let Some(frame) =
+        std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context)).await
+    {
+        let frame = frame.map_err(|error| reason(&error))?;
+        match frame.into_data() {
+            Ok(data) => {
+                if bytes.len() + data.len() > limit.saturating_add(PREFIX) {
+                    return Err(format!("the answer has more than {limit} bytes"));
+                }
+                bytes.extend_from_slice(&data);
+            }
+            Err(frame) => ended = frame.into_trailers().ok().or(ended),
+        }
+    }
+    match ended.as_ref().and_then(status) {
+        Some(status) => status?,
+        None => return Err("the answer ended without a status".to_owned()),
+    }
+    let Some((prefix, message)) = bytes.split_at_checked(PREFIX) else {
+        return Err("the answer is empty".to_owned());
+    };
+    if prefix[0] != 0 {
+        return Err("the answer is compressed, which was not asked for".to_owned());
+    }
+    let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
+    if usize::try_from(length).ok() != Some(message.len()) {
+        return Err("the answer is not one whole message".to_owned());
+    }
+    Ok(message.to_vec())
+}
+
+/// The status of a call; `None` when it is not there.
+fn status(headers: &HeaderMap) -> Option<Result<(), String>> {
+    let text = |name: &str| headers.get(name).map(|value| value.as_bytes());
+    let code = text("grpc-status")?;
+    if code == b"0" {
+        return Some(Ok(()));
+    }
+    let message = text("grpc-message").unwrap_or_default();
+    let message = percent_encoding::percent_decode(message).decode_utf8_lossy().into_owned();
+    let message: String = message.trim().chars().take(MESSAGE_LENGTH).collect();
+    Some(Err(match message.is_empty() {
+        true => format!("gRPC status {}", String::from_utf8_lossy(code)),
+        false => message,
+    }))
+}
+
+fn reason(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn framed(message: &impl Message) -> Bytes {
+    let mut bytes = vec![0; PREFIX];
+    bytes.extend(message.encode_to_vec());
+    let length = u32::try_from(bytes.len() - PREFIX).unwrap_or(u32::MAX);
+    bytes[1..PREFIX].copy_from_slice(&length.to_be_bytes());
+    bytes.into()
+}
+
+/// The metadata and the archive, read as it is sent.
+fn with_archive(metadata: Metadata, archive: &File) -> Result<Frames, String> {
+    let mut file = archive.try_clone().map_err(|error| error.to_string())?;
+    file.rewind().map_err(|error| error.to_string())?;
+    let of = |request| framed(&AppStreamRequest { request: Some(request) });
+    let first = of(AppStream::Metadata(metadata));
+    let file = tokio::fs::File::from_std(file);
+    let chunks = futures::stream::try_unfold(file, move |file| async move {
+        let mut file = file;
+        let mut chunk = vec![0; CHUNK];
+        let length = tokio::io::AsyncReadExt::read(&mut file, &mut chunk).await?;
+        chunk.truncate(length);
+        let chunk = Chunk { chunk: chunk.into() };
+        let message = Frame::data(of(AppStream::File(chunk)));
+        Ok::<_, std::io::Error>((length > 0).then_some((message, file)))
+    });
+    let first = futures::stream::once(async move { Ok(Frame::data(first)) });
+    Ok(Box::pin(first.chain(chunks)))
+}
