@@ -100,7 +100,7 @@ pub(super) struct Content {
     /// The manifests, in order.
     pub manifests: Vec<Manifest>,
     /// What users should know.
-    pub warnings: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Like [`directory`], with Jsonnet; entering one of `submodules` is an error, since their
@@ -131,7 +131,7 @@ pub(super) fn read(
     reader.walk(&reader.source_dir.directory.clone(), "", 0)?;
     let files = std::mem::take(&mut reader.files);
     let mut sink = Sink::new(options.max_memory);
-    let mut warnings = Vec::new();
+    let mut notes = Vec::new();
     let mut evaluator = match jsonnet {
         Jsonnet::Off => None,
         Jsonnet::On { options, output, time } => {
@@ -147,12 +147,12 @@ pub(super) fn read(
         } else if let Some(evaluator) = &mut evaluator {
             sink.value(evaluator.evaluate(name, &text)?, name)?;
         } else {
-            warnings.push(format!(
+            notes.push(format!(
                 "{name}: left out, since Jsonnet is disabled (jsonnet.enable of ConfigMap argocd-cm)"
             ));
         }
     }
-    Ok(Content { manifests: sink.manifests, warnings })
+    Ok(Content { manifests: sink.manifests, notes })
 }
 
 /// A validated directory inside a checkout.

@@ -219,7 +219,9 @@ impl<'a> Evaluator<'a> {
                  too deeply ({reason})",
                 MEMORY >> 20
             )),
-            Failure::TooLarge(limit) => failed(format!("the result has more than {limit} bytes")),
+            Failure::TooLarge(limit) => {
+                failed(format!("the result, or what it imports, has more than {limit} bytes"))
+            }
             Failure::Unavailable(reason) => RenderError::Read {
                 file: file.to_owned(),
                 error: format!("no process for the evaluation: {reason}"),

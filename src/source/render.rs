@@ -41,8 +41,10 @@ pub struct Rendered {
     pub manifests: Vec<Manifest>,
     /// Value of `status.sourceType`; `None` for a source with only a `ref`.
     pub source_type: Option<SourceType>,
-    /// Warnings for users, with file and line.
+    /// Keys that are repeated, with file and line.
     pub warnings: Vec<String>,
+    /// What was left out, with its file or plugin.
+    pub notes: Vec<String>,
 }
 
 /// Renders a source: `source` is the raw block of the Application; the overrides of the
@@ -78,6 +80,7 @@ fn in_memory(memory: &dyn InMemory, application: &str, source: &Value, commit: &
         manifests: memory.objects(application, source, commit).into_iter().map(manifest).collect(),
         source_type: Some(SourceType::Directory),
         warnings: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -90,7 +93,12 @@ async fn render_source(
     let text = |field: &str| source[field].as_str().filter(|text| !text.is_empty());
     let is_chart = text("chart").is_some();
     if text("ref").is_some() && text("path").is_none() && !is_chart {
-        return Ok(Rendered { manifests: Vec::new(), source_type: None, warnings: Vec::new() });
+        return Ok(Rendered {
+            manifests: Vec::new(),
+            source_type: None,
+            warnings: Vec::new(),
+            notes: Vec::new(),
+        });
     }
     // A chart of a repository is unpacked as the root.
     let path = text("path").filter(|_| !is_chart).unwrap_or(".").to_owned();
@@ -143,6 +151,7 @@ async fn render_source(
         false => None,
     };
     let kind = if plugin.is_some() { SourceType::Plugin } else { kind };
+    let mut notes = Vec::new();
     let manifests = match kind {
         SourceType::Helm => {
             let revision = checkout.revision();
@@ -155,7 +164,7 @@ async fn render_source(
         SourceType::Plugin => {
             let missing = || RenderError::Source { reason: "plugin: not a mapping".to_owned() };
             let mut plugin = plugin.ok_or_else(missing)?;
-            warnings.append(&mut plugin.warnings);
+            notes.append(&mut plugin.notes);
             options.programs.generate(plugin, &source_dir, subject).await?
         }
         SourceType::Directory => {
@@ -168,7 +177,7 @@ async fn render_source(
                 directory::read(root, &path, &directory_options, submodules, &jsonnet)
             };
             let read = blocking("source", read).await?;
-            warnings.extend(read.warnings);
+            notes.extend(read.notes);
             read.manifests
         }
     };
@@ -176,7 +185,7 @@ async fn render_source(
         let repeated = manifest.repeated.iter().map(|key| format!("{}: {key}", manifest.file));
         warnings.extend(repeated);
     }
-    Ok(Rendered { manifests, source_type: Some(kind), warnings })
+    Ok(Rendered { manifests, source_type: Some(kind), warnings, notes })
 }
 
 /// How the Jsonnet files of a source are read.

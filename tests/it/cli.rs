@@ -18,6 +18,7 @@ mod generators_template;
 mod health_scripts;
 mod help;
 mod hostile_text;
+mod jsonnet;
 mod languages;
 mod listeners;
 mod live_plan;

@@ -90,6 +90,8 @@ pub struct Rendered {
     pub types: Arc<[String]>,
     /// Problems in the manifests, with file and line.
     pub warnings: Arc<[String]>,
+    /// What was left out of the manifests, with its file.
+    pub notes: Arc<[String]>,
 }
 
 impl Rendered {

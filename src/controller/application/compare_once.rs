@@ -177,6 +177,9 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     conditions.extend(warnings.map(|text| {
         Condition::new(crate::api::conditions::application::REPEATED_KEY_WARNING, text.as_str())
     }));
+    conditions.extend(rendered.notes.iter().map(|text| {
+        Condition::new(crate::api::conditions::application::SYNC_WARNING, text.as_str())
+    }));
     let comparison = compared.comparison;
     conditions.extend(comparison.conditions);
     let readable = |resource: &&app_state::ComparedResource| !unread.contains_key(&resource.key);

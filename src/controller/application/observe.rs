@@ -12,7 +12,7 @@ use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
 use super::target_state::{Deployed, revisions};
-use crate::api::conditions::application::REPEATED_KEY_WARNING;
+use crate::api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
 use crate::api::sources::InEffect;
@@ -130,6 +130,8 @@ impl Observed {
         warnings.extend(self.about_orphans(ctx, name));
         let repeated = self.rendered.warnings.iter();
         warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
+        let notes = self.rendered.notes.iter();
+        warnings.extend(notes.map(|text| Condition::new(SYNC_WARNING, text.as_str())));
         warnings
     }
 }

@@ -120,7 +120,8 @@ impl Reconciliation<'_> {
             generate_paths,
             memory: ctx.settings.manifest_memory,
         };
-        let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut all, mut types) = (Vec::new(), Vec::new());
+        let (mut warnings, mut notes) = (Vec::new(), Vec::new());
         let mut weight = 0;
         for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
             let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
@@ -130,6 +131,7 @@ impl Reconciliation<'_> {
             })?;
             types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());
             warnings.extend(rendered.warnings);
+            notes.extend(rendered.notes);
             for manifest in rendered.manifests {
                 if let Some(problem) = path_segment::problem_of_object(&manifest.object) {
                     let at = format!("{}: line {}", manifest.file, manifest.line);
@@ -143,6 +145,7 @@ impl Reconciliation<'_> {
             subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
         }
         warnings.truncate(MAX_WARNINGS);
+        notes.truncate(MAX_WARNINGS);
         let inflates = programs.kustomize_options.inflates_charts();
         let is_chart = types.iter().any(|kind| {
             // A plugin has them in its environment.
@@ -154,8 +157,9 @@ impl Reconciliation<'_> {
             return Err(error);
         }
         let from = if is_chart { from_chart } else { from };
-        let (manifests, types, warnings) = (all.into(), types.into(), warnings.into());
-        let rendered = Rendered { from, manifests, types, warnings };
+        let (manifests, types) = (all.into(), types.into());
+        let (warnings, notes) = (warnings.into(), notes.into());
+        let rendered = Rendered { from, manifests, types, warnings, notes };
         self.cached.keep(rendered.clone());
         ctx.bound_renderings(key, self.cached);
         self.cached.memory.rendered_at = Some(ctx.now());

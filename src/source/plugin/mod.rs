@@ -56,7 +56,7 @@ pub(super) struct Plugin {
     /// What was sent for its discovery.
     archive: Option<Archive>,
     /// What users should know.
-    pub warnings: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// The answer of a socket.
@@ -227,9 +227,9 @@ impl Search<'_> {
         let connection = Connection::open(socket, programs.timeout, programs.output_bytes);
         let connection = connection.await.map_err(Unanswered::Call)?;
         let configuration = connection.configuration().await.map_err(Unanswered::Call)?;
-        let mut warnings = Vec::new();
+        let mut notes = Vec::new();
         if configuration.provide_git_creds {
-            warnings.push(format!(
+            notes.push(format!(
                 "plugin {name} asks for the credentials of the repository (provideGitCreds), \
                  which it does not get here"
             ));
@@ -249,7 +249,7 @@ impl Search<'_> {
             return Ok(Found::Other);
         }
         let name = name.to_owned();
-        Ok(Found::Supports(Plugin { name, connection, variables, archive, warnings }))
+        Ok(Found::Supports(Plugin { name, connection, variables, archive, notes }))
     }
 }
 

@@ -240,7 +240,7 @@ fn se_091_disabled_jsonnet_is_left_out_and_told() {
     ]);
     let content = read(tree.directory.path(), "", &tree.options, &[], &Jsonnet::Off).unwrap();
     assert_eq!(content.manifests.len(), 1);
-    let warning = &content.warnings[0];
+    let warning = &content.notes[0];
     assert!(warning.starts_with("a.jsonnet: ") && warning.contains("jsonnet.enable"), "{warning}");
 }
 

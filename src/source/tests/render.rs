@@ -175,7 +175,12 @@ async fn a_ref_alone_renders_nothing() {
     let rendered = Source::new(&["a.yaml"]).render(json!({"ref": "values"})).await.unwrap();
     assert_eq!(
         rendered,
-        Rendered { manifests: Vec::new(), source_type: None, warnings: Vec::new() }
+        Rendered {
+            manifests: Vec::new(),
+            source_type: None,
+            warnings: Vec::new(),
+            notes: Vec::new()
+        }
     );
     let with_path = Source::new(&["a.yaml"]).render(json!({"ref": "values", "path": "."})).await;
     assert_eq!(with_path.unwrap().manifests.len(), 1);

@@ -81,13 +81,21 @@ async fn se_101_hostile_jsonnet_is_a_condition() {
     let cases = [
         ("error", "{\n a: error 'on purpose'}", "error.jsonnet:2: runtime error: on purpose"),
         ("syntax", "{\n\n", "syntax.jsonnet:"),
-        ("passwd", "{a: importstr '/etc/passwd'}", "passwd.jsonnet:1: import \"/etc/passwd\": absolute"),
+        (
+            "passwd",
+            "{a: importstr '/etc/passwd'}",
+            "passwd.jsonnet:1: import \"/etc/passwd\": absolute",
+        ),
         ("up", "{a: importstr '../../../etc/passwd'}", "outside of the repository"),
-        ("link", "{a: importbin '../links/out/secret'}", "symbolic link points outside"),
+        ("link", "{a: importbin '../../links/out/secret'}", "symbolic link points outside"),
         ("native", "{a: std.native('exec')('id')}", "native.jsonnet"),
         ("self", "(import 'self.jsonnet') + {}", "infinite recursion"),
         ("deep", "local f(x) = f(x + 1) + 1; f(0)", "deep.jsonnet:1: stack overflow"),
-        ("endless", "local f(x) = if x < 0 then 0 else f(x + 1) tailstrict; f(1)", "endless.jsonnet"),
+        (
+            "endless",
+            "local f(x) = if x < 0 then 0 else f(x + 1) tailstrict; f(1)",
+            "endless.jsonnet",
+        ),
         ("large", "std.foldl(function(a, x) a + a, std.range(1, 60), 'xxxxxxxx')", "large.jsonnet"),
         ("kind", "{apiVersion: 'v1'}", "object 'kind' is missing"),
     ];
@@ -99,7 +107,10 @@ async fn se_101_hostile_jsonnet_is_a_condition() {
     for (name, _, want) in cases {
         let source = json!({"path": format!("bad/{name}")});
         let message = world.refusal_of(&world.with_source(name, source)).await;
-        assert!(message.contains(want) && message.contains(&format!("{name}.jsonnet")), "{message}");
+        assert!(
+            message.contains(want) && message.contains(&format!("{name}.jsonnet")),
+            "{message}"
+        );
         assert!(!message.contains("the-secret") && !message.contains("root:"), "{message}");
         assert!(message.len() < 4096, "{}", message.len());
     }
