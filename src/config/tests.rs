@@ -445,6 +445,39 @@ fn options_of_programs_are_read_from_the_config_map() {
 }
 
 #[test]
+fn plugins_and_jsonnet_have_the_names_of_the_repo_server() {
+    let plugins = |flags: Flags, environment: &[(&str, &str)], map: &[(&str, &str)]| {
+        let config = resolve(flags, environment, map).unwrap();
+        let plugins = config.applications.render.programs.plugins;
+        (plugins.folder.display().to_string(), plugins.exclusions, plugins.use_generate_paths)
+    };
+    let none = Vec::<String>::new();
+    let default = plugins(Flags::default(), &[], &[]);
+    assert_eq!(default, ("/home/argocd/cmp-server/plugins".to_owned(), none, false));
+    let map = [
+        ("reposerver.plugin.tar.exclusions", "docs/*; *.bin;"),
+        ("reposerver.plugin.use.manifest.generate.paths", "true"),
+    ];
+    let set = plugins(Flags::default(), &[("ARGOCD_PLUGINSOCKFILEPATH", "/sockets")], &map);
+    let globs = vec!["docs/*".to_owned(), "*.bin".to_owned()];
+    assert_eq!(set, ("/sockets".to_owned(), globs, true));
+    let invalid = [("ARGOCD_REPO_SERVER_PLUGIN_TAR_EXCLUSIONS", "[a;b")];
+    let config = resolve(Flags::default(), &invalid, &[]).unwrap();
+    assert_eq!(config.applications.render.programs.plugins.exclusions, ["b"]);
+    assert!(
+        config.warnings[0].contains("reposerver.plugin.tar.exclusions"),
+        "{:?}",
+        config.warnings
+    );
+    // SE-091
+    let off = resolve(Flags::default(), &[], &[("jsonnet.enable", "false")]).unwrap();
+    assert!(!off.applications.render.enabled.jsonnet);
+    assert!(off.without_effect.is_empty(), "{:?}", off.without_effect);
+    let typo = resolve(Flags::default(), &[], &[("jsonnet.enable", "fasle")]).unwrap();
+    assert!(typo.applications.unreadable[0].contains("jsonnet.enable"));
+}
+
+#[test]
 fn settings_without_effect_are_named_wherever_they_are_set_as_501() {
     assert_eq!(resolve(Flags::default(), &[], &[]).unwrap().without_effect, [""; 0]);
     let flags = Flags {

@@ -154,9 +154,12 @@ impl<'a> Evaluator<'a> {
         self.contents.insert(file.to_owned(), json!({"text": text}));
         for _ in 0..MAX_ROUNDS {
             let mut answer = self.ask(file)?;
-            let wanted = match answer["wanted"].take() {
-                Value::Array(wanted) => wanted,
-                _ => return Ok(answer["value"].take()),
+            if let Some(value) = answer.get_mut("value") {
+                return Ok(value.take());
+            }
+            let Some(Value::Array(wanted)) = answer.get_mut("wanted").map(Value::take) else {
+                let reason = "the evaluation gave neither a value nor imports".to_owned();
+                return Err(RenderError::Jsonnet { file: file.to_owned(), reason });
             };
             for import in wanted {
                 let text = |field: &str| import[field].as_str().unwrap_or_default();

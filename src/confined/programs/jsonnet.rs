@@ -101,6 +101,7 @@ pub(in crate::confined) fn run(input: Value) -> Result<Value, String> {
     value
 }
 
+#[expect(clippy::mutable_key_type, reason = "an interned text, whose hash does not change")]
 fn evaluate(request: &Request) -> Result<Value, String> {
     let _depth = limit_stack_depth(STACK_DEPTH);
     let context = jrsonnet_stdlib::ContextInitializer::new(PathResolver::Absolute);

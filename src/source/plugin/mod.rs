@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use archive::Archive;
-use protocol::{Connection, EnvEntry, Metadata};
+use protocol::{Connection, EnvEntry, Failed, Metadata};
 
 use super::build_environment::BuildEnvironment;
 use super::checked::blocking;
@@ -90,7 +90,7 @@ impl Programs {
         let folder = self.plugins.folder.clone();
         let sockets = {
             let folder = folder.clone();
-            blocking("plugins", move || Ok(sockets(&folder))).await?
+            blocking("plugins", move || sockets(&folder)).await?
         };
         if sockets.is_empty() && !is_explicit {
             return Ok(None);
@@ -104,8 +104,9 @@ impl Programs {
                      repository: {why}"
                 ))
             };
-            if name.contains(['/', '\0']) {
-                return Err(not_found("a name has no slash; correct plugin.name".to_owned()));
+            if name.contains(|c: char| c == '/' || c.is_control()) {
+                let why = "a name has no slash and no control character; correct plugin.name";
+                return Err(not_found(why.to_owned()));
             }
             let file = format!("{name}.sock");
             let socket = folder.join(&file);
@@ -172,7 +173,7 @@ impl Programs {
         let answer = connection.generate(metadata, &archive.file).await;
         let answer = answer.map_err(|why| RenderError::Plugin {
             application: subject.application.clone(),
-            detail: format!("plugin {name}: {}", super::redact(&why)),
+            detail: format!("plugin {name}: {}", super::redact(&why.to_string())),
         })?;
         let mut sink = Sink::new(subject.memory);
         for text in &answer.manifests {
@@ -201,7 +202,7 @@ enum Unanswered {
 impl Unanswered {
     fn into_error(self, worded: &impl Fn(String) -> RenderError) -> RenderError {
         match self {
-            Self::Call(why) => worded(super::redact(&why).into()),
+            Self::Call(why) => worded(super::redact(&why)),
             Self::Files(error) => error,
         }
     }
@@ -226,7 +227,8 @@ impl Search<'_> {
         let programs = self.programs;
         let connection = Connection::open(socket, programs.timeout, programs.output_bytes);
         let connection = connection.await.map_err(Unanswered::Call)?;
-        let configuration = connection.configuration().await.map_err(Unanswered::Call)?;
+        let configuration = connection.configuration().await;
+        let configuration = configuration.map_err(|why| Unanswered::Call(why.to_string()))?;
         let mut notes = Vec::new();
         if configuration.provide_git_creds {
             notes.push(format!(
@@ -239,8 +241,15 @@ impl Search<'_> {
             let sent = programs.archive(self.source_dir, String::new()).await;
             let sent = sent.map_err(Unanswered::Files)?;
             let metadata = metadata(&sent, self.subject, variables.clone());
-            let answer = connection.matches(metadata, &sent.file).await;
-            let answer = answer.map_err(Unanswered::Call)?;
+            let answer = match connection.matches(metadata, &sent.file).await {
+                // The command of a discovery may end with an error where it finds nothing.
+                Err(Failed::Refused(why)) if !is_named => {
+                    let why = super::redact(&why);
+                    tracing::warn!(plugin = name, %why, "the discovery of a plugin failed");
+                    return Ok(Found::Other);
+                }
+                answer => answer.map_err(|why| Unanswered::Call(why.to_string()))?,
+            };
             if !answer.is_supported && (answer.is_discovery_enabled || !is_named) {
                 return Ok(Found::Other);
             }
@@ -264,13 +273,27 @@ fn metadata(archive: &Archive, subject: &RenderFor, env: Vec<EnvEntry>) -> Metad
 }
 
 /// The names of the sockets in a folder, in order; none when there is no folder.
-fn sockets(folder: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
-    let mut names: Vec<String> =
-        sockets.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+fn sockets(folder: &Path) -> Result<Vec<String>, RenderError> {
+    let failed = |error: std::io::Error| RenderError::Read {
+        file: format!("the sockets of plugins in {}", folder.display()),
+        error: error.to_string(),
+    };
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().is_ok_and(|kind| kind.is_socket())
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
     names.sort();
-    names
+    Ok(names)
 }
 
 fn listed(sockets: &[String]) -> String {

@@ -103,6 +103,26 @@ pub(super) struct ConfigurationResponse {
     pub provide_git_creds: bool,
 }
 
+/// Why a call gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failed {
+    /// The plugin said so, such as when its command failed.
+    #[error("{0}")]
+    Refused(String),
+    /// The call failed, or took too long.
+    #[error("{0}")]
+    Lost(String),
+}
+
+impl Failed {
+    fn of_method(self, method: &str) -> Self {
+        match self {
+            Self::Refused(why) => Self::Refused(format!("{method}: {why}")),
+            Self::Lost(why) => Self::Lost(format!("{method}: {why}")),
+        }
+    }
+}
+
 /// The connection to one plugin.
 pub(super) struct Connection {
     sender: http2::SendRequest<StreamBody<Frames>>,
@@ -143,7 +163,7 @@ impl Connection {
     }
 
     /// How the plugin is configured.
-    pub(super) async fn configuration(&self) -> Result<ConfigurationResponse, String> {
+    pub(super) async fn configuration(&self) -> Result<ConfigurationResponse, Failed> {
         let message = framed(&Empty {});
         let body = futures::stream::once(async move { Ok(Frame::data(message)) });
         self.call("CheckPluginConfiguration", Box::pin(body)).await
@@ -154,8 +174,9 @@ impl Connection {
         &self,
         metadata: Metadata,
         archive: &File,
-    ) -> Result<RepositoryResponse, String> {
-        self.call("MatchRepository", with_archive(metadata, archive)?).await
+    ) -> Result<RepositoryResponse, Failed> {
+        let body = with_archive(metadata, archive).map_err(Failed::Lost)?;
+        self.call("MatchRepository", body).await
     }
 
     /// The manifests of an archive.
@@ -163,16 +184,17 @@ impl Connection {
         &self,
         metadata: Metadata,
         archive: &File,
-    ) -> Result<ManifestResponse, String> {
-        self.call("GenerateManifest", with_archive(metadata, archive)?).await
+    ) -> Result<ManifestResponse, Failed> {
+        let body = with_archive(metadata, archive).map_err(Failed::Lost)?;
+        self.call("GenerateManifest", body).await
     }
 
     async fn call<Answer: Message + Default>(
         &self,
         method: &str,
         body: Frames,
-    ) -> Result<Answer, String> {
-        let failed = |why: String| format!("{method}: {why}");
+    ) -> Result<Answer, Failed> {
+        let failed = |why: String| Failed::Lost(why).of_method(method);
         let request = Request::builder()
             .method(Method::POST)
             .uri(format!("http://localhost/{SERVICE}/{method}"))
@@ -184,24 +206,25 @@ impl Connection {
             .map_err(|error| failed(error.to_string()))?;
         let mut sender = self.sender.clone();
         let work = async {
-            sender.ready().await.map_err(|error| reason(&error))?;
-            let answer = sender.send_request(request).await.map_err(|error| reason(&error))?;
-            read(answer, self.output).await
+            let lost = |error: hyper::Error| Failed::Lost(reason(&error));
+            sender.ready().await.map_err(lost)?;
+            read(sender.send_request(request).await.map_err(lost)?, self.output).await
         };
         let bytes = tokio::time::timeout(self.time, work)
             .await
             .map_err(|_| failed(format!("took longer than {} s", self.time.as_secs_f64())))?
-            .map_err(failed)?;
+            .map_err(|error| error.of_method(method))?;
         Answer::decode(bytes.as_slice())
             .map_err(|error| failed(format!("the answer is not readable: {error}")))
     }
 }
 
 /// The message of an answer.
-async fn read(answer: http::Response<Incoming>, limit: usize) -> Result<Vec<u8>, String> {
+async fn read(answer: http::Response<Incoming>, limit: usize) -> Result<Vec<u8>, Failed> {
+    let lost = |why: &str| Failed::Lost(why.to_owned());
     let (head, mut body) = answer.into_parts();
     if head.status != http::StatusCode::OK {
-        return Err(format!("HTTP status {}", head.status));
+        return Err(Failed::Lost(format!("HTTP status {}", head.status)));
     }
     // An error without a message has its status here.
     if let Some(status) = status(&head.headers) {
@@ -211,11 +234,11 @@ async fn read(answer: http::Response<Incoming>, limit: usize) -> Result<Vec<u8>,
     while let Some(frame) =
         std::future::poll_fn(|context| std::pin::Pin::new(&mut body).poll_frame(context)).await
     {
-        let frame = frame.map_err(|error| reason(&error))?;
+        let frame = frame.map_err(|error| Failed::Lost(reason(&error)))?;
         match frame.into_data() {
             Ok(data) => {
                 if bytes.len() + data.len() > limit.saturating_add(PREFIX) {
-                    return Err(format!("the answer has more than {limit} bytes"));
+                    return Err(Failed::Lost(format!("the answer has more than {limit} bytes")));
                 }
                 bytes.extend_from_slice(&data);
             }
@@ -224,23 +247,23 @@ async fn read(answer: http::Response<Incoming>, limit: usize) -> Result<Vec<u8>,
     }
     match ended.as_ref().and_then(status) {
         Some(status) => status?,
-        None => return Err("the answer ended without a status".to_owned()),
+        None => return Err(lost("the answer ended without a status")),
     }
     let Some((prefix, message)) = bytes.split_at_checked(PREFIX) else {
-        return Err("the answer is empty".to_owned());
+        return Err(lost("the answer is empty"));
     };
     if prefix[0] != 0 {
-        return Err("the answer is compressed, which was not asked for".to_owned());
+        return Err(lost("the answer is compressed, which was not asked for"));
     }
     let length = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
     if usize::try_from(length).ok() != Some(message.len()) {
-        return Err("the answer is not one whole message".to_owned());
+        return Err(lost("the answer is not one whole message"));
     }
     Ok(message.to_vec())
 }
 
 /// The status of a call; `None` when it is not there.
-fn status(headers: &HeaderMap) -> Option<Result<(), String>> {
+fn status(headers: &HeaderMap) -> Option<Result<(), Failed>> {
     let text = |name: &str| headers.get(name).map(|value| value.as_bytes());
     let code = text("grpc-status")?;
     if code == b"0" {
@@ -249,10 +272,12 @@ fn status(headers: &HeaderMap) -> Option<Result<(), String>> {
     let message = text("grpc-message").unwrap_or_default();
     let message = percent_encoding::percent_decode(message).decode_utf8_lossy().into_owned();
     let message: String = message.trim().chars().take(MESSAGE_LENGTH).collect();
-    Some(Err(match message.is_empty() {
+    let message = match message.is_empty() {
         true => format!("gRPC status {}", String::from_utf8_lossy(code)),
         false => message,
-    }))
+    };
+    // What a server of Go answers for an error of its own; others are those of the transport.
+    Some(Err(if code == b"2" { Failed::Refused(message) } else { Failed::Lost(message) }))
 }
 
 fn reason(error: &hyper::Error) -> String {

@@ -158,7 +158,7 @@ async fn se_090_a_plugin_is_discovered() {
     let _b = Sidecar::start(sockets.path(), "b", &by_file).await.unwrap();
     let by_command = json!({
         "generate": generate("c"),
-        "discover": {"find": script("[ \"$ARGOCD_APP_NAME\" != chosen ] || echo yes")},
+        "discover": {"find": script("[ \"$ARGOCD_APP_NAME\" = chosen ] && echo yes")},
     });
     let _c = Sidecar::start(sockets.path(), "c", &by_command).await.unwrap();
     world.write("plain/plain.json", &config_map("undiscovered", "1", &[]));
