@@ -424,7 +424,7 @@ fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut Plugin
     );
     plugins.exclusions = exclusions;
     plugins.exclusions.retain(|glob| match Glob::new(glob) {
-        Ok(_) => true,
+        Ok(_) => !glob.is_empty(),
         Err(error) => {
             read.warnings.push(format!(
                 "reposerver.plugin.tar.exclusions: {error}; files that it names are sent"

@@ -342,7 +342,7 @@ mod tests {
             ("// é é é é\nlocal f(x) = f(x + 1) + 1; f(1)", "a.jsonnet:2: ", "stack overflow"),
             ("{\n a: std.extVar('absent')}", "a.jsonnet:2: ", "absent"),
             ("{\n a: std.native('x')(1)}", "a.jsonnet", "only functions can be called"),
-            ("local a = b, b = a; a", "a.jsonnet:1", "infinite recursion"),
+            ("local a = b, b = a; a", "a.jsonnet", "infinite recursion"),
             ("std.range(1, 1e12)", "a.jsonnet:1: ", ""),
             ("{a: function(x) x}", "a.jsonnet", "function"),
             ("local x = 1;\nassert x == 2 : 'wrong'; {}", "a.jsonnet:2: ", "wrong"),

@@ -93,7 +93,7 @@ fn a_directory_is_read_in_lexical_order_without_following_links() {
     );
     let empty = folder(&[("notes.txt", "x")]);
     wavegate(&["order", "-f", empty.path().to_str().unwrap()])
-        .fails(2, &["contains no .yaml, .yml or .json file"]);
+        .fails(2, &["contains no .yaml, .yml, .json or .jsonnet file"]);
     let half = folder(&[("good.yaml", &map(1)), ("values.yaml", "replicas: 3\n")]);
     wavegate(&["order", "-f", half.path().to_str().unwrap()])
         .fails(2, &["values.yaml: line 1: not a Kubernetes object: kind is missing"]);
