@@ -371,6 +371,11 @@ fn application_sets(
             true => Globbing::BySegment,
             false => Globbing::Greedy,
         },
+        git_submodules: read.flag_in_full(
+            None,
+            ("ARGOCD_GIT_MODULES_ENABLED", "applicationsetcontroller.enable.git.submodule"),
+            default.git_submodules,
+        ),
         requeue_after: read.pick(
             None,
             ("REQUEUE_AFTER", "requeue.after"),

@@ -15,6 +15,7 @@ use crate::controller::credentials::RepositorySecrets;
 use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
+use crate::settings::ApplicationSetSettings;
 use crate::source::{Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
 use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
@@ -124,7 +125,9 @@ impl Facts {
         let answer = match self.open() {
             Ok(sources) => {
                 let fresh = Freshness(std::time::Duration::from_secs(60));
-                read_repository(&request, None, &sources, &self.credentials, fresh).await
+                let submodules = ApplicationSetSettings::default().git_submodules;
+                read_repository(&request, None, &sources, &self.credentials, fresh, submodules)
+                    .await
             }
             Err(error) => Err(error.to_string()),
         };

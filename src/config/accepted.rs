@@ -49,7 +49,7 @@ const CLIENT: &str = "requests to the API server are limited by the number of pa
 const CONNECTION: &str = "connections to the API server have fixed time limits";
 
 #[rustfmt::skip]
-static ACCEPTED: [Accepted; 26] = [
+static ACCEPTED: [Accepted; 25] = [
     text("argocd-repo-server", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo.server", REPO_SERVER),
     switch("repo-server-plaintext", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_PLAINTEXT", "applicationsetcontroller.repo.server.plaintext", REPO_SERVER),
     switch("repo-server-strict-tls", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_STRICT_TLS", "applicationsetcontroller.repo.server.strict.tls", REPO_SERVER),
@@ -65,7 +65,6 @@ static ACCEPTED: [Accepted; 26] = [
     switch("token-ref-strict-mode", "ARGOCD_APPLICATIONSET_CONTROLLER_TOKENREF_STRICT_MODE", "applicationsetcontroller.enable.tokenref.strict.mode", SCM),
     switch("enable-github-api-metrics", "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_GITHUB_API_METRICS", "applicationsetcontroller.enable.github.api.metrics", "no request is sent to the API of GitHub"),
     text("cache-sync-period", "ARGOCD_APPLICATIONSET_CONTROLLER_CACHE_SYNC_PERIOD", "", "a resync of unchanged objects starts no reconcile, in Argo CD neither"),
-    switch("", "ARGOCD_GIT_MODULES_ENABLED", "applicationsetcontroller.enable.git.submodule", "submodules are not fetched"),
     text("", "ARGOCD_LOG_FORMAT_TIMESTAMP", "log.format.timestamp", "times in the log are in the format of RFC 3339"),
     switch("", "", "applicationsetcontroller.profile.enabled", "there are no profiles of the Go runtime"),
     switch("", "", "applicationsetcontroller.grpc.enable.txt.service.config", REPO_SERVER),

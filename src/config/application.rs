@@ -358,6 +358,11 @@ fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHea
 
 /// How much at once, and how much memory.
 fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    settings.submodules = read.flag_in_full(
+        None,
+        ("ARGOCD_GIT_MODULES_ENABLED", "reposerver.enable.git.submodule"),
+        settings.submodules,
+    );
     settings.parallel = read.pick_in_full(
         flags.status_processors.map(usize::from),
         (&engine("STATUS_PROCESSORS"), "controller.status.processors"),

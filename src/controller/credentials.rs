@@ -3,23 +3,50 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use parking_lot::RwLock;
 
 use crate::redact;
 use crate::repository::RepositoryUrl;
-use crate::source::Credentials;
+use crate::source::{Credentials, Identity};
 use crate::watch::secrets::{self, Kind};
 use crate::watch::trust::{KNOWN_HOSTS, Trust};
 
-/// Keys of repository Secrets that would change how to log in, and what to use instead.
-const UNSUPPORTED: [(&str, &str); 5] = [
-    ("githubAppID", "use username and password, with a token, or sshPrivateKey"),
-    ("githubAppInstallationID", "use username and password, with a token, or sshPrivateKey"),
-    ("githubAppPrivateKey", "use username and password, with a token, or sshPrivateKey"),
-    ("gcpServiceAccountKey", "use username and password, with a token"),
-    ("useAzureWorkloadIdentity", "use username and password, with a token"),
+/// Keys of repository Secrets that are read, or that only Argo CD's own programs need.
+const KNOWN: [&str; 27] = [
+    "url",
+    "type",
+    "name",
+    "project",
+    "username",
+    "password",
+    "sshPrivateKey",
+    "tlsClientCertData",
+    "tlsClientCertKey",
+    "bearerToken",
+    "proxy",
+    "noProxy",
+    "insecure",
+    "insecureIgnoreHostKey",
+    "enableLfs",
+    "enableOCI",
+    "insecureOCIForceHttp",
+    "forceHttpBasicAuth",
+    "githubAppID",
+    "githubAppInstallationID",
+    "githubAppPrivateKey",
+    "githubAppEnterpriseBaseUrl",
+    "gcpServiceAccountKey",
+    "useAzureWorkloadIdentity",
+    "depth",
+    "inheritedCreds",
+    "webhookManifestCacheWarmDisabled",
 ];
+
+/// The largest value of a Secret that is read, in bytes: a key or a chain of certificates.
+const MAX_VALUE: usize = 256 << 10;
 
 /// The credentials of all repositories.
 #[derive(Debug, Default)]
@@ -119,8 +146,16 @@ impl RepositorySecrets {
             });
             fit.max_by_key(|entry| (entry.normal.len(), !entry.project.is_empty()))
         };
-        let has_any = |entry: &&Repository| entry.credentials != Credentials::default();
-        own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
+        match own.map(|entry| &entry.credentials) {
+            // A Secret that must not be used is not replaced by another one.
+            Some(own) if own.can_log_in() || !own.refusal.is_empty() => Some(own.clone()),
+            Some(own) => Some(match template() {
+                Some(template) => completed(own, &template.credentials),
+                None => own.clone(),
+            }),
+            None => template().map(|entry| entry.credentials.clone()),
+        }
+        .filter(|found| *found != Credentials::default())
     }
 
     /// Adds or updates a repository Secret, if it is one. Returns whether it is.
@@ -132,31 +167,17 @@ impl RepositorySecrets {
         };
         let text = |field: &str| secrets::text(secret, field);
         let line = |field: &str| text(field).trim().to_owned();
-        let asked = |(field, _): &(&str, &str)| !matches!(line(field).as_str(), "" | "false" | "0");
-        let refused = UNSUPPORTED.into_iter().find(asked);
-        let refusal = refused.map(|(field, instead)| {
-            format!("Secret {}: the key {field} is not supported; {instead}", name(secret))
-        });
-        let credentials = Credentials {
-            username: line("username"),
-            password: line("password"),
-            ssh_private_key: text("sshPrivateKey"),
-            client_certificate: text("tlsClientCertData"),
-            client_key: text("tlsClientCertKey"),
-            bearer_token: line("bearerToken"),
-            proxy: line("proxy"),
-            no_proxy: line("noProxy"),
-            refusal: refusal.unwrap_or_default(),
-            insecure_skip_server_verification: line("insecure") == "true"
-                || line("insecureIgnoreHostKey") == "true",
-            plain_http: line("insecureOCIForceHttp") == "true",
-            ..Credentials::default()
-        };
+        let credentials = read(secret);
         let url = line("url");
         redact::know_url(&url);
         redact::know_url(&credentials.proxy);
         redact::know_secret(&credentials.password);
         redact::know_secret(&credentials.bearer_token);
+        // Both forms in which it may be shown.
+        let basic = format!("{}:{}", credentials.username, credentials.password);
+        if !credentials.password.is_empty() {
+            redact::know_secret(&STANDARD.encode(basic));
+        }
         let normal = RepositoryUrl::of(&url).folded();
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let version = (text(&secret.metadata.uid), text(&secret.metadata.resource_version));
@@ -170,6 +191,98 @@ impl RepositorySecrets {
     pub fn remove(&self, secret: &Secret) {
         self.all.write().remove(&name(secret));
     }
+}
+
+/// A repository without credentials, with those of a template. What its own Secret sets stays.
+fn completed(own: &Credentials, template: &Credentials) -> Credentials {
+    let own_or = |own: &str, other: &str| {
+        if own.is_empty() { other.to_owned() } else { own.to_owned() }
+    };
+    Credentials {
+        proxy: own_or(&own.proxy, &template.proxy),
+        no_proxy: own_or(&own.no_proxy, &template.no_proxy),
+        insecure_skip_server_verification: own.insecure_skip_server_verification
+            || template.insecure_skip_server_verification,
+        plain_http: own.plain_http || template.plain_http,
+        lfs: own.lfs || template.lfs,
+        ..template.clone()
+    }
+}
+
+/// The credentials of a Secret. What cannot be used is a refusal that names the key.
+fn read(secret: &Secret) -> Credentials {
+    let text = |field: &str| secrets::text(secret, field);
+    let line = |field: &str| text(field).trim().to_owned();
+    let mut refusal = String::new();
+    let mut refuse = |why: String| {
+        if refusal.is_empty() {
+            refusal = format!("Secret {}: {why}", name(secret));
+        }
+    };
+    for field in KNOWN {
+        if text(field).len() > MAX_VALUE {
+            refuse(format!("the key {field} is larger than {} KiB", MAX_VALUE >> 10));
+        }
+    }
+    let mut switch = |field: &str| match line(field).as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
+        "" | "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
+        _ => {
+            refuse(format!("the key {field} must be true or false"));
+            false
+        }
+    };
+    let insecure = [switch("insecure"), switch("insecureIgnoreHostKey")].contains(&true);
+    let (plain_http, lfs) = (switch("insecureOCIForceHttp"), switch("enableLfs"));
+    let (force_basic, azure) = (switch("forceHttpBasicAuth"), switch("useAzureWorkloadIdentity"));
+    let (app, key) = (line("githubAppID"), text("githubAppPrivateKey"));
+    let google = text("gcpServiceAccountKey");
+    let zero = |text: String| if text == "0" { String::new() } else { text };
+    let (app, installation) = (zero(app), zero(line("githubAppInstallationID")));
+    let identity = if !app.is_empty() || !key.trim().is_empty() {
+        if app.is_empty() || key.trim().is_empty() {
+            refuse("githubAppID and githubAppPrivateKey belong together".to_owned());
+        }
+        Some(Identity::GitHubApp {
+            app,
+            installation,
+            key,
+            api: line("githubAppEnterpriseBaseUrl"),
+        })
+    } else if !google.trim().is_empty() {
+        Some(Identity::GoogleServiceAccount(google))
+    } else {
+        azure.then_some(Identity::AzureWorkload)
+    };
+    let (client_certificate, client_key) = (text("tlsClientCertData"), text("tlsClientCertKey"));
+    if client_certificate.is_empty() != client_key.is_empty() {
+        refuse("tlsClientCertData and tlsClientCertKey belong together".to_owned());
+    }
+    Credentials {
+        username: line("username"),
+        password: line("password"),
+        ssh_private_key: text("sshPrivateKey"),
+        client_certificate,
+        client_key,
+        bearer_token: line("bearerToken"),
+        proxy: line("proxy"),
+        no_proxy: line("noProxy"),
+        refusal,
+        insecure_skip_server_verification: insecure,
+        plain_http,
+        identity,
+        force_basic,
+        lfs,
+        ..Credentials::default()
+    }
+}
+
+/// The keys of a repository Secret that nothing reads, such as a misspelt one.
+pub fn unknown_keys(secret: &Secret) -> Vec<String> {
+    let stored = secret.data.iter().flat_map(BTreeMap::keys);
+    let written = secret.string_data.iter().flat_map(BTreeMap::keys);
+    let unknown = stored.chain(written).filter(|key| !KNOWN.contains(&key.as_str()));
+    unknown.map(|key| key.chars().take(80).collect()).collect()
 }
 
 fn name(secret: &Secret) -> String {
@@ -280,14 +393,64 @@ mod tests {
         }
     }
 
+    /// What cannot be used is refused by its name, and not left out.
     #[test]
-    fn keys_that_are_not_supported_refuse_the_repository() {
-        let secrets = RepositorySecrets::read(&[secret(
-            "app",
-            "repository",
-            &[("url", "https://h/o/r"), ("githubAppID", "7"), ("enableLfs", "true")],
-        )]);
-        let found = secrets.of("https://h/o/r", "").unwrap();
-        assert!(found.refusal.starts_with("Secret app: the key githubAppID is not supported"));
+    fn values_that_cannot_be_used_refuse_the_repository() {
+        let large = "x".repeat(MAX_VALUE + 1);
+        let cases: [(&[(&str, &str)], &str); 6] = [
+            (&[("githubAppID", "7")], "githubAppID and githubAppPrivateKey belong together"),
+            (
+                &[("githubAppPrivateKey", "k")],
+                "githubAppID and githubAppPrivateKey belong together",
+            ),
+            (
+                &[("tlsClientCertData", "c")],
+                "tlsClientCertData and tlsClientCertKey belong together",
+            ),
+            (&[("insecure", "yes")], "the key insecure must be true or false"),
+            (&[("enableLfs", "on")], "the key enableLfs must be true or false"),
+            (&[("sshPrivateKey", &large)], "the key sshPrivateKey is larger than 256 KiB"),
+        ];
+        for (keys, want) in cases {
+            let keys: Vec<_> = [("url", "https://h/o/r")].iter().chain(keys).copied().collect();
+            let secrets = RepositorySecrets::read(&[secret("app", "repository", &keys)]);
+            let found = secrets.of("https://h/o/r", "").unwrap();
+            assert_eq!(found.refusal, format!("Secret app: {want}"));
+        }
+        let typo = secret("app", "repository", &[("url", "u"), ("pasword", "p")]);
+        assert_eq!(unknown_keys(&typo), ["pasword"]);
+    }
+
+    /// A repository without credentials has those of the longest template, and keeps its own
+    /// settings.
+    #[test]
+    fn a_repository_without_credentials_has_those_of_its_template() {
+        let secrets = RepositorySecrets::read(&[
+            secret(
+                "own",
+                "repository",
+                &[("url", "https://h/o/r"), ("insecure", "true"), ("proxy", "http://own")],
+            ),
+            secret("short", "repo-creds", &[("url", "https://h"), ("password", "short")]),
+            secret(
+                "long",
+                "repo-creds",
+                &[
+                    ("url", "https://h/o"),
+                    ("githubAppID", "7"),
+                    ("githubAppPrivateKey", "k"),
+                    ("proxy", "http://template"),
+                    ("noProxy", "n"),
+                ],
+            ),
+        ]);
+        let found = secrets.of("https://h/o/r.git", "").unwrap();
+        assert!(matches!(&found.identity, Some(Identity::GitHubApp { app, .. }) if app == "7"));
+        assert!(found.insecure_skip_server_verification);
+        assert_eq!((&*found.proxy, &*found.no_proxy), ("http://own", "n"));
+        let other = secrets.of("https://h/o/other", "").unwrap();
+        assert!(!other.insecure_skip_server_verification && other.identity.is_some());
+        assert_eq!(secrets.of("https://h/x", "").unwrap().password, "short");
+        assert_eq!(format!("{:?}", found.identity), "Some(githubAppID)", "no key is shown");
     }
 }

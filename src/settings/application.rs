@@ -97,6 +97,8 @@ pub struct ApplicationSettings {
     pub readers: ReaderSettings,
     /// How sources are rendered.
     pub render: RenderOptions,
+    /// Whether submodules of repositories are read (`reposerver.enable.git.submodule`).
+    pub submodules: bool,
     /// Settings of the sync engine; its pause between waves is [`Self::wave_delay`].
     pub sync: sync::SyncSettings,
 }
@@ -138,6 +140,7 @@ impl Default for ApplicationSettings {
             redis: RedisSettings::default(),
             readers: ReaderSettings::default(),
             render: RenderOptions::default(),
+            submodules: true,
             sync: sync::SyncSettings::default(),
         }
     }

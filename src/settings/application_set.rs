@@ -24,6 +24,8 @@ pub struct ApplicationSetSettings {
     pub concurrent_application_updates: usize,
     /// How the patterns of git generators are read (AS-096).
     pub git_file_globbing: Globbing,
+    /// Whether git generators read the submodules of repositories (AS-501).
+    pub git_submodules: bool,
     /// Interval at which repositories are read again (AS-503).
     pub requeue_after: Duration,
     /// Labels of ApplicationSets that a metric shows (AS-602).
@@ -65,6 +67,7 @@ impl Default for ApplicationSetSettings {
             concurrent_reconciliations: 10,
             concurrent_application_updates: 1,
             git_file_globbing: Globbing::default(),
+            git_submodules: true,
             requeue_after: REQUEUE_AFTER,
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,

@@ -4,7 +4,6 @@
 //! a while.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,16 +32,6 @@ const MAX_VERSION: usize = 256;
 
 /// The name of a repository in the files of a call.
 const NAME: &str = "source";
-
-/// Which chart repositories an Application may use, and how to log in.
-pub trait ChartAccess: fmt::Debug + Send + Sync {
-    /// The credentials for a repository.
-    ///
-    /// # Errors
-    ///
-    /// Why the Application may not use it.
-    fn credentials(&self, url: &str) -> Result<Option<Credentials>, String>;
-}
 
 /// A chart, as a source names it.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +134,13 @@ pub(super) fn login(
         return refused(&credentials.refusal);
     }
     if !credentials.is_usable() {
-        return refused("user name, password, proxy and noProxy must be a single line each");
+        return refused("username, password, proxy and noProxy must be a single line each");
+    }
+    if let Some(identity) = &credentials.identity {
+        return refused(&format!(
+            "{} is not supported for charts; write username and password, with a token",
+            identity.name()
+        ));
     }
     if !credentials.bearer_token.is_empty() {
         return refused(

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::cache::OwnedDirectory;
 use super::in_memory::InMemory;
+use super::submodules::Submodule;
 
 /// The files of one revision, read-only and shared by all users.
 ///
@@ -20,6 +21,8 @@ pub struct Checkout {
     revision: String,
     bytes: u64,
     submodules: Vec<String>,
+    modules: Vec<Submodule>,
+    key: String,
 }
 
 #[derive(Debug)]
@@ -31,13 +34,18 @@ enum Content {
 impl Checkout {
     pub(super) fn new(root: OwnedDirectory, repo: String, revision: String, bytes: u64) -> Self {
         let content = Content::Directory(root);
-        Self { content, repo, revision, bytes, submodules: Vec::new() }
+        Self::of(content, repo, revision, bytes)
+    }
+
+    fn of(content: Content, repo: String, revision: String, bytes: u64) -> Self {
+        let (submodules, modules, key) = (Vec::new(), Vec::new(), String::new());
+        Self { content, repo, revision, bytes, submodules, modules, key }
     }
 
     /// One without files.
     pub(super) fn in_memory(memory: Arc<dyn InMemory>, repo: String, revision: String) -> Self {
         let content = Content::Memory(memory);
-        Self { content, repo, revision, bytes: 0, submodules: Vec::new() }
+        Self::of(content, repo, revision, 0)
     }
 
     /// Where its objects come from, if it has no files.
@@ -48,9 +56,25 @@ impl Checkout {
         }
     }
 
-    /// Sets the submodules, whose files are not part of the checkout.
-    pub(super) fn with_submodules(self, submodules: Vec<String>) -> Self {
-        Self { submodules, ..self }
+    /// Sets the submodules, whose files are not part of the checkout: their paths, and more of
+    /// those that can be fetched.
+    pub(super) fn with_submodules(self, submodules: Vec<String>, modules: Vec<Submodule>) -> Self {
+        Self { submodules, modules, ..self }
+    }
+
+    /// Sets what identifies its content.
+    pub(super) fn with_key(self, (repository, revision): &CheckoutKey) -> Self {
+        Self { key: format!("{repository}{revision}"), ..self }
+    }
+
+    /// What identifies its content, and the credentials that it was read with.
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The submodules that can be fetched.
+    pub(super) fn modules(&self) -> &[Submodule] {
+        &self.modules
     }
 
     /// Submodule directories, relative to the repository root. Their files are not part

@@ -4,6 +4,8 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
+use super::identity::Identity;
+
 /// Credentials of one repository, from its Secret.
 ///
 /// Empty fields mean absent. `Debug` shows which fields are set, not their values; there
@@ -28,7 +30,7 @@ pub struct Credentials {
     pub client_key: String,
     /// Token for https that is sent in the header `Authorization`, a single line.
     pub bearer_token: String,
-    /// URL of a proxy for https.
+    /// URL of a proxy: for https, or of a SOCKS5 proxy for ssh.
     pub proxy: String,
     /// Hosts that are reached without the proxy, separated by commas.
     pub no_proxy: String,
@@ -39,6 +41,14 @@ pub struct Credentials {
     pub insecure_skip_server_verification: bool,
     /// Whether a registry is reached by http (`insecureOCIForceHttp`).
     pub plain_http: bool,
+    /// Who is exchanged for a token before a repository is read; in place of a name with a
+    /// password, or a token.
+    pub identity: Option<Identity>,
+    /// Whether name and password are sent at once, without being asked for
+    /// (`forceHttpBasicAuth`).
+    pub force_basic: bool,
+    /// Whether the files that Git LFS keeps elsewhere are fetched (`enableLfs`).
+    pub lfs: bool,
 }
 
 impl Credentials {
@@ -47,6 +57,19 @@ impl Credentials {
         let one_line = |text: &str| !text.contains(['\n', '\r', '\0']);
         let Self { username, password, bearer_token, proxy, no_proxy, .. } = self;
         [username, password, bearer_token, proxy, no_proxy].into_iter().all(|text| one_line(text))
+    }
+
+    /// Whether there is something to log in with.
+    pub fn can_log_in(&self) -> bool {
+        let Self { username, password, ssh_private_key, bearer_token, client_certificate, .. } =
+            self;
+        let texts = [username, password, ssh_private_key, bearer_token, client_certificate];
+        texts.into_iter().any(|text| !text.is_empty()) || self.identity.is_some()
+    }
+
+    /// The values that no output may contain.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        [&self.password, &self.bearer_token].into_iter().map(String::as_str)
     }
 
     /// Identifies credentials without storing them.
@@ -70,7 +93,12 @@ impl Credentials {
             &self.refusal,
             insecure,
             if self.plain_http { "1" } else { "" },
-        ] {
+            if self.force_basic { "1" } else { "" },
+            if self.lfs { "1" } else { "" },
+        ]
+        .into_iter()
+        .chain(self.identity.iter().flat_map(Identity::parts))
+        {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -95,6 +123,9 @@ impl fmt::Debug for Credentials {
             .field("refusal", &self.refusal)
             .field("insecure_skip_server_verification", &self.insecure_skip_server_verification)
             .field("plain_http", &self.plain_http)
+            .field("identity", &self.identity)
+            .field("force_basic", &self.force_basic)
+            .field("lfs", &self.lfs)
             .finish()
     }
 }

@@ -102,6 +102,16 @@ pub enum Error {
         /// The limit with its unit.
         limit: String,
     },
+    /// A submodule cannot be read.
+    #[error("repository {repo}: submodule {path}: {error}")]
+    Submodule {
+        /// The redacted URL of the repository that contains it.
+        repo: String,
+        /// Where it is in that repository.
+        path: String,
+        /// Why.
+        error: Box<Error>,
+    },
     /// Any other failure of `git`.
     #[error("repository {repo}: {what} failed: {detail}")]
     Git {
@@ -134,6 +144,7 @@ impl Error {
             | Self::TimedOut { .. }
             | Self::Git { .. }
             | Self::Cache { .. } => true,
+            Self::Submodule { error, .. } => error.is_transient(),
             Self::InvalidUrl { .. }
             | Self::InvalidRevision { .. }
             | Self::LocalNotAllowed { .. }

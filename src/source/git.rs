@@ -6,14 +6,14 @@
 //! `git` 2.32 or later.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use std::io::Write;
-
-use super::address::{Address, Transport, redact};
+use super::address::{Address, redact};
 use super::credentials::Credentials;
 use super::error::Error;
+use super::git_login::Login;
+use super::identity::Tokens;
 use super::limits::SourceSettings;
 use super::process::{Failure, Output, Run};
 use crate::confined::{self, Policy};
@@ -56,6 +56,8 @@ pub(super) struct Git {
     home: PathBuf,
     /// Directory of the credential files during a call; mode 0700.
     secrets: PathBuf,
+    /// What identities were exchanged for.
+    tokens: Tokens,
 }
 
 /// One call, before limits and environment are added.
@@ -76,6 +78,8 @@ pub(super) struct Call<'a> {
     pub stdout_limit: usize,
     /// Directory whose size is limited during the call.
     pub watch: Option<&'a Path>,
+    /// Whether the login is sent at once, and not only to a server that asks for it.
+    pub proactive: bool,
 }
 
 impl Git {
@@ -87,7 +91,7 @@ impl Git {
             std::fs::create_dir_all(directory)?;
             std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))?;
         }
-        Ok(Self { settings, root: root.to_owned(), home, secrets })
+        Ok(Self { settings, root: root.to_owned(), home, secrets, tokens: Tokens::default() })
     }
 
     /// Runs one call and maps a non-zero exit status to an error.
@@ -97,8 +101,15 @@ impl Git {
     /// All of [`Error`]; errors about a revision have an empty revision, which the caller sets.
     pub(super) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
         let repo = || call.address.shown.clone();
+        let exchanged = match call.credentials {
+            None => None,
+            Some(given) => {
+                self.tokens.exchanged(call.address, given, self.settings.allow.http).await?
+            }
+        };
+        let credentials = exchanged.as_ref().or(call.credentials);
         // Dropped after the call has ended, which removes its files.
-        let private = self.private_files(call.address, call.credentials)?;
+        let private = Login::write(&self.secrets, call.address, credentials, call.proactive)?;
         let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 38);
         for entry in CONFIG {
             args.push("-c".into());
@@ -155,12 +166,19 @@ impl Git {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        let mut detail = detail_of(&output.stderr, call.address, call.credentials);
+        let mut detail = detail_of(&output.stderr, call.address, credentials);
         detail = detail.replace(&self.root.display().to_string(), "(cache)");
         if let Some(advice) = advice(&output.stderr, call.address) {
             detail = format!("{detail}; {advice}");
         }
-        Err(failed(call.what, call.address, &output, detail))
+        let error = failed(call.what, call.address, &output, detail);
+        if let Some(given) = call.credentials
+            && let Error::Refused { .. } | Error::MissingRepository { .. } = &error
+        {
+            // It may have been revoked.
+            self.tokens.forget(call.address, given).await;
+        }
+        Err(error)
     }
 
     /// Reads everywhere but credentials of this process: certificates, keys of hosts, and
@@ -212,151 +230,6 @@ impl Git {
             .chain(fixed.map(|(key, value)| (key.into(), value.to_owned())))
             .collect()
     }
-
-    /// Writes the files that `git` and `ssh` need to log in, with mode 0600.
-    fn private_files(
-        &self,
-        address: &Address,
-        credentials: Option<&Credentials>,
-    ) -> Result<Private, Error> {
-        let mut env: Vec<(OsString, OsString)> = Vec::new();
-        let none = Credentials::default();
-        let credentials = credentials.unwrap_or(&none);
-        let (name, password) = address.login(credentials);
-        let mut write_all = || -> std::io::Result<Option<tempfile::TempDir>> {
-            let directory = tempfile::Builder::new()
-                .prefix("call-")
-                .permissions(std::fs::Permissions::from_mode(0o700))
-                .tempdir_in(&self.secrets)?;
-            let file = |file: &str, text: &str, mode: u32| {
-                let path = directory.path().join(file);
-                let mut options = std::fs::OpenOptions::new();
-                let mut file = options.write(true).create_new(true).mode(mode).open(&path)?;
-                file.write_all(text.as_bytes()).map(|()| path)
-            };
-            match &address.transport {
-                Transport::Local(_) => return Ok(None),
-                Transport::Http { scheme, host } => {
-                    if credentials.insecure_skip_server_verification {
-                        env.push(("GIT_SSL_NO_VERIFY".into(), "1".into()));
-                    }
-                    if !credentials.ca_certificates.is_empty() {
-                        let path = file("ca.pem", &credentials.ca_certificates, 0o600)?;
-                        env.push(("GIT_SSL_CAINFO".into(), path.into()));
-                    }
-                    if !credentials.client_certificate.is_empty() {
-                        let path = file("client.pem", &credentials.client_certificate, 0o600)?;
-                        env.push(("GIT_SSL_CERT".into(), path.into()));
-                    }
-                    if !credentials.client_key.is_empty() {
-                        let path = file("client.key", &credentials.client_key, 0o600)?;
-                        env.push(("GIT_SSL_KEY".into(), path.into()));
-                    }
-                    if let Some(config) = http_config(credentials, scheme, host) {
-                        let path = file("config", &config, 0o600)?;
-                        env.push(("GIT_CONFIG_GLOBAL".into(), path.into()));
-                    }
-                    if !credentials.proxy.is_empty() {
-                        for name in ["NO_PROXY", "no_proxy"] {
-                            env.push((name.into(), credentials.no_proxy.clone().into()));
-                        }
-                    }
-                    // Without an answer, `git` would try other ways to prompt.
-                    file("username", &format!("{name}\n"), 0o600)?;
-                    file("password", &format!("{password}\n"), 0o600)?;
-                    file("origin", &format!("{scheme}://\n{host}\n"), 0o600)?;
-                    let script = file("askpass", ASKPASS, 0o700)?;
-                    if !(name.is_empty() && password.is_empty()) {
-                        env.push(("GIT_ASKPASS".into(), script.into()));
-                    }
-                }
-                Transport::Ssh => {
-                    let command = ssh_command(credentials, &file)?;
-                    env.push(("GIT_SSH_COMMAND".into(), command.into()));
-                    env.push(("GIT_SSH_VARIANT".into(), "ssh".into()));
-                }
-            }
-            Ok(Some(directory))
-        };
-        let directory = write_all().map_err(|error| Error::Cache {
-            repo: address.shown.clone(),
-            what: "write the credentials files for git".into(),
-            detail: error.kind().to_string(),
-        })?;
-        Ok(Private { env, _directory: directory })
-    }
-}
-
-/// Environment that refers to private files, and the files.
-struct Private {
-    env: Vec<(OsString, OsString)>,
-    _directory: Option<tempfile::TempDir>,
-}
-
-/// Answers a prompt of `git` for the host of the credentials only, not for the target of
-/// a redirect.
-const ASKPASS: &str = r#"#!/bin/sh
-d=${0%/*}
-{ read -r scheme; read -r host; } < "$d/origin"
-case "$1" in
-"Username for '$scheme$host': ") file=username ;;
-"Password for '$scheme$host': " | "Password for '$scheme"*"@$host': ") file=password ;;
-*) exit 1 ;;
-esac
-IFS= read -r answer < "$d/$file"
-printf '%s\n' "$answer"
-"#;
-
-/// The configuration of one call that contains secrets; `None` without any. The token is
-/// sent to the host of the URL only.
-fn http_config(credentials: &Credentials, scheme: &str, host: &str) -> Option<String> {
-    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-    let mut config = String::new();
-    if !credentials.proxy.is_empty() {
-        config.push_str(&format!("[http]\n\tproxy = \"{}\"\n", quoted(&credentials.proxy)));
-    }
-    if !credentials.bearer_token.is_empty() {
-        config.push_str(&format!(
-            "[http \"{scheme}://{host}/\"]\n\textraHeader = \"Authorization: Bearer {}\"\n",
-            quoted(&credentials.bearer_token)
-        ));
-    }
-    (!config.is_empty()).then_some(config)
-}
-
-/// The ssh command line: only the given key, no user configuration, no agent, and strict
-/// host key checking.
-fn ssh_command(
-    credentials: &Credentials,
-    file: &dyn Fn(&str, &str, u32) -> std::io::Result<PathBuf>,
-) -> std::io::Result<String> {
-    let mut command = String::from(
-        "ssh -F /dev/null -o BatchMode=yes -o IdentityAgent=none -o IdentitiesOnly=yes \
-         -o ConnectTimeout=20 -o ServerAliveInterval=10 -o ServerAliveCountMax=2",
-    );
-    if credentials.ssh_private_key.is_empty() {
-        command.push_str(" -o IdentityFile=none");
-    } else {
-        // ssh rejects a key without a trailing newline.
-        let key = format!("{}\n", credentials.ssh_private_key.trim_end());
-        let path = file("key", &key, 0o600)?;
-        command.push_str(&format!(" -i {}", shell_quote(&path.display().to_string())));
-    }
-    if credentials.insecure_skip_server_verification {
-        command.push_str(" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null");
-    } else {
-        command.push_str(" -o StrictHostKeyChecking=yes");
-    }
-    if !credentials.ssh_known_hosts.is_empty() {
-        let path = file("known_hosts", &credentials.ssh_known_hosts, 0o600)?;
-        let option = format!("UserKnownHostsFile=\"{}\"", path.display());
-        command.push_str(&format!(" -o GlobalKnownHostsFile=none -o {}", shell_quote(&option)));
-    }
-    Ok(command)
-}
-
-fn shell_quote(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The error of a size limit, with a remedy.
@@ -379,15 +252,32 @@ fn advice(stderr: &str, address: &Address) -> Option<String> {
              ConfigMap argocd-ssh-known-hosts-cm, from a source that you trust"
         ));
     }
-    ["certificate verification failed", "ssl certificate problem"]
-        .iter()
-        .any(|text| said.contains(text))
-        .then(|| {
-            format!(
-                "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
-                 argocd-tls-certs-cm with the key {host}"
-            )
-        })
+    if said.contains("connect-proxy: ") && said.contains("not found") {
+        return Some(
+            "a proxy for ssh needs the program connect-proxy, which is not installed".to_owned(),
+        );
+    }
+    if said.contains("returned error: 30") {
+        return Some(
+            "the server redirects, and a token is not sent elsewhere: write the URL that it \
+             redirects to"
+                .to_owned(),
+        );
+    }
+    let certificate = [
+        "certificate verification failed",
+        "certificate verify failed",
+        "certificate signed by unknown authority",
+        "ssl certificate problem",
+        "does not match target host name",
+        "no alternative certificate subject name matches",
+    ];
+    certificate.iter().any(|text| said.contains(text)).then(|| {
+        format!(
+            "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
+             argocd-tls-certs-cm with the key {host}"
+        )
+    })
 }
 
 /// Determines the error from the output of `git`, most specific first: its exit code
@@ -412,6 +302,12 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "dubious ownership",
         "ssl certificate",
         "certificate verification failed",
+        "certificate verify failed",
+        "no alternative certificate subject name matches",
+        "certificate required",
+        "returned error: 30",
+        "too many authentication failures",
+        "load key ",
     ]) {
         return Error::Refused { repo, detail };
     }
@@ -446,8 +342,7 @@ fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>)
     // The whole output first: it may contain anything.
     let mut text = stderr.replace(&address.url, &address.shown);
     let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
-    let given = credentials.map(|credentials| [&credentials.password, &credentials.bearer_token]);
-    let given = given.into_iter().flatten().map(String::as_str);
+    let given = credentials.into_iter().flat_map(Credentials::secrets);
     for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }

@@ -117,8 +117,9 @@ pub enum RenderError {
     },
     /// The path is in a submodule, or contains one.
     #[error(
-        "{path}: is a git submodule, and submodules are not fetched; commit its files to the \
-         repository, or add its repository as a source"
+        "{path}: is a git submodule, and submodules are not fetched: they are switched off \
+         (reposerver.enable.git.submodule), or .gitmodules has no URL for it; commit its files to \
+         the repository, or add its repository as a source"
     )]
     Submodule {
         /// The submodule, relative to the repository root.

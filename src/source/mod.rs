@@ -18,6 +18,7 @@
 //!
 //! This module does not access the cluster and makes no decision about the manifests.
 
+mod access;
 mod address;
 mod answer;
 mod build_environment;
@@ -32,14 +33,18 @@ mod dependencies;
 mod directory;
 mod error;
 mod git;
+mod git_login;
 mod helm;
 mod helm_client;
 mod hosts;
+mod identity;
 mod in_memory;
 mod jsonnet;
+mod jwt;
 mod kind;
 mod kustomization;
 mod kustomize;
+mod lfs;
 mod limits;
 mod listing;
 mod local;
@@ -56,19 +61,23 @@ mod render;
 mod render_for;
 mod repositories;
 mod snapshot;
+mod submodules;
 mod tools;
 mod version;
+mod web;
 
 #[cfg(test)]
 mod tests;
 
+pub use access::RepositoryAccess;
 pub use address::{Allow, redact};
 pub use answer::Freshness;
-pub use charts::{ChartAccess, ChartSource};
+pub use charts::ChartSource;
 pub use checkout::Checkout;
 pub use credentials::Credentials;
 pub use directory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_MEMORY, DirectoryOptions, directory};
 pub use error::Error;
+pub use identity::Identity;
 pub use in_memory::InMemory;
 pub use jsonnet::evaluate_local;
 pub use kind::{EnabledTypes, SourceType, explicit_type};

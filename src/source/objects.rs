@@ -3,6 +3,7 @@
 //! The directory is only a cache and can be deleted at any time, which also repairs what
 //! an interrupted or failed `git` left in it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -11,9 +12,11 @@ use super::cache::OwnedDirectory;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git, too_large};
+use super::lfs;
 use super::limits::Limits;
 use super::process::disk_use;
 use super::refs::{Revision, is_full_hash};
+use super::submodules::{Submodule, urls};
 
 /// Number of fetches before the repository is created again, since each fetch adds a pack.
 const MAX_FETCHES: usize = 64;
@@ -23,6 +26,9 @@ const FALLBACK_DEPTH: &str = "--depth=1000";
 
 /// Disables all attributes that change the exported files.
 const NO_ATTRIBUTES: &str = "* -text -eol -crlf -ident -filter -working-tree-encoding\n";
+
+/// The file with the URLs of submodules.
+const SUBMODULES: &str = ".gitmodules";
 
 /// Disk space that a directory counts for, in bytes.
 const DIRECTORY_BYTES: u64 = 4096;
@@ -241,12 +247,12 @@ impl Objects {
         remote: Remote<'_>,
         commit: &str,
         target: &Path,
-    ) -> Result<(u64, Vec<String>), Error> {
+    ) -> Result<(u64, Vec<Submodule>), Error> {
         let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit].map(OsString::from);
         let call =
             Call { stdout_limit: LISTING_LIMIT, ..self.call(remote, "git ls-tree", args.into()) };
         let listing = remote.git.run(call).await?;
-        let Listing { bytes, files, submodules } = Listing::read(&listing);
+        let Listing { bytes, files, mut submodules, has_urls } = Listing::read(&listing);
         if bytes > remote.limits.fetch_bytes {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
         }
@@ -285,12 +291,40 @@ impl Objects {
         let _ = tokio::fs::remove_file(index.with_extension("index.lock")).await;
         let _ = tokio::fs::remove_file(&index).await;
         outcome?;
+        if has_urls && !submodules.is_empty() {
+            let mut known = self.submodule_urls(remote, commit).await?;
+            for module in &mut submodules {
+                module.url = known.remove(&module.path).unwrap_or_default();
+            }
+        }
+        if remote.credentials.is_some_and(|credentials| credentials.lfs) {
+            lfs::fill(remote, self.directory.path(), commit, target).await?;
+        }
         // The actual size is limited, too, whatever was listed.
         let written = disk_use(target).await;
         if written > remote.limits.fetch_bytes {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
         }
         Ok((written.max(bytes), submodules))
+    }
+
+    /// The URLs of submodules, from the file of the commit itself: in a checkout it could be a
+    /// link.
+    async fn submodule_urls(
+        &self,
+        remote: Remote<'_>,
+        commit: &str,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let blob = format!("--blob={commit}:{SUBMODULES}");
+        let args = ["config", &blob, "--no-includes", "--null", "--list"].map(OsString::from);
+        let read = remote.git.run(self.call(remote, "git config", args.into())).await;
+        let read = read.map_err(|error| match error {
+            Error::Git { repo, what, detail } => {
+                Error::Git { repo, what, detail: format!("{SUBMODULES}: {detail}") }
+            }
+            error => error,
+        });
+        read.map(|listing| urls(&listing))
     }
 
     fn call<'a>(&'a self, remote: Remote<'a>, what: &'static str, args: Vec<OsString>) -> Call<'a> {
@@ -303,6 +337,7 @@ impl Objects {
             env: Vec::new(),
             stdout_limit: 1 << 20,
             watch: None,
+            proactive: false,
         }
     }
 }
@@ -313,13 +348,15 @@ struct Listing {
     bytes: u64,
     /// Number of files and directories.
     files: usize,
-    /// Paths of submodules.
-    submodules: Vec<String>,
+    /// The submodules, without their URLs.
+    submodules: Vec<Submodule>,
+    /// Whether there is a file with their URLs.
+    has_urls: bool,
 }
 
 impl Listing {
     fn read(listing: &[u8]) -> Self {
-        let mut read = Self { bytes: 0, files: 0, submodules: Vec::new() };
+        let mut read = Self { bytes: 0, files: 0, submodules: Vec::new(), has_urls: false };
         let mut before: &[u8] = b"";
         for entry in listing.split(|b| *b == 0).filter(|entry| !entry.is_empty()) {
             // `mode type hash size TAB path`; the size of a submodule is `-`.
@@ -328,8 +365,14 @@ impl Listing {
             let size = front.rsplit(|b| *b == b' ').next().unwrap_or_default();
             let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok());
             if front.starts_with(b"160000 ") {
-                read.submodules.push(String::from_utf8_lossy(path).into_owned());
+                let commit = front.split(|b| *b == b' ').nth(2).unwrap_or_default();
+                read.submodules.push(Submodule {
+                    path: String::from_utf8_lossy(path).into_owned(),
+                    commit: String::from_utf8_lossy(commit).into_owned(),
+                    url: String::new(),
+                });
             }
+            read.has_urls |= path == SUBMODULES.as_bytes();
             // The listing is sorted, so a directory is new when the previous path is not
             // inside it.
             let common = before.iter().zip(path).take_while(|(a, b)| a == b).count();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::charts::ChartAccess;
+use super::access::RepositoryAccess;
 use super::checkout::Checkout;
 
 /// The Application that a source is rendered for.
@@ -23,7 +23,7 @@ pub struct RenderFor {
     /// The sources with a `ref`, by its value: they may contain values files (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
     /// Which repositories the dependencies of a chart may come from; `None` for none.
-    pub charts: Option<Arc<dyn ChartAccess>>,
+    pub charts: Option<Arc<dyn RepositoryAccess>>,
     /// The annotation `argocd.argoproj.io/manifest-generate-paths`, which limits what plugins
     /// get; may be empty.
     pub generate_paths: String,

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
+use super::access::RepositoryAccess;
 use super::address::{Address, Transport};
 use super::answer::{Answer, Failures, Freshness};
 use super::cache::Cache;
@@ -123,6 +124,26 @@ impl Repositories {
 }
 
 impl Repositories {
+    /// Like [`Self::checkout`], with the submodules of the commit in their places: those that
+    /// `access` permits, with their credentials.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::checkout`], and [`Error::Submodule`]: one that cannot be read is an error.
+    pub async fn checkout_with_submodules(
+        &self,
+        repo_url: &str,
+        revision: &Revision,
+        credentials: Option<&Credentials>,
+        access: &dyn RepositoryAccess,
+    ) -> Result<Arc<Checkout>, Error> {
+        let base = self.checkout(repo_url, revision, credentials).await?;
+        match &self.0 {
+            Kind::Git(git) => git.with_submodules(repo_url, base, access).await,
+            Kind::Memory(_) => Ok(base),
+        }
+    }
+
     /// Resolves the version, or range of versions, of a chart (SE-033). A version is used as
     /// it is, without a request.
     ///
@@ -167,14 +188,14 @@ impl Repositories {
 
 /// Repositories that `git` and `helm` read.
 #[derive(Debug)]
-struct GitRepositories {
+pub(super) struct GitRepositories {
     git: Git,
-    settings: SourceSettings,
+    pub(super) settings: SourceSettings,
     hosts: Hosts,
     known: Mutex<HashMap<String, Arc<Repository>>>,
-    kept: CheckoutCache,
+    pub(super) kept: CheckoutCache,
     clock: AtomicU64,
-    cache: Arc<Cache>,
+    pub(super) cache: Arc<Cache>,
     charts: Charts,
 }
 
@@ -267,7 +288,7 @@ impl GitRepositories {
         }
     }
 
-    async fn checkout(
+    pub(super) async fn checkout(
         &self,
         repo_url: &str,
         revision: &Revision,
@@ -301,7 +322,7 @@ impl GitRepositories {
         repository.bytes.store(fetched.objects.bytes, Ordering::Relaxed);
         match made {
             Ok(checkout) => {
-                let checkout = Arc::new(checkout);
+                let checkout = Arc::new(checkout.with_key(&key));
                 self.kept.insert(key, &checkout);
                 Ok(checkout)
             }
@@ -347,7 +368,9 @@ impl GitRepositories {
         self.hosts.record_fetch(address, &repository.availability, &commit);
         let commit = commit?;
         let (bytes, submodules) = objects.export(remote, &commit, target.path()).await?;
-        Ok(Checkout::new(target, repo, sha, bytes).with_submodules(submodules))
+        let paths = submodules.iter().map(|module| module.path.clone()).collect();
+        let known = submodules.into_iter().filter(|module| !module.url.is_empty()).collect();
+        Ok(Checkout::new(target, repo, sha, bytes).with_submodules(paths, known))
     }
 
     async fn refs(
@@ -378,6 +401,7 @@ impl GitRepositories {
             env: Vec::new(),
             stdout_limit: REFS_LIMIT,
             watch: None,
+            proactive: false,
         };
         let outcome = self.git.run(call).await;
         self.hosts.record_listing(address, &repository.availability, &outcome);
@@ -424,7 +448,7 @@ impl GitRepositories {
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
             let detail =
-                "user name, password, bearerToken, proxy and noProxy must be a single line each"
+                "username, password, bearerToken, proxy and noProxy must be a single line each"
                     .into();
             return Err(Error::Refused { repo: address.shown, detail });
         }

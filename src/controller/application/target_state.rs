@@ -18,7 +18,7 @@ use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::operation;
 use crate::source::{
-    self, ChartAccess, ChartSource, ClusterFacts, RenderFor, Revision, SourceType,
+    self, ChartSource, ClusterFacts, RenderFor, RepositoryAccess, Revision, SourceType,
 };
 
 /// Maximum number of reported warnings about manifests; each is a condition.
@@ -82,6 +82,10 @@ impl Reconciliation<'_> {
             let message = format!("{revisions} revisions are known for {sources} sources");
             return Err(ObserveError::Source { message, transient: true });
         }
+        let access = Arc::new(PermittedRepositories {
+            destination: destination.clone(),
+            credentials: Arc::clone(&ctx.credentials),
+        });
         let mut checkouts = Vec::new();
         let mut references = BTreeMap::new();
         for (raw, revision) in raw_sources.iter().zip(revisions) {
@@ -89,8 +93,14 @@ impl Reconciliation<'_> {
             let credentials = ctx.credentials.of(url, project_of(self.app.raw()));
             let chart = raw["chart"].as_str().unwrap_or_default();
             let checkout = if chart.is_empty() {
-                let read = ctx.sources.checkout(url, revision, credentials.as_ref());
-                ctx.lend_slot(read).await
+                let (sources, own) = (&ctx.sources, credentials.as_ref());
+                match ctx.settings.submodules {
+                    false => ctx.lend_slot(sources.checkout(url, revision, own)).await,
+                    true => {
+                        let read = sources.checkout_with_submodules(url, revision, own, &*access);
+                        ctx.lend_slot(read).await
+                    }
+                }
             } else {
                 let pass_credentials = raw["helm"]["passCredentials"] == true;
                 let version = &revision.sha;
@@ -113,10 +123,7 @@ impl Reconciliation<'_> {
                 api_versions: found.api_versions.clone(),
             }),
             references,
-            charts: Some(Arc::new(PermittedCharts {
-                destination: destination.clone(),
-                credentials: Arc::clone(&ctx.credentials),
-            })),
+            charts: Some(access),
             generate_paths,
             memory: ctx.settings.manifest_memory,
         };
@@ -222,14 +229,15 @@ impl Reconciliation<'_> {
     }
 }
 
-/// The chart repositories that the project of an Application permits.
+/// The repositories that the project of an Application permits, for the dependencies of its
+/// charts and for its submodules.
 #[derive(Debug)]
-struct PermittedCharts {
+struct PermittedRepositories {
     destination: Destination,
     credentials: Arc<RepositorySecrets>,
 }
 
-impl ChartAccess for PermittedCharts {
+impl RepositoryAccess for PermittedRepositories {
     fn credentials(&self, url: &str) -> Result<Option<source::Credentials>, String> {
         let access = self.destination.access();
         match access.denied_source(&[serde_json::json!({"repoURL": url})]) {

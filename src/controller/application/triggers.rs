@@ -9,6 +9,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::context::Context;
 use super::projects;
 use crate::api::ObjectKey;
+use crate::controller::credentials::unknown_keys;
 use crate::decide::app_state::access;
 use crate::decide::app_state::request::{self, Level, Request};
 use crate::redact;
@@ -142,7 +143,15 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
     if let Some(new) = &new {
         match now {
             Some(secrets::Kind::Cluster) => ctx.clusters.put(new),
-            _ => ctx.credentials.put(new),
+            _ => {
+                let is_repository = ctx.credentials.put(new);
+                let unknown = if is_repository { unknown_keys(new) } else { Vec::new() };
+                if !unknown.is_empty() {
+                    let secret = new.metadata.name.as_deref().unwrap_or_default();
+                    tracing::warn!(secret, "keys of a repository that nothing reads: {unknown:?}");
+                }
+                is_repository
+            }
         };
     }
     before.is_some() || now.is_some()

@@ -180,7 +180,9 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
         let credentials = memory.credentials();
         let Unread { requests, freshness } = unread;
         let now = context.core.clock.now();
-        let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
+        let (sources, submodules) = (&context.sources, context.settings.git_submodules);
+        let answers = &mut memory.answers;
+        let read = answers.read(requests, sources, &credentials, freshness, submodules, now);
         context.slots.lend_slot(read).await;
         reads += 1;
     }

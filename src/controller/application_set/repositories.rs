@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::controller::credentials::{RepositorySecrets, Version};
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::repository::RepositoryUrl;
-use crate::source::{self, Freshness, Repositories};
+use crate::source::{self, Credentials, Freshness, Repositories, RepositoryAccess};
 
 /// Limit on the bytes of all answers of one ApplicationSet: they are kept in memory.
 const MAX_BYTES: usize = 256 << 20;
@@ -115,6 +115,7 @@ impl Answers {
         sources: &Arc<Repositories>,
         credentials: &RepositorySecrets,
         freshness: Freshness,
+        submodules: bool,
         now: Timestamp,
     ) {
         // Before them: what changes meanwhile may not have been used.
@@ -123,7 +124,9 @@ impl Answers {
             let known = self.known.get(&request).filter(|known| known.answer.is_ok());
             let commit = known.map(|known| known.commit.clone());
             async move {
-                let read = read(&request, commit.as_deref(), sources, credentials, freshness).await;
+                let read =
+                    read(&request, commit.as_deref(), sources, credentials, freshness, submodules);
+                let read = read.await;
                 (request, read)
             }
         });
@@ -160,13 +163,27 @@ impl Answers {
     }
 }
 
-/// Reads what a request names; `None` when the commit is still the known one.
+/// The credentials of a project, for the submodules of its repositories: generators may read
+/// what its Applications may not deploy.
+#[derive(Debug)]
+struct OfProject<'a>(&'a RepositorySecrets, &'a str);
+
+impl RepositoryAccess for OfProject<'_> {
+    fn credentials(&self, url: &str) -> Result<Option<Credentials>, String> {
+        let Self(secrets, project) = self;
+        Ok(secrets.of(url, project))
+    }
+}
+
+/// Reads what a request names, with submodules or without; `None` when the commit is still the
+/// known one.
 pub async fn read(
     request: &GitRequest,
     known: Option<&str>,
     sources: &Arc<Repositories>,
     credentials: &RepositorySecrets,
     freshness: Freshness,
+    submodules: bool,
 ) -> Result<Option<(String, GitAnswer)>, String> {
     let url = &request.repo_url;
     let secrets = credentials;
@@ -183,7 +200,12 @@ pub async fn read(
     if known == Some(revision.sha.as_str()) {
         return Ok(None);
     }
-    let checkout = sources.checkout(url, &revision, credentials.as_ref()).await;
+    let own = credentials.as_ref();
+    let access = OfProject(secrets, &request.project);
+    let checkout = match submodules {
+        true => sources.checkout_with_submodules(url, &revision, own, &access).await,
+        false => sources.checkout(url, &revision, own).await,
+    };
     let checkout = checkout.map_err(|error| error.to_string())?;
     let request = request.clone();
     let work = move || {
