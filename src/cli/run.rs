@@ -243,6 +243,16 @@ fn serve(
     servers
 }
 
+/// The variables of this process for proxies, which `git` and `helm` get as well.
+fn proxies() -> BTreeMap<String, String> {
+    let names = ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
+    let names = names.into_iter().flat_map(|name| [name.to_owned(), name.to_lowercase()]);
+    let set = names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+    let set: BTreeMap<String, String> = set.collect();
+    set.values().for_each(|proxy| redact::know_url(proxy));
+    set
+}
+
 /// Opens the cache of repositories.
 pub fn open_sources(
     dir: &std::path::Path,
@@ -251,6 +261,7 @@ pub fn open_sources(
 ) -> anyhow::Result<Repositories> {
     let mut settings = source::SourceSettings { confinement, ..source::SourceSettings::default() };
     settings.allow.local = local;
+    settings.environment = proxies();
     settings.programs.confinement = confinement;
     Repositories::open(dir, settings)
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))

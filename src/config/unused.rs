@@ -174,6 +174,11 @@ pub const ANNOTATIONS: &[Unused] = &[
         "an error of the Applications of the cluster names the field",
     ),
     none(&["shard"], "one process handles all clusters"),
+    none(
+        &["depth", "webhookManifestCacheWarmDisabled"],
+        "a warning in the log names the Secret; a commit is always fetched alone, and nothing is \
+         rendered before it is needed",
+    ),
 ];
 
 /// The names of the settings that are set, each with the reason why it has no effect.

@@ -15,7 +15,7 @@ use crate::watch::secrets::{self, Kind};
 use crate::watch::trust::{KNOWN_HOSTS, Trust};
 
 /// Keys of repository Secrets that are read, or that only Argo CD's own programs need.
-const KNOWN: [&str; 27] = [
+const KNOWN: [&str; 24] = [
     "url",
     "type",
     "name",
@@ -40,9 +40,6 @@ const KNOWN: [&str; 27] = [
     "githubAppEnterpriseBaseUrl",
     "gcpServiceAccountKey",
     "useAzureWorkloadIdentity",
-    "depth",
-    "inheritedCreds",
-    "webhookManifestCacheWarmDisabled",
 ];
 
 /// The largest value of a Secret that is read, in bytes: a key or a chain of certificates.

@@ -123,6 +123,12 @@ impl Address {
             "http" if allow.http => "http",
             "http" => return Err(invalid("http is not encrypted and not allowed, use https")),
             "ssh" => "ssh",
+            "oci" => {
+                return Err(invalid(
+                    "a registry is read only as charts, with the field chart; other artifacts of \
+                     registries are not supported",
+                ));
+            }
             _ => return Err(invalid("only https and ssh URLs are supported")),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));

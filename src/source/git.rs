@@ -103,9 +103,7 @@ impl Git {
         let repo = || call.address.shown.clone();
         let exchanged = match call.credentials {
             None => None,
-            Some(given) => {
-                self.tokens.exchanged(call.address, given, self.settings.allow.http).await?
-            }
+            Some(given) => self.tokens.exchanged(call.address, given, &self.settings).await?,
         };
         let credentials = exchanged.as_ref().or(call.credentials);
         // Dropped after the call has ended, which removes its files.
@@ -244,9 +242,14 @@ pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
 /// What to do about a server that is not trusted.
 fn advice(stderr: &str, address: &Address) -> Option<String> {
     let said = stderr.to_ascii_lowercase();
-    let host = RepositoryUrl::of(&address.url).host;
+    let RepositoryUrl { host, port, .. } = RepositoryUrl::of(&address.url);
     let host = host.trim_matches(['[', ']']);
     if said.contains("host key verification failed") {
+        // As in a line of `known_hosts`.
+        let host = match port.is_empty() {
+            true => host.to_owned(),
+            false => format!("[{host}]:{port}"),
+        };
         return Some(format!(
             "the key of {host} is not known or has changed: add it to `ssh_known_hosts` of the \
              ConfigMap argocd-ssh-known-hosts-cm, from a source that you trust"

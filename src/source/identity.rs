@@ -14,10 +14,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::address::Address;
+use super::address::{Address, Transport};
 use super::credentials::Credentials;
 use super::error::Error;
 use super::jwt;
+use super::limits::SourceSettings;
 use super::web::{Ask, Failed, Said, ask};
 use crate::redact;
 use crate::repository::RepositoryUrl;
@@ -35,6 +36,8 @@ const BEFORE_EXPIRY: SignedDuration = SignedDuration::from_mins(5);
 const KEPT_AT_LEAST: SignedDuration = SignedDuration::from_secs(60);
 /// The longest time that a token is kept, whatever its expiry says.
 const KEPT_AT_MOST: SignedDuration = SignedDuration::from_hours(1);
+/// Timeout of all requests for one token.
+const ALL_WITHIN: Duration = Duration::from_secs(60);
 /// The most tokens that are kept.
 const MAX_TOKENS: usize = 4096;
 /// The most pages of installations that are read, of 100 each.
@@ -140,9 +143,17 @@ impl Tokens {
         &self,
         address: &Address,
         credentials: &Credentials,
-        allow_http: bool,
+        settings: &SourceSettings,
     ) -> Result<Option<Credentials>, Error> {
         let Some(identity) = &credentials.identity else { return Ok(None) };
+        match address.transport {
+            Transport::Http { .. } => {}
+            Transport::Local(_) => return Ok(None),
+            Transport::Ssh => {
+                let why = "it is for https; write the URL of the repository with https";
+                return Err(NoToken::Refused(why.to_owned()).of(address, identity));
+            }
+        }
         let slot = self.slot(address, credentials, identity);
         // Whoever waits here uses the token that the first one gets.
         let mut kept = slot.lock().await;
@@ -151,7 +162,12 @@ impl Tokens {
             Some(token) => token,
             None => {
                 tracing::debug!(repository = address.shown, "asking for a token");
-                let fresh = token(identity, address, credentials, allow_http).await;
+                let server = Server::new(credentials, settings);
+                let fresh = token(identity, address, &server);
+                let fresh = tokio::time::timeout(ALL_WITHIN, fresh).await.unwrap_or_else(|_| {
+                    let limit = ALL_WITHIN.as_secs();
+                    Err(NoToken::Unreachable(format!("there is no token after {limit} s")))
+                });
                 let fresh = fresh.map_err(|failed| failed.of(address, identity))?;
                 *kept = Some(fresh.clone());
                 fresh
@@ -220,32 +236,40 @@ impl NoToken {
     }
 }
 
-async fn token(
-    identity: &Identity,
-    address: &Address,
-    credentials: &Credentials,
-    allow_http: bool,
-) -> Result<Token, NoToken> {
-    let server = Server { credentials, allow_http };
+async fn token(identity: &Identity, address: &Address, server: &Server) -> Result<Token, NoToken> {
     match identity {
         Identity::GitHubApp { app, installation, key, api } => {
-            github(&server, address, (app, installation), key, api).await
+            github(server, address, (app, installation), key, api).await
         }
-        Identity::GoogleServiceAccount(key) => google(&server, key).await,
-        Identity::AzureWorkload => azure(&server).await,
+        Identity::GoogleServiceAccount(key) => google(server, key).await,
+        Identity::AzureWorkload => azure(server).await,
     }
 }
 
 /// How the server of tokens is reached: as the repository is.
-struct Server<'a> {
-    credentials: &'a Credentials,
+struct Server {
+    credentials: Credentials,
     allow_http: bool,
 }
 
-impl Server<'_> {
+impl Server {
+    fn new(credentials: &Credentials, settings: &SourceSettings) -> Self {
+        let mut credentials = credentials.clone();
+        let variable = |name: &str| {
+            let values = [name.to_lowercase(), name.to_owned()];
+            let mut values = values.iter().filter_map(|name| settings.environment.get(name));
+            values.find(|value| !value.is_empty()).cloned().unwrap_or_default()
+        };
+        if credentials.proxy.is_empty() {
+            credentials.proxy = variable("HTTPS_PROXY");
+            credentials.no_proxy = variable("NO_PROXY");
+        }
+        Self { credentials, allow_http: settings.allow.http }
+    }
+
     async fn ask(&self, request: &Ask<'_>) -> Result<Said, NoToken> {
         let host = host(request.url);
-        let said = ask(request, self.credentials, self.allow_http).await;
+        let said = ask(request, &self.credentials, self.allow_http).await;
         let said = said.map_err(|failed| match failed {
             Failed::Unusable(why) => NoToken::Refused(format!("{host}: {why}")),
             Failed::Untrusted(why) => NoToken::Refused(format!(
@@ -299,7 +323,7 @@ fn repository(address: &Address) -> Option<(String, String)> {
 }
 
 async fn github(
-    server: &Server<'_>,
+    server: &Server,
     address: &Address,
     (app, installation): (&str, &str),
     key: &str,
@@ -345,7 +369,7 @@ async fn github(
 /// The installation of the App that may read the repository: the one that GitHub names for it,
 /// else that of its owner.
 async fn installation_of(
-    server: &Server<'_>,
+    server: &Server,
     address: &Address,
     api: &str,
     headers: &[(&'static str, String)],
@@ -414,7 +438,7 @@ fn form(fields: &[(&str, &str)]) -> String {
     fields.collect::<Vec<_>>().join("&")
 }
 
-async fn google(server: &Server<'_>, key: &str) -> Result<Token, NoToken> {
+async fn google(server: &Server, key: &str) -> Result<Token, NoToken> {
     let refused = |why: &str| NoToken::Refused(why.to_owned());
     let file: Value = serde_json::from_str(key)
         .map_err(|_| refused("it is not the JSON of a key of a service account"))?;
@@ -442,7 +466,7 @@ async fn google(server: &Server<'_>, key: &str) -> Result<Token, NoToken> {
     Ok(Token::new(email, &token, "", expires))
 }
 
-async fn azure(server: &Server<'_>) -> Result<Token, NoToken> {
+async fn azure(server: &Server) -> Result<Token, NoToken> {
     let variable = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());
         value.ok_or_else(|| {

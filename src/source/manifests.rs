@@ -338,8 +338,9 @@ fn foreign(text: &str) -> Option<String> {
     if pointer.iter().any(|pointer| start.starts_with(pointer)) {
         let oid = start.lines().find_map(|line| line.strip_prefix("oid ")).unwrap_or("unknown");
         return Some(format!(
-            "line 1: a Git LFS pointer ({}) and not its content, which is not fetched; commit the \
-             file without Git LFS or exclude it",
+            "line 1: a Git LFS pointer ({}) and not its content, which is not fetched; set \
+             enableLfs in the Secret of the repository, commit the file without Git LFS, or \
+             exclude it",
             oid.chars().take(80).collect::<String>()
         ));
     }

@@ -27,6 +27,7 @@ mod manifests;
 mod metrics;
 mod newest;
 mod permissions;
+mod private_repositories;
 mod proxy;
 mod repeated;
 mod secrets;

@@ -13,6 +13,7 @@ mod contracts;
 mod demo;
 mod docs;
 mod e2e;
+mod git_server;
 mod kubectl;
 mod layers;
 mod messages;

@@ -5,6 +5,7 @@
 //! repository earlier, and nothing else is taken from it.
 
 mod applications;
+mod bitbucket;
 mod generators;
 mod payload;
 mod repository;
@@ -30,6 +31,12 @@ pub enum Provider {
     GitLab,
     /// Azure DevOps.
     AzureDevOps,
+    /// Gogs.
+    Gogs,
+    /// Bitbucket Cloud.
+    Bitbucket,
+    /// A Bitbucket server of one's own.
+    BitbucketServer,
 }
 
 impl Provider {
@@ -37,8 +44,12 @@ impl Provider {
     pub fn of(header: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         let by_header = [
             ("x-vss-activityid", Self::AzureDevOps),
+            // It sends headers of GitHub as well.
+            ("x-gogs-event", Self::Gogs),
             ("x-github-event", Self::GitHub),
             ("x-gitlab-event", Self::GitLab),
+            ("x-hook-uuid", Self::Bitbucket),
+            ("x-event-key", Self::BitbucketServer),
         ];
         by_header.into_iter().find(|(name, _)| header(name).is_some()).map(|(_, found)| found)
     }
@@ -49,6 +60,9 @@ impl Provider {
             Self::GitHub => "GitHub",
             Self::GitLab => "GitLab",
             Self::AzureDevOps => "Azure DevOps",
+            Self::Gogs => "Gogs",
+            Self::Bitbucket => "Bitbucket",
+            Self::BitbucketServer => "Bitbucket Server",
         }
     }
 }
@@ -58,7 +72,8 @@ impl Provider {
 pub enum Refused {
     /// No header names a supported server.
     #[error(
-        "unknown webhook event: none of the headers X-GitHub-Event, X-Gitlab-Event and X-Vss-Activityid is set"
+        "unknown webhook event: none of the headers X-GitHub-Event, X-Gitlab-Event, X-Vss-Activityid, \
+         X-Gogs-Event, X-Hook-UUID and X-Event-Key is set"
     )]
     Unknown,
     /// The event is none that is supported.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{MAX_TEXT, Provider, Push, Ref, Refused, Repository};
+use super::{MAX_TEXT, Provider, Push, Ref, Refused, Repository, bitbucket};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -91,35 +91,57 @@ pub fn read(
 ) -> Result<Option<Push>, Refused> {
     match provider {
         Provider::GitHub => github(&header("x-github-event").unwrap_or_default(), body),
+        Provider::Gogs => gogs(&header("x-gogs-event").unwrap_or_default(), body),
+        Provider::Bitbucket => bitbucket::cloud(&header("x-event-key").unwrap_or_default(), body),
+        Provider::BitbucketServer => {
+            bitbucket::server(&header("x-event-key").unwrap_or_default(), body)
+        }
         Provider::GitLab => gitlab(&header("x-gitlab-event").unwrap_or_default(), body),
         Provider::AzureDevOps => azure(body),
     }
 }
 
-fn parse<'a, T: Deserialize<'a>>(provider: Provider, body: &'a [u8]) -> Result<T, Refused> {
+pub(super) fn parse<'a, T: Deserialize<'a>>(
+    provider: Provider,
+    body: &'a [u8],
+) -> Result<T, Refused> {
     let failed = |error: serde_json::Error| Refused::Body(provider.name(), error.to_string());
     serde_json::from_slice(body).map_err(failed)
 }
 
 fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
     match event {
-        "push" => {
-            let GitHub { r#ref, repository, commits } = parse(Provider::GitHub, body)?;
-            let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
-            let mut push = push(Provider::GitHub, &urls, &[r#ref], &repository.default_branch)?;
-            // With so many commits, GitHub leaves out the rest.
-            push.files = match commits.len() < GITHUB_COMMITS {
-                true => files(commits),
-                false => Vec::new(),
-            };
-            Ok(Some(push))
-        }
+        "push" => pushed(Provider::GitHub, body).map(Some),
         "ping" | "pull_request" => {
             parse::<serde::de::IgnoredAny>(Provider::GitHub, body)?;
             Ok(None)
         }
         _ => Err(Refused::Event(Provider::GitHub.name())),
     }
+}
+
+/// Gogs and those that are like it send what GitHub sends.
+fn gogs(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+    match event {
+        "push" => pushed(Provider::Gogs, body).map(Some),
+        "pull_request" => {
+            parse::<serde::de::IgnoredAny>(Provider::Gogs, body)?;
+            Ok(None)
+        }
+        _ => Err(Refused::Event(Provider::Gogs.name())),
+    }
+}
+
+fn pushed(provider: Provider, body: &[u8]) -> Result<Push, Refused> {
+    let GitHub { r#ref, repository, commits } = parse(provider, body)?;
+    let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
+    let mut push = push(provider, &urls, &[r#ref], &repository.default_branch)?;
+    // With so many commits, GitHub leaves out the rest.
+    push.files = match commits.len() < GITHUB_COMMITS {
+        true => files(commits),
+        false => Vec::new(),
+    };
+    Ok(push)
 }
 
 fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
@@ -181,7 +203,7 @@ fn files(commits: Vec<Commit>) -> Vec<String> {
 /// The most branches and tags of one push.
 const MAX_REFS: usize = 1000;
 
-fn push(
+pub(super) fn push(
     provider: Provider,
     urls: &[String],
     refs: &[String],

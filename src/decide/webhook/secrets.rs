@@ -18,6 +18,9 @@ pub struct Secrets {
     gitlab: Vec<u8>,
     azure_user: Vec<u8>,
     azure_password: Vec<u8>,
+    gogs: Vec<u8>,
+    bitbucket_uuid: Vec<u8>,
+    bitbucket_server: Vec<u8>,
 }
 
 impl std::fmt::Debug for Secrets {
@@ -35,6 +38,9 @@ impl Secrets {
             gitlab: key("webhook.gitlab.secret"),
             azure_user: key("webhook.azuredevops.username"),
             azure_password: key("webhook.azuredevops.password"),
+            gogs: key("webhook.gogs.secret"),
+            bitbucket_uuid: key("webhook.bitbucket.uuid"),
+            bitbucket_server: key("webhook.bitbucketserver.secret"),
         }
     }
 
@@ -47,6 +53,11 @@ impl Secrets {
                 self.azure_user.is_empty() && self.azure_password.is_empty(),
                 "webhook.azuredevops.username",
             ),
+            Provider::Gogs => (self.gogs.is_empty(), "webhook.gogs.secret"),
+            Provider::Bitbucket => (self.bitbucket_uuid.is_empty(), "webhook.bitbucket.uuid"),
+            Provider::BitbucketServer => {
+                (self.bitbucket_server.is_empty(), "webhook.bitbucketserver.secret")
+            }
         };
         is_missing.then_some(key)
     }
@@ -71,6 +82,23 @@ impl Secrets {
                 header("x-gitlab-token").is_some_and(|token| same(token.as_bytes(), &self.gitlab))
             }
             Provider::AzureDevOps => self.has_password(header),
+            Provider::Gogs => {
+                let signature = header("x-gogs-signature").unwrap_or_default();
+                has_signature(hmac::HMAC_SHA256, &self.gogs, body, &signature)
+            }
+            Provider::Bitbucket => {
+                let plain = |uuid: &[u8]| {
+                    let text = String::from_utf8_lossy(uuid).into_owned();
+                    text.trim().trim_matches(['{', '}']).to_owned()
+                };
+                let (given, wanted) = (header("x-hook-uuid"), plain(&self.bitbucket_uuid));
+                given.is_some_and(|uuid| same(plain(uuid.as_bytes()).as_bytes(), wanted.as_bytes()))
+            }
+            Provider::BitbucketServer => {
+                let text = header("x-hub-signature").unwrap_or_default();
+                let signature = text.strip_prefix("sha256=").unwrap_or_default();
+                has_signature(hmac::HMAC_SHA256, &self.bitbucket_server, body, signature)
+            }
         };
         if is_right { Ok(()) } else { Err(Refused::Secret(provider.name())) }
     }
@@ -85,10 +113,7 @@ impl Secrets {
                 (hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, signature)
             }
         };
-        let signature = signature
-            .and_then(|hex| data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok());
-        let key = hmac::Key::new(algorithm, &self.github);
-        signature.is_some_and(|signature| hmac::verify(&key, body, &signature).is_ok())
+        signature.is_some_and(|hex| has_signature(algorithm, &self.github, body, &hex))
     }
 
     fn has_password(&self, header: &dyn Fn(&str) -> Option<String>) -> bool {
@@ -97,6 +122,13 @@ impl Secrets {
         let wanted = [self.azure_user.as_slice(), b":", &self.azure_password].concat();
         given.is_some_and(|given| same(&given, &wanted))
     }
+}
+
+/// Whether a body has a signature, which is hexadecimal.
+fn has_signature(algorithm: hmac::Algorithm, secret: &[u8], body: &[u8], hex: &str) -> bool {
+    let signature = data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
+    let key = hmac::Key::new(algorithm, secret);
+    signature.is_ok_and(|signature| hmac::verify(&key, body, &signature).is_ok())
 }
 
 /// Compares by signatures with the same key, so that the time shows nothing about the text.

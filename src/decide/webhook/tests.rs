@@ -142,6 +142,31 @@ fn bodies_are_read_by_their_headers_as_421() {
         assert_eq!(read(&headers(&[("x-gitlab-event", event)]), &gitlab), want, "{event}");
     }
     assert_eq!(read(&headers(&[("x-vss-activityid", "1")]), &azure), want);
+    let gogs = headers(&[("x-github-event", "push"), ("x-gogs-event", "push")]);
+    assert_eq!(Provider::of(&gogs), Some(Provider::Gogs));
+    assert_eq!(read(&gogs, &github), want);
+    let cloud = headers(&[("x-hook-uuid", "{1}"), ("x-event-key", "repo:push")]);
+    let branch = json!({"type": "branch", "name": "main"});
+    for change in [json!({"new": branch, "old": null}), json!({"new": null, "old": branch})] {
+        let body = json!({
+            "push": {"changes": [change]},
+            "repository": {"links": {"html": {"href": "https://g.example/a/b"}}},
+        });
+        assert_eq!(read(&cloud, &body), want, "{body}");
+    }
+    let server = headers(&[("x-event-key", "repo:refs_changed")]);
+    let links = json!({"clone": [
+        {"name": "ssh", "href": "ssh://git@g.example/a/b.git"},
+        {"name": "http", "href": "https://g.example/a/b.git"},
+    ]});
+    let change = json!({"ref": {"id": "refs/heads/main", "displayId": "main", "type": "BRANCH"}});
+    let body = json!({"repository": {"links": links}, "changes": [change]});
+    assert_eq!(read(&server, &body), want);
+    let page = json!({"self": [{"href": "https://g.example/projects/A/repos/b/browse"}]});
+    let body = json!({"repository": {"links": page}, "changes": [change]});
+    let Ok(Some(push)) = read(&server, &body) else { panic!("{body}") };
+    assert_eq!(push.repositories, [Repository::of("https://g.example/scm/a/b")]);
+    assert_eq!(read(&headers(&[("x-event-key", "diagnostics:ping")]), &json!({})), Ok(None));
     for event in ["ping", "pull_request"] {
         assert_eq!(read(&headers(&[("x-github-event", event)]), &json!({})), Ok(None), "{event}");
     }
@@ -177,6 +202,9 @@ fn signatures_tokens_and_passwords_are_verified_as_421() {
         ("webhook.gitlab.secret", "token"),
         ("webhook.azuredevops.username", "user"),
         ("webhook.azuredevops.password", "word"),
+        ("webhook.gogs.secret", "gogs"),
+        ("webhook.bitbucket.uuid", "{uuid-1}"),
+        ("webhook.bitbucketserver.secret", "server"),
     ]
     .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()))
     .into();
@@ -215,6 +243,20 @@ fn signatures_tokens_and_passwords_are_verified_as_421() {
     for given in ["", "Basic dXNlcjp3b3Jl", "Bearer dXNlcjp3b3Jk", "Basic ?"] {
         assert!(!verify(Provider::AzureDevOps, &[("authorization", given)], ""), "{given}");
     }
+    let hex = |key: &str| {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key.as_bytes());
+        data_encoding::HEXLOWER.encode(ring::hmac::sign(&key, b"body").as_ref())
+    };
+    let (gogs, server) = (hex("gogs"), format!("sha256={}", hex("server")));
+    assert!(verify(Provider::Gogs, &[("x-gogs-signature", &gogs)], "body"));
+    assert!(!verify(Provider::Gogs, &[("x-gogs-signature", &gogs)], "other"));
+    assert!(!verify(Provider::Gogs, &[("x-hub-signature", &gogs)], "body"));
+    assert!(verify(Provider::BitbucketServer, &[("x-hub-signature", &server)], "body"));
+    assert!(!verify(Provider::BitbucketServer, &[("x-hub-signature", &hex("server"))], "body"));
+    assert!(verify(Provider::Bitbucket, &[("x-hook-uuid", "{uuid-1}")], ""));
+    assert!(verify(Provider::Bitbucket, &[("x-hook-uuid", "uuid-1")], ""));
+    assert!(!verify(Provider::Bitbucket, &[("x-hook-uuid", "uuid-2")], ""));
+    assert!(!verify(Provider::Bitbucket, &[], ""));
     let none = Secrets::default();
     assert_eq!(none.unverified(Provider::GitHub), Some("webhook.github.secret"));
     assert!(none.verify(Provider::GitHub, &headers(&[]), b"").is_ok());
@@ -257,6 +299,11 @@ fn bodies() -> impl Strategy<Value = serde_json::Value> {
         "resource",
         "refUpdates",
         "name",
+        "changes",
+        "links",
+        "clone",
+        "href",
+        "self",
         "remoteUrl",
         "sshUrl",
         "defaultBranch",
@@ -291,6 +338,8 @@ proptest! {
             [("x-gitlab-event", "System Hook")],
             [("x-gitlab-event", "Push Hook")],
             [("x-vss-activityid", "1")],
+            [("x-gogs-event", "push")],
+            [("x-event-key", "repo:refs_changed")],
         ] {
             let headers = self::headers(&headers);
             let provider = Provider::of(&headers).unwrap();

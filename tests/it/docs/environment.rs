@@ -14,7 +14,11 @@ use super::options::pages;
 /// Before short names in the tables of the reference.
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Variables that the program reads beside its configuration, and by what.
-const OF_THE_PROCESS: [(&str, &str); 5] = [
+const OF_THE_PROCESS: [(&str, &str); 9] = [
+    ("AZURE_CLIENT_ID", "src/source/identity.rs"),
+    ("AZURE_TENANT_ID", "src/source/identity.rs"),
+    ("AZURE_FEDERATED_TOKEN_FILE", "src/source/identity.rs"),
+    ("AZURE_AUTHORITY_HOST", "src/source/identity.rs"),
     ("KUBECONFIG", "kube::Config"),
     ("HTTPS_PROXY", "kube::Config"),
     ("NO_PROXY", "kube::Config"),

@@ -123,6 +123,10 @@ fn state(name: &str, section: &str) -> Option<State> {
         "Annotations and labels" => {
             text_of(&[root().join("src/api/annotations.rs")]).contains(&format!("\"{name}\""))
         }
+        "Fields of repository Secrets" => {
+            let file = root().join("src/controller/credentials.rs");
+            text_of(&[file]).contains(&format!("\"{name}\""))
+        }
         _ => {
             let field = name.rsplit('.').next().unwrap();
             let file = root().join("src/watch/clusters.rs");
@@ -198,9 +202,13 @@ fn page() -> (String, Vec<String>) {
         writeln!(page, "| `{name}` | {state} | {why} |").unwrap();
     };
     let names = names();
-    for section in
-        ["Variables", "Keys of ConfigMaps", "Annotations and labels", "Fields of cluster Secrets"]
-    {
+    for section in [
+        "Variables",
+        "Keys of ConfigMaps",
+        "Annotations and labels",
+        "Fields of cluster Secrets",
+        "Fields of repository Secrets",
+    ] {
         write!(page, "\n## {section}\n\n| name | state | note |\n|---|---|---|\n").unwrap();
         for name in &names[section] {
             match state(name, section) {

@@ -1,0 +1,152 @@
+//! Bodies of webhooks of Bitbucket: the cloud, and servers of one's own. They do not say which
+//! branch is the default one, so each branch may be it.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::payload::{parse, push};
+use super::{Provider, Push, Refused};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Cloud {
+    push: CloudPush,
+    repository: CloudRepository,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CloudPush {
+    changes: Vec<CloudChange>,
+}
+
+/// A branch or tag before and after the push; absent when it was created or deleted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CloudChange {
+    old: Option<CloudRef>,
+    new: Option<CloudRef>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CloudRef {
+    r#type: String,
+    name: String,
+}
+
+impl CloudRef {
+    fn full_name(self) -> String {
+        match self.r#type.as_str() {
+            "tag" | "annotated_tag" => format!("refs/tags/{}", self.name),
+            _ if self.name.is_empty() => String::new(),
+            _ => format!("refs/heads/{}", self.name),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CloudRepository {
+    links: CloudLinks,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CloudLinks {
+    html: Link,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Link {
+    href: String,
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Server {
+    repository: ServerRepository,
+    changes: Vec<ServerChange>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerRepository {
+    links: ServerLinks,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerLinks {
+    clone: Vec<Link>,
+    // Some versions have a list, and some an object.
+    #[serde(rename = "self")]
+    own: Value,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerChange {
+    r#ref: ServerRef,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ServerRef {
+    id: String,
+}
+
+/// An event of the cloud.
+pub fn cloud(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+    let provider = Provider::Bitbucket;
+    match event {
+        "repo:push" => {
+            let Cloud { push: pushed, repository } = parse(provider, body)?;
+            let refs = pushed.changes.into_iter().filter_map(|change| change.new.or(change.old));
+            let refs: Vec<String> = refs.map(CloudRef::full_name).collect();
+            of_any_branch(push(provider, &[repository.links.html.href], &refs, ""))
+        }
+        _ if event.starts_with("pullrequest:") => Ok(None),
+        _ => Err(Refused::Event(provider.name())),
+    }
+}
+
+/// An event of a server.
+pub fn server(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+    let provider = Provider::BitbucketServer;
+    match event {
+        "repo:refs_changed" => {
+            let Server { repository, changes } = parse(provider, body)?;
+            let links = repository.links.clone.into_iter();
+            let links = links.filter(|link| link.name == "http" || link.name == "ssh");
+            let mut urls: Vec<String> = links.map(|link| link.href).collect();
+            // A page of the repository: HOST/projects/PROJECT/repos/NAME/browse.
+            let pages = repository.links.own.as_array().into_iter().flatten();
+            let pages = pages.filter_map(|page| of_page(page["href"].as_str()?));
+            urls.extend(pages);
+            let refs: Vec<String> = changes.into_iter().map(|change| change.r#ref.id).collect();
+            of_any_branch(push(provider, &urls, &refs, ""))
+        }
+        "diagnostics:ping" => Ok(None),
+        _ if event.starts_with("pr:") => Ok(None),
+        _ => Err(Refused::Event(provider.name())),
+    }
+}
+
+/// The URL for https of the repository that a page shows.
+fn of_page(page: &str) -> Option<String> {
+    let (host, rest) = page.split_once("/projects/")?;
+    let (project, rest) = rest.split_once("/repos/")?;
+    let name = rest.split('/').next()?;
+    Some(format!("{host}/scm/{project}/{name}"))
+}
+
+fn of_any_branch(push: Result<Push, Refused>) -> Result<Option<Push>, Refused> {
+    let mut push = push?;
+    for one in &mut push.refs {
+        one.is_default = !one.is_tag();
+    }
+    Ok(Some(push))
+}
