@@ -37,6 +37,7 @@ use crate::desired::generators::path_pattern::Globbing;
 use crate::settings::{
     ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE, Namespaces, Settings,
 };
+use crate::source::Allow;
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
 pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
@@ -143,6 +144,10 @@ pub struct Flags {
     /// Allow sources that are directories or repositories of this machine [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources")]
     pub allow_local_sources: Option<bool>,
+    /// Allow repositories at http:// URLs, to which passwords go without encryption
+    /// [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
+    pub allow_http_sources: Option<bool>,
     /// Address for metrics, at /metrics; empty is off [default: :8080]
     #[arg(long, value_name = "ADDR", help_heading = "Observability")]
     pub metrics_addr: Option<String>,
@@ -201,6 +206,8 @@ pub struct Config {
     pub applications: ApplicationSettings,
     /// Whether sources of this machine are allowed.
     pub allow_local_sources: bool,
+    /// Which sources may be read besides https and ssh.
+    pub allowed_sources: Allow,
     /// Where probes are answered; `None` for an empty address.
     pub probe_addr: Option<String>,
     /// The same for metrics.
@@ -260,6 +267,9 @@ impl Config {
             &application_sets.namespaces,
             allow_local_sources,
         )?;
+        let http =
+            read.flag(flags.allow_http_sources, ("ALLOW_HTTP_SOURCES", "allow.http.sources"), true);
+        applications.render.programs.allow_http = http;
         applications.dry_run = application_sets.dry_run;
         let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
         let (format, level) = log_of_the_application_controller(&mut read);
@@ -269,6 +279,7 @@ impl Config {
             sync_engine,
             applications,
             allow_local_sources,
+            allowed_sources: Allow { local: allow_local_sources, http },
             probe_addr: read.address(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"),
             metrics_addr: read.address(
                 flags.metrics_addr,

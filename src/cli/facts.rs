@@ -16,7 +16,7 @@ use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
 use crate::settings::ApplicationSetSettings;
-use crate::source::{Freshness, Repositories};
+use crate::source::{Allow, Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
 use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
 
@@ -145,7 +145,8 @@ impl Facts {
         let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
         let folder = folder.map_err(|error| failed(&error))?;
         // A user may read what is on their own machine.
-        let sources = super::run::open_sources(folder.path(), true, Confinement::default());
+        let sources =
+            super::run::open_sources(folder.path(), Allow::EVERYTHING, Confinement::default());
         let sources = Arc::new(sources.map_err(|error| failed(&error))?);
         self.repositories = Some((Arc::clone(&sources), folder));
         Ok(sources)

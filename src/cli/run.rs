@@ -23,7 +23,7 @@ use crate::controller::leader::Candidate;
 use crate::controller::{self, Controllers, Led};
 use crate::redact;
 use crate::serve::{self, Readiness};
-use crate::source::{self, Repositories};
+use crate::source::{self, Allow, Repositories};
 use crate::watch::failure;
 
 mod live_settings;
@@ -95,7 +95,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         redis::check(&config.applications.redis)?;
     }
     let confinement = config.applications.render.programs.confinement;
-    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources, confinement)?);
+    let sources = Arc::new(open_sources(cache_dir, config.allowed_sources, confinement)?);
     let required = confinement == Confinement::Required;
     confined::Pool::set_up(confined::PoolSettings { required, ..Default::default() });
     warn_of_missing_confinement(confinement).await;
@@ -244,7 +244,7 @@ fn serve(
 }
 
 /// The variables of this process for proxies, which `git` and `helm` get as well.
-fn proxies() -> BTreeMap<String, String> {
+pub fn proxies() -> BTreeMap<String, String> {
     let names = ["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"];
     let names = names.into_iter().flat_map(|name| [name.to_owned(), name.to_lowercase()]);
     let set = names.filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
@@ -256,11 +256,11 @@ fn proxies() -> BTreeMap<String, String> {
 /// Opens the cache of repositories.
 pub fn open_sources(
     dir: &std::path::Path,
-    local: bool,
+    allow: Allow,
     confinement: Confinement,
 ) -> anyhow::Result<Repositories> {
-    let mut settings = source::SourceSettings { confinement, ..source::SourceSettings::default() };
-    settings.allow.local = local;
+    let mut settings =
+        source::SourceSettings { allow, confinement, ..source::SourceSettings::default() };
     settings.environment = proxies();
     settings.programs.confinement = confinement;
     Repositories::open(dir, settings)

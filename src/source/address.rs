@@ -52,6 +52,11 @@ pub struct Allow {
     pub http: bool,
 }
 
+impl Allow {
+    /// All of them: a user may read what is on their own machine.
+    pub const EVERYTHING: Self = Self { local: true, http: true };
+}
+
 impl Address {
     /// Validates a `repoURL`.
     ///
@@ -121,7 +126,11 @@ impl Address {
         let scheme = match scheme.to_ascii_lowercase().as_str() {
             "https" => "https",
             "http" if allow.http => "http",
-            "http" => return Err(invalid("http is not encrypted and not allowed, use https")),
+            "http" => {
+                return Err(invalid(
+                    "http is not encrypted and not allowed; use https, or start with --allow-http-sources",
+                ));
+            }
             "ssh" => "ssh",
             "oci" => {
                 return Err(invalid(

@@ -41,7 +41,12 @@ impl ChartAddress {
             "oci" => (true, "https"),
             "https" => (false, "https"),
             "http" if allow.http => (false, "http"),
-            "http" => return Err(invalid("http is not encrypted and not allowed, use https")),
+            "http" => {
+                return Err(invalid(
+                    "http is not encrypted and not allowed; use https, or start with \
+                     --allow-http-sources",
+                ));
+            }
             _ => {
                 let reason = "charts are read from https URLs and OCI registries (oci://) only";
                 return Err(invalid(reason));

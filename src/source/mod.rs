@@ -7,6 +7,9 @@
 //! - [`Repositories`] resolves and fetches each repository and revision once for all
 //!   Applications. It runs the `git` program, and `helm` for charts of repositories and
 //!   registries ([`ChartSource`]).
+//! - Credentials are passed to `git` by `git_login`; an [`Identity`] is exchanged for a token
+//!   before that. Submodules are repositories of their own, permitted by a
+//!   [`RepositoryAccess`].
 //! - [`render`] turns a [`Checkout`] and a raw `source` block into
 //!   [`Manifest`]s; [`directory`] is the part for plain manifests.
 //! - [`Error`] and [`RenderError`] distinguish a missing object from a failed read:

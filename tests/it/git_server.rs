@@ -219,6 +219,8 @@ impl State {
         if let Some((status, text)) = self.api.as_ref().and_then(|api| api(&seen)) {
             let is_redirect = status.is_redirection();
             let mut response = reply(status, text.clone());
+            let kind = "application/vnd.git-lfs+json".parse().unwrap();
+            response.headers_mut().insert("content-type", kind);
             if is_redirect {
                 response.headers_mut().insert("location", text.parse().unwrap());
             }

@@ -313,7 +313,8 @@ fn absolute(directory: &Path) -> Result<String, Error> {
 fn repositories(folder: &Path, working_trees: bool) -> Result<Arc<Repositories>, String> {
     let mut settings =
         source::SourceSettings { working_trees, ..source::SourceSettings::default() };
-    settings.allow.local = true;
+    settings.allow = source::Allow::EVERYTHING;
+    settings.environment = crate::cli::run::proxies();
     let opened = Repositories::open(folder, settings);
     opened.map(Arc::new).map_err(|error| error.to_string())
 }

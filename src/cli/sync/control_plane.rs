@@ -14,7 +14,7 @@ use crate::cli::run::open_sources;
 use crate::confined::Confinement;
 use crate::decide::sync::{self, wave_delay};
 use crate::settings::ApplicationSettings;
-use crate::source::{RenderOptions, Repositories};
+use crate::source::{Allow, RenderOptions, Repositories};
 use kube_sim::Server;
 
 /// Label of what a run has applied; its value names the run. Not a label of Argo CD, so
@@ -94,7 +94,7 @@ impl ControlPlane {
 
     /// The repositories: the manifests only.
     pub fn sources(&self) -> anyhow::Result<Repositories> {
-        open_sources(&self.folder.path().join("sources"), true, Confinement::default())
+        open_sources(&self.folder.path().join("sources"), Allow::EVERYTHING, Confinement::default())
     }
 
     /// The settings of the controller.

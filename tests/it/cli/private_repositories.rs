@@ -69,6 +69,10 @@ async fn as_091_private_repositories_are_rendered_with_the_secrets_of_files() {
     let run = render(files(&server, &wrong), Vec::new()).await;
     assert_ne!(run.code, 0, "{}", run.out);
     assert!(run.err.contains("access refused") && !run.err.contains("wrong-word"), "{}", run.err);
+    let mut plain = files(&server, &wrong);
+    plain = plain.replace(&server.url("team"), "http://127.0.0.1:1/team");
+    let run = render(plain, Vec::new()).await;
+    assert!(run.err.contains("not reachable"), "http is read, too: {}", run.err);
     let right = json!({"username": "me", "password": "pass-word-3"});
     let run = render(files(&server, &right), Vec::new()).await;
     assert_eq!(run.code, 0, "{}", run.err);
