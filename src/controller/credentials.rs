@@ -236,7 +236,11 @@ fn read(secret: &Secret) -> Credentials {
     let google = text("gcpServiceAccountKey");
     let zero = |text: String| if text == "0" { String::new() } else { text };
     let (app, installation) = (zero(app), zero(line("githubAppInstallationID")));
-    let identity = if !app.is_empty() || !key.trim().is_empty() {
+    // As in Argo CD, these come before an identity.
+    let plain = [line("password"), line("bearerToken"), text("sshPrivateKey")];
+    let identity = if plain.iter().any(|text| !text.is_empty()) {
+        None
+    } else if !app.is_empty() || !key.trim().is_empty() {
         if app.is_empty() || key.trim().is_empty() {
             refuse("githubAppID and githubAppPrivateKey belong together".to_owned());
         }
@@ -390,7 +394,8 @@ mod tests {
         }
     }
 
-    /// What cannot be used is refused by its name, and not left out.
+    /// What cannot be used is refused by its name, and not left out; a password comes before
+    /// an identity.
     #[test]
     fn values_that_cannot_be_used_refuse_the_repository() {
         let large = "x".repeat(MAX_VALUE + 1);
@@ -414,6 +419,10 @@ mod tests {
             let found = secrets.of("https://h/o/r", "").unwrap();
             assert_eq!(found.refusal, format!("Secret app: {want}"));
         }
+        let both = [("url", "https://h/x"), ("password", "p"), ("githubAppID", "7")];
+        let found =
+            RepositorySecrets::read(&[secret("app", "repository", &both)]).of("https://h/x", "");
+        assert_eq!(found.unwrap().identity, None);
         let typo = secret("app", "repository", &[("url", "u"), ("pasword", "p")]);
         assert_eq!(unknown_keys(&typo), ["pasword"]);
     }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::git::{Call, too_large};
 use super::objects::Remote;
+use super::process::disk_use;
 
 /// How a pointer begins.
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
@@ -62,6 +63,16 @@ pub(super) async fn fill(
     if bytes > limit {
         return Err(too_large(remote.address, "what Git LFS keeps for the checkout", limit));
     }
+    let kept = git_dir.join("lfs");
+    if disk_use(git_dir).await.saturating_add(bytes) > limit {
+        // Objects of former commits.
+        match tokio::fs::remove_dir_all(&kept).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error.kind().to_string()));
+            }
+            _ => {}
+        }
+    }
     let origin = format!("remote.origin.url={}", remote.address.url);
     let fixed = ["-c", &origin, "-c", "lfs.activitytimeout=20", "-c", "lfs.locksverify=false"];
     let command = ["lfs", "fetch", "origin", commit];
@@ -87,7 +98,7 @@ pub(super) async fn fill(
         }
         error => error,
     })?;
-    let objects = git_dir.join("lfs/objects");
+    let objects = kept.join("objects");
     let copied = tokio::task::spawn_blocking(move || {
         pointers.iter().try_for_each(|pointer| {
             pointer.replace(&objects).map_err(|_| {

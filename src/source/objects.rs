@@ -243,7 +243,7 @@ impl Objects {
     /// rejected before anything is written; attributes of the repository have no effect.
     /// Returns the bytes on disk and the submodules.
     pub(super) async fn export(
-        &self,
+        &mut self,
         remote: Remote<'_>,
         commit: &str,
         target: &Path,
@@ -299,6 +299,7 @@ impl Objects {
         }
         if remote.credentials.is_some_and(|credentials| credentials.lfs) {
             lfs::fill(remote, self.directory.path(), commit, target).await?;
+            self.bytes = disk_use(self.directory.path()).await;
         }
         // The actual size is limited, too, whatever was listed.
         let written = disk_use(target).await;
@@ -318,13 +319,12 @@ impl Objects {
         let blob = format!("--blob={commit}:{SUBMODULES}");
         let args = ["config", &blob, "--no-includes", "--null", "--list"].map(OsString::from);
         let read = remote.git.run(self.call(remote, "git config", args.into())).await;
-        let read = read.map_err(|error| match error {
-            Error::Git { repo, what, detail } => {
-                Error::Git { repo, what, detail: format!("{SUBMODULES}: {detail}") }
-            }
-            error => error,
-        });
-        read.map(|listing| urls(&listing))
+        match read {
+            Ok(listing) => Ok(urls(&listing)),
+            // It is no configuration. Whoever needs one of the submodules is refused.
+            Err(Error::Git { .. }) => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
+        }
     }
 
     fn call<'a>(&'a self, remote: Remote<'a>, what: &'static str, args: Vec<OsString>) -> Call<'a> {
