@@ -11,6 +11,7 @@ mod application;
 mod customizations;
 mod guards;
 mod health_scripts;
+mod providers;
 mod reader;
 mod redis;
 #[cfg(test)]
@@ -141,6 +142,30 @@ pub struct Flags {
     /// crosses directories [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
     pub enable_new_git_file_globbing: Option<bool>,
+    /// Whether the generators scmProvider and pullRequest may be used [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Generators", hide_short_help = true)]
+    pub enable_scm_providers: Option<bool>,
+    /// Addresses that generators may name as `api`, comma separated; any without one [default: empty]
+    #[arg(
+        long,
+        value_name = "URLS",
+        value_delimiter = ',',
+        help_heading = "Generators",
+        hide_short_help = true
+    )]
+    pub allowed_scm_providers: Option<Vec<String>>,
+    /// Secrets that generators name need the label argocd.argoproj.io/secret-type: scm-creds [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Generators", hide_short_help = true)]
+    pub token_ref_strict_mode: Option<bool>,
+    /// File with certificates that servers of source code may have, too [default: empty]
+    #[arg(long, value_name = "PATH", help_heading = "Generators", hide_short_help = true)]
+    pub scm_root_ca_path: Option<String>,
+    /// Proxy to servers of source code; that of the environment without one [default: empty]
+    #[arg(long, value_name = "URL", help_heading = "Generators", hide_short_help = true)]
+    pub scm_proxy_url: Option<String>,
+    /// Hosts without that proxy, comma separated [default: empty]
+    #[arg(long, value_name = "HOSTS", help_heading = "Generators", hide_short_help = true)]
+    pub scm_no_proxy: Option<String>,
     /// Allow sources that are directories or repositories of this machine [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources")]
     pub allow_local_sources: Option<bool>,
@@ -307,6 +332,15 @@ impl Config {
         })
     }
 
+    /// Whether the controllers may start with it.
+    ///
+    /// # Errors
+    ///
+    /// Settings that are not safe together (AS-504).
+    pub fn check(&self) -> Result<(), Error> {
+        providers::check(&self.application_sets)
+    }
+
     /// What the controllers are given.
     pub fn settings(&self) -> Settings {
         let embedded = self.sync_engine == SyncEngine::Embedded;
@@ -354,7 +388,9 @@ fn application_sets(
     let namespaces =
         read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
     let default = ApplicationSetSettings::default();
+    let providers = providers::read(read, flags);
     Ok(ApplicationSetSettings {
+        providers,
         control_plane_namespace: control_plane_namespace(
             flags.namespace.as_deref(),
             read.environment,

@@ -11,7 +11,7 @@
 //!
 //! In reading order: [`api`] holds the words that users write; [`desired`], with the
 //! library [`gotemplate`], turns a set into Applications; [`decide`] decides what to
-//! do next; [`watch`] and [`source`] bring the facts; [`act`] writes; [`controller`]
+//! do next; [`watch`], [`source`] and [`providers`] bring the facts; [`act`] writes; [`controller`]
 //! reconciles; [`cli`] is the command line. The library [`kube_sim`] is a Kubernetes
 //! API server in memory, for the demo and for tests. ARCHITECTURE.md has the rest.
 
@@ -29,6 +29,7 @@ pub mod evaluator;
 pub mod clock;
 pub mod confined;
 pub mod entropy;
+pub mod providers;
 pub mod source;
 pub mod watch;
 

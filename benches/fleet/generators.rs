@@ -134,7 +134,7 @@ fn generated(set: &Value, answer: &GitAnswer) -> Duration {
                 return start.elapsed();
             }
             Err(Error::Unread(requests)) => {
-                let answers = requests.into_iter();
+                let answers = requests.git.into_iter();
                 inputs.git.extend(answers.map(|one| (one, Ok(Arc::new(answer.clone())))));
             }
             Err(error) => panic!("{error}"),

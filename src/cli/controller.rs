@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use serde_json::Value;
 
 use super::cluster::ClusterConnection;
 use super::error::{Error, note};
 use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
+use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::unsupported;
@@ -19,7 +21,8 @@ use crate::desired::Generation;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
-use crate::settings::{ApplicationSetSettings, ApplicationSettings};
+use crate::providers::{Objects, Providers};
+use crate::settings::{ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE};
 use crate::watch::control_plane::{cluster_secret, clusters_of};
 use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
 
@@ -38,6 +41,11 @@ pub(super) struct GeneratorArgs {
 }
 
 impl GeneratorArgs {
+    /// The namespace of the control plane.
+    pub fn namespace(&self) -> &str {
+        self.control_plane_namespace.as_deref().unwrap_or(CONTROL_PLANE_NAMESPACE)
+    }
+
     /// The settings of generators without a cluster.
     pub fn inputs(&self) -> Inputs {
         let globbing = match self.enable_new_git_file_globbing {
@@ -86,6 +94,11 @@ impl ControllerArgs {
         self.generators.inputs()
     }
 
+    /// The namespace of the control plane.
+    pub fn namespace(&self) -> &str {
+        self.generators.namespace()
+    }
+
     /// The same for a control plane in this namespace, unless another one is given.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let mut args = self.clone();
@@ -101,6 +114,8 @@ pub(super) struct Controller {
     pub settings: ApplicationSetSettings,
     /// Settings of the sync engine.
     pub applications: ApplicationSettings,
+    /// A client of the cluster.
+    client: Client,
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeMap<String, Arc<Value>>>,
     /// The Secrets of clusters and repositories, or why they cannot be read.
@@ -157,7 +172,8 @@ impl Controller {
             trust.put(name, found.flatten());
         }
         let (settings, applications) = (config.application_sets, config.applications);
-        Ok(Self { settings, applications, projects, secrets, trust })
+        let client = cluster.client().clone();
+        Ok(Self { settings, applications, client, projects, secrets, trust })
     }
 
     /// One project: `None` when the projects cannot be read, `Some(None)` when it does not
@@ -235,7 +251,14 @@ impl Controller {
             Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
             Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),
         };
-        facts.trusting(Arc::clone(&self.trust))
+        let settings = &self.settings;
+        let providers = Providers::new(
+            Objects::Cluster(self.client.clone()),
+            settings.providers.clone(),
+            &settings.control_plane_namespace,
+            Clock::system(),
+        );
+        facts.trusting(Arc::clone(&self.trust)).asking(providers)
     }
 }
 

@@ -1,21 +1,24 @@
-//! What the generators of an ApplicationSet read, for the command line: cluster Secrets and
-//! repositories.
+//! What the generators of an ApplicationSet read, for the command line: cluster Secrets,
+//! repositories, and the answers of services.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::error::Error;
-use crate::api::Raw;
+use crate::api::{ObjectKey, Raw};
 use crate::clock::Clock;
+use crate::config::{Config, Flags};
 use crate::confined::Confinement;
 use crate::controller::application_set::read_repository;
 use crate::controller::credentials::RepositorySecrets;
 use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
-use crate::settings::ApplicationSetSettings;
+use crate::providers::{Objects, Providers};
+use crate::settings::{ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings};
 use crate::source::{Allow, Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
 use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
@@ -33,7 +36,7 @@ pub(super) enum Source {
 }
 
 /// The facts, and how to read more.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Facts {
     /// What is known.
     inputs: Inputs,
@@ -41,6 +44,8 @@ pub(super) struct Facts {
     source: Source,
     /// Credentials of repositories.
     credentials: RepositorySecrets,
+    /// Services of other generators.
+    providers: Providers,
     /// Opened when a generator reads a repository first; removed with this value.
     repositories: Option<(Arc<Repositories>, tempfile::TempDir)>,
 }
@@ -55,8 +60,14 @@ impl Facts {
             },
             source,
             credentials: RepositorySecrets::read(secrets),
+            providers: providers(Objects::default(), CONTROL_PLANE_NAMESPACE),
             repositories: None,
         }
+    }
+
+    /// The same, with the Secrets and ConfigMaps that generators name from here.
+    pub fn asking(self, providers: Providers) -> Self {
+        Self { providers, ..self }
     }
 
     /// The same, with the keys and certificates of Git servers.
@@ -65,11 +76,17 @@ impl Facts {
     }
 
     /// The facts of the Secrets among some objects, and of the ConfigMaps with keys and
-    /// certificates of Git servers, with these settings of generators.
-    pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, settings: Inputs) -> Self {
+    /// certificates of Git servers, with these settings of generators. What other generators
+    /// read is there, too.
+    pub fn of_objects<'a>(
+        objects: impl IntoIterator<Item = &'a Value>,
+        settings: Inputs,
+        namespace: &str,
+    ) -> Self {
         let mut secrets: Vec<Secret> = Vec::new();
         let trust = Trust::default();
-        for object in objects.into_iter().filter(|object| object["apiVersion"] == "v1") {
+        let objects: Vec<Value> = objects.into_iter().cloned().collect();
+        for object in objects.iter().filter(|object| object["apiVersion"] == "v1") {
             if object["kind"] == "Secret" {
                 secrets.extend(serde_json::from_value(object.clone()));
             } else if object["kind"] == "ConfigMap" {
@@ -80,7 +97,9 @@ impl Facts {
                 }
             }
         }
-        Self::of(&secrets, settings, Source::Files).trusting(Arc::new(trust))
+        Self::of(&secrets, settings, Source::Files)
+            .trusting(Arc::new(trust))
+            .asking(providers(Objects::Files(Arc::new(objects)), namespace))
     }
 
     /// What is known so far.
@@ -109,10 +128,16 @@ impl Facts {
         loop {
             let mut env = environment(Clock::system().now());
             match desired::generate(set, &self.inputs, &mut env) {
-                Err(desired::Error::Unread(requests)) if reads < MAX_READS => {
+                Err(desired::Error::Unread(unread)) if reads < MAX_READS => {
                     reads += 1;
-                    for request in requests {
+                    for request in unread.git {
                         self.read(request).await;
+                    }
+                    for query in unread.queries {
+                        let answered = self.providers.ask(&query, &ObjectKey::of(set)).await;
+                        let answer = answered.map(|answered| Arc::new(answered.answer));
+                        let answer = answer.map_err(|failure| failure.text);
+                        self.inputs.answers.insert(query, answer);
                     }
                 }
                 generated => return generated,
@@ -151,4 +176,13 @@ impl Facts {
         self.repositories = Some((Arc::clone(&sources), folder));
         Ok(sources)
     }
+}
+
+/// Services of generators, with the settings that the environment has.
+fn providers(objects: Objects, namespace: &str) -> Providers {
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = Config::resolve(Flags::default(), &environment, &BTreeMap::new());
+    let settings = config.map(|config| config.application_sets.providers);
+    let settings = settings.unwrap_or_else(|_| ProviderSettings::default());
+    Providers::new(objects, settings, namespace, Clock::system())
 }

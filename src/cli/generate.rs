@@ -79,7 +79,7 @@ pub(super) async fn live_sets(
         let stored = cluster.expect_application_set(name.unwrap_or_default()).await?;
         vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
     } else {
-        input::application_sets(files, name, Inputs::default())?.sets
+        input::application_sets(files, name, Inputs::default(), "")?.sets
     };
     for set in &mut sets {
         let name = crate::desired::name_of(&set.value).to_owned();

@@ -137,6 +137,7 @@ pub(super) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
     settings: Inputs,
+    namespace: &str,
 ) -> Result<Found, Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
@@ -166,17 +167,35 @@ pub(super) fn application_sets(
         };
         return Err(Error::input(what, place, why));
     }
-    let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings);
+    let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings, namespace);
     let (policies, others): (Vec<Object>, Vec<Object>) =
         others.into_iter().partition(|object| is_policy(&object.value));
     let policies = policies.into_iter().map(|object| Arc::new(object.value)).collect();
-    let is_used = |object: &Object| object.value["kind"] == "Secret";
+    // Those that generators name, and the resources whose kind these name.
+    let generators: Vec<String> =
+        sets.iter().map(|set| set.value["spec"]["generators"].to_string()).collect();
+    let is_named = |object: &Object| {
+        let name = format!("{:?}", crate::desired::name_of(&object.value));
+        object.value["kind"] == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
+    };
+    let kinds = others.iter().filter(|object| is_named(object));
+    let kinds: Vec<Value> = kinds
+        .map(|object| object.value["data"]["apiVersion"].clone())
+        .filter(Value::is_string)
+        .collect();
+    let is_used = |object: &Object| {
+        object.value["kind"] == "Secret"
+            || is_named(object)
+            || kinds.contains(&object.value["apiVersion"])
+    };
     let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {
         let titles: Vec<String> =
             others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
         let titles = some_of(titles.iter().map(String::as_str), 5);
-        note(&format!("{place}: only ApplicationSets and Secrets are used, ignored: {titles}"));
+        note(&format!(
+            "{place}: only ApplicationSets and what generators read are used, ignored: {titles}"
+        ));
     }
     let Some(name) = name else { return Ok(Found { sets, facts, policies }) };
     let names: Vec<String> =

@@ -170,7 +170,9 @@ pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<S
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let inputs = args.controller.inputs();
     let name = args.name.as_deref();
-    let Found { sets, mut facts, policies } = input::application_sets(&args.files, name, inputs)?;
+    let namespace = args.controller.namespace();
+    let Found { sets, mut facts, policies } =
+        input::application_sets(&args.files, name, inputs, namespace)?;
     let mut reports = Vec::new();
     for set in &sets {
         reports.push(match generate::generate_known(set, &mut facts).await {

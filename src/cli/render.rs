@@ -70,9 +70,9 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
         let (sets, controller) = live(args).await?;
         (sets, controller.facts(), Some(controller))
     } else {
-        let inputs = args.generators.inputs();
+        let (inputs, namespace) = (args.generators.inputs(), args.generators.namespace());
         let Found { sets, facts, .. } =
-            input::application_sets(&args.files, args.name.as_deref(), inputs)?;
+            input::application_sets(&args.files, args.name.as_deref(), inputs, namespace)?;
         (sets, facts, None)
     };
     for set in sets {

@@ -81,6 +81,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         () = shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
     };
     let mut config = Config::resolve(args.flags.clone(), &environment, &settings)?;
+    config.check()?;
     crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
     warn_of_missing_namespace(&client, namespace).await;
     let temporary;

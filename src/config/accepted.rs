@@ -42,14 +42,12 @@ const fn switch(
 }
 
 const REPO_SERVER: &str = "repositories are read by this process, without a repo server";
-const SCM: &str = "the generators scmProvider and pullRequest are not supported, and no provider of \
-                   source code is called";
 const CLIENT: &str = "requests to the API server are limited by the number of parallel reconciles and \
                       writes";
 const CONNECTION: &str = "connections to the API server have fixed time limits";
 
 #[rustfmt::skip]
-static ACCEPTED: [Accepted; 25] = [
+static ACCEPTED: [Accepted; 19] = [
     text("argocd-repo-server", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo.server", REPO_SERVER),
     switch("repo-server-plaintext", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_PLAINTEXT", "applicationsetcontroller.repo.server.plaintext", REPO_SERVER),
     switch("repo-server-strict-tls", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_STRICT_TLS", "applicationsetcontroller.repo.server.strict.tls", REPO_SERVER),
@@ -57,13 +55,7 @@ static ACCEPTED: [Accepted; 25] = [
     text("repo-server-client-cert-path", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_CLIENT_CERT_PATH", "applicationsetcontroller.repo.server.client.cert.path", REPO_SERVER),
     text("repo-server-client-cert-key-path", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_CLIENT_CERT_KEY_PATH", "applicationsetcontroller.repo.server.client.cert.key.path", REPO_SERVER),
     text("repo-server-timeout-seconds", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_TIMEOUT_SECONDS", "applicationsetcontroller.repo.server.timeout.seconds", REPO_SERVER),
-    text("scm-root-ca-path", "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_ROOT_CA_PATH", "applicationsetcontroller.scm.root.ca.path", SCM),
-    text("scm-proxy-url", "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL", "", SCM),
-    text("scm-no-proxy", "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY", "", SCM),
-    text("allowed-scm-providers", "ARGOCD_APPLICATIONSET_CONTROLLER_ALLOWED_SCM_PROVIDERS", "applicationsetcontroller.allowed.scm.providers", SCM),
-    switch("enable-scm-providers", "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_SCM_PROVIDERS", "applicationsetcontroller.enable.scm.providers", SCM),
-    switch("token-ref-strict-mode", "ARGOCD_APPLICATIONSET_CONTROLLER_TOKENREF_STRICT_MODE", "applicationsetcontroller.enable.tokenref.strict.mode", SCM),
-    switch("enable-github-api-metrics", "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_GITHUB_API_METRICS", "applicationsetcontroller.enable.github.api.metrics", "no request is sent to the API of GitHub"),
+    switch("enable-github-api-metrics", "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_GITHUB_API_METRICS", "applicationsetcontroller.enable.github.api.metrics", "requests to the API of GitHub have no metrics of their own"),
     text("cache-sync-period", "ARGOCD_APPLICATIONSET_CONTROLLER_CACHE_SYNC_PERIOD", "", "a resync of unchanged objects starts no reconcile, in Argo CD neither"),
     text("", "ARGOCD_LOG_FORMAT_TIMESTAMP", "log.format.timestamp", "times in the log are in the format of RFC 3339"),
     switch("", "", "applicationsetcontroller.profile.enabled", "there are no profiles of the Go runtime"),

@@ -23,6 +23,13 @@ pub enum Error {
     /// The same for the namespaces of Applications.
     #[error("application-namespaces: {0}")]
     ApplicationNamespaces(String),
+    /// Generators of further namespaces could ask any server (AS-504).
+    #[error(
+        "applicationset-namespaces: users of further namespaces could send requests to any server; \
+         set --allowed-scm-providers to the addresses that their generators may name, or \
+         --enable-scm-providers=false"
+    )]
+    ScmProviders,
     /// Redis cannot be used as it is set up.
     #[error("redis: {0}")]
     Redis(String),

@@ -142,15 +142,6 @@ pub const FIELDS: &[Unused] = &[
     none(&["AppProject.spec.description"], "for people"),
     refused(&["Application.spec.sourceHydrator"], "InvalidSpecError"),
     none(&["Application.spec.info"], "for people"),
-    refused(
-        &[
-            "ApplicationSet.spec.generators.clusterDecisionResource",
-            "ApplicationSet.spec.generators.plugin",
-            "ApplicationSet.spec.generators.pullRequest",
-            "ApplicationSet.spec.generators.scmProvider",
-        ],
-        "ErrorOccurred of the set names the generator; nothing is deleted",
-    ),
     none(
         &["ApplicationSet.spec.applyNestedSelectors"],
         "selectors of nested generators always apply, in Argo CD as well",

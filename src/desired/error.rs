@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::inputs::GitRequest;
+use super::inputs::Unread;
+use super::queries::Query;
 use crate::api::conditions::application_set::reason;
 
 /// Most characters of the place and of the cause of an error: as much as a condition keeps.
@@ -21,12 +22,13 @@ pub enum Error {
         /// Whether a limit was exceeded.
         limit: bool,
     },
-    /// Parts of repositories are needed that were not read yet ([`Inputs::git`](super::inputs::Inputs::git)).
+    /// Something is needed that was not read yet ([`Inputs::git`](super::inputs::Inputs::git),
+    /// [`Inputs::answers`](super::inputs::Inputs::answers)).
     #[error(
-        "spec.generators: {} is not read; a repository and its revision must be the same in each evaluation",
+        "spec.generators: {} is not read; what a generator reads must be the same in each evaluation",
         unread(.0)
     )]
-    Unread(BTreeSet<GitRequest>),
+    Unread(Unread),
     /// The template or the patch failed for a parameter set.
     #[error("{place}: {cause} (parameters of {parameters})")]
     Render {
@@ -94,8 +96,9 @@ impl Error {
     }
 }
 
-/// The repositories of some requests, for a message.
-fn unread(requests: &BTreeSet<GitRequest>) -> String {
-    let urls: BTreeSet<&str> = requests.iter().map(|request| &*request.repo_url).collect();
-    urls.into_iter().collect::<Vec<_>>().join(", ")
+/// What must be read, for a message.
+fn unread(unread: &Unread) -> String {
+    let urls = unread.git.iter().map(|request| request.repo_url.clone());
+    let places: BTreeSet<String> = urls.chain(unread.queries.iter().map(Query::place)).collect();
+    places.into_iter().collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,5 @@
-//! What generators read besides the ApplicationSet: clusters, repositories and projects.
+//! What generators read besides the ApplicationSet: clusters, repositories, projects, and
+//! what services answer.
 //!
 //! The caller observes these facts. Which parts of which repositories are needed is known
 //! only while generating, since the second generator of a matrix is interpolated with the
@@ -13,6 +14,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::generators::path_pattern::{Globbing, PathPattern, Selection};
+use super::queries::{Answer, Query, Rules};
 use crate::api::cluster::ClusterSecret;
 
 /// How often repositories are read for one generation: once for each nesting of generators,
@@ -22,6 +24,9 @@ pub const MAX_READS: usize = 6;
 
 /// Default interval at which repositories are read again (AS-047, AS-503).
 pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
+
+/// Default interval at which services are asked again (AS-047).
+pub const PROVIDER_REQUEUE_AFTER: Duration = Duration::from_secs(1800);
 
 /// The AppProjects that exist, each with the reason why its repositories must not be read,
 /// such as a guard that cannot be enforced (SE-080).
@@ -34,6 +39,10 @@ pub struct Inputs {
     pub clusters: Arc<[ClusterSecret]>,
     /// What was read of repositories, or why it could not be read.
     pub git: BTreeMap<GitRequest, Result<Arc<GitAnswer>, String>>,
+    /// What services have answered, or why there is no answer.
+    pub answers: BTreeMap<Query, Result<Arc<Answer>, String>>,
+    /// Which servers of source code may be asked.
+    pub providers: Rules,
     /// The AppProjects that exist, each with the reason why its repositories must not be
     /// read, if there is one; `None` when they are not known, as for a file.
     pub projects: Option<Projects>,
@@ -48,10 +57,28 @@ impl Default for Inputs {
         Self {
             clusters: Arc::default(),
             git: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            providers: Rules::default(),
             projects: None,
             globbing: Globbing::Greedy,
             requeue_after: REQUEUE_AFTER,
         }
+    }
+}
+
+/// What must be read before a set can be generated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unread {
+    /// Parts of repositories.
+    pub git: BTreeSet<GitRequest>,
+    /// Answers of services.
+    pub queries: BTreeSet<Query>,
+}
+
+impl Unread {
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.git.is_empty() && self.queries.is_empty()
     }
 }
 
@@ -137,6 +164,8 @@ pub struct Reads {
     pub projects: bool,
     /// The parts of repositories that were used.
     pub git: BTreeSet<GitRequest>,
+    /// The answers of services that were used.
+    pub queries: BTreeSet<Query>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
     /// Whether each generator found something, by its path; of one inside of a matrix that

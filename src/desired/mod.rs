@@ -19,6 +19,7 @@ pub mod inputs;
 mod limits;
 pub mod overrides;
 pub mod patch;
+pub mod queries;
 pub mod selector;
 pub mod template;
 #[cfg(test)]
@@ -78,7 +79,7 @@ impl Generation {
 ///
 /// # Errors
 ///
-/// [`Error::Unread`] when `inputs` lack a part of a repository; otherwise the first error
+/// [`Error::Unread`] when `inputs` lack a part of a repository or the answer of a service; otherwise the first error
 /// of any generator or parameter set, after all were tried; at once when a limit is
 /// exceeded. A retry is pointless until the set or the inputs have changed.
 pub fn generate(set: &Value, inputs: &Inputs, env: &mut Env) -> Result<Generation, Error> {

@@ -269,7 +269,7 @@ fn only_fields_of_an_application_are_used_as_144() {
 }
 
 #[test]
-fn a_generator_that_is_not_supported_fails_as_098() {
+fn a_generator_that_asks_for_nothing_fails_as_098() {
     for name in ["plugin", "scmProvider", "pullRequest", "clusterDecisionResource"] {
         let mut other = set(true, json!([]), "");
         other["spec"]["generators"] = json!([{name: {}}]);

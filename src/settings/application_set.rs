@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
+use super::providers::ProviderSettings;
 use crate::decide::application_set;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
@@ -28,6 +29,8 @@ pub struct ApplicationSetSettings {
     pub git_submodules: bool,
     /// Interval at which repositories are read again (AS-503).
     pub requeue_after: Duration,
+    /// Settings of generators that ask services.
+    pub providers: ProviderSettings,
     /// Labels of ApplicationSets that a metric shows (AS-602).
     pub metrics_labels: Vec<String>,
     /// Webhook events that are processed in parallel (AS-421).
@@ -49,6 +52,7 @@ impl ApplicationSetSettings {
         Inputs {
             globbing: self.git_file_globbing,
             requeue_after: self.requeue_after,
+            providers: self.providers.rules.clone(),
             ..Inputs::default()
         }
     }
@@ -69,6 +73,7 @@ impl Default for ApplicationSetSettings {
             git_file_globbing: Globbing::default(),
             git_submodules: true,
             requeue_after: REQUEUE_AFTER,
+            providers: ProviderSettings::default(),
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
             allow_private_sinks: false,

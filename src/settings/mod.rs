@@ -3,10 +3,12 @@
 mod application;
 mod application_set;
 mod namespaces;
+mod providers;
 
 pub use application::ApplicationSettings;
 pub use application_set::ApplicationSetSettings;
 pub use namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
+pub use providers::ProviderSettings;
 
 /// Which controllers run, and their settings.
 #[derive(Clone, Debug, Default)]

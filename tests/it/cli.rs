@@ -436,7 +436,7 @@ fn errors_have_what_where_and_why() {
 fn other_kinds_are_ignored_with_a_note() {
     let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n";
     let run = with_input(&["plan", "-f", "-"], format!("{web}{}", set(&["a"], json!([{}]))));
-    let note = "note: standard input: only ApplicationSets and Secrets are used, ignored: ConfigMap web (line 1)\n";
+    let note = "note: standard input: only ApplicationSets and what generators read are used, ignored: ConfigMap web (line 1)\n";
     assert_eq!((run.code, run.err.as_str()), (0, note));
 }
 

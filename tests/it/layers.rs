@@ -11,7 +11,7 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 22] = [
+const MAY_NAME: [(&str, &[&str]); 23] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
@@ -24,6 +24,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
     ("confined", &[]),
     ("evaluator", &["confined", "decide"]),
     ("source", &["confined", "glob", "redact", "repository", "yaml"]),
+    ("providers", &["api", "clock", "desired", "redact", "settings", "watch"]),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
     ("clock", &[]),
     ("entropy", &["clock", "gotemplate"]),
@@ -63,6 +64,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
             "evaluator",
             "glob",
             "gotemplate",
+            "providers",
             "redact",
             "repository",
             "settings",

@@ -59,7 +59,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         }
     }
     let values = objects.iter().map(|object| &object.value);
-    let mut facts = Facts::of_objects(values, Inputs::default());
+    let mut facts = Facts::of_objects(values, Inputs::default(), &namespace);
     for object in &objects {
         check(object, &mut facts)?;
     }

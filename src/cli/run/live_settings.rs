@@ -57,7 +57,8 @@ pub(super) async fn changed(
         }
         tokio::time::sleep(SETTLE).await;
         let Some(settings) = read(client, namespace).await else { continue };
-        match Config::resolve(flags.clone(), &environment, &settings) {
+        let resolved = Config::resolve(flags.clone(), &environment, &settings);
+        match resolved.and_then(|config| config.check().map(|()| config)) {
             Ok(config) if config != *used => return config,
             Ok(_) => refused.clear(),
             Err(error) => {

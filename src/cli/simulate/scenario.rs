@@ -76,8 +76,11 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
         };
         return Err(Error::input("cannot find an ApplicationSet", place, why));
     }
-    let mut facts =
-        Facts::of_objects(others.iter().map(|object| &object.value), args.controller.inputs());
+    let mut facts = Facts::of_objects(
+        others.iter().map(|object| &object.value),
+        args.controller.inputs(),
+        args.controller.namespace(),
+    );
     let mut generated = Vec::new();
     for set in &sets {
         generated.push((set.value.clone(), generate::generate_known(set, &mut facts).await?));

@@ -19,6 +19,7 @@ use crate::controller::runtime::{self, Queue, Slots};
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::others::Other;
 use crate::decide::application_set::stored;
+use crate::providers::Providers;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 
@@ -104,6 +105,8 @@ pub struct Context {
     pub namespaces: Namespaces,
     /// Repositories of git generators.
     pub sources: Arc<Repositories>,
+    /// Services of other generators.
+    pub providers: Providers,
     /// Worker slots: a reconcile holds one while it runs.
     pub slots: Slots,
 }

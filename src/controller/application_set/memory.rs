@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::log::Logged;
+use super::queries::Queries;
 use super::repositories::Answers;
 use super::steering::Steered;
 use super::surroundings::Surroundings;
@@ -42,6 +43,8 @@ pub struct Memory {
     pub(super) generated_from: GeneratedFrom,
     /// What was read of repositories.
     pub answers: Answers,
+    /// What services have answered.
+    pub queries: Queries,
     /// The Applications that it owns or generates, by name.
     pub(super) existing: Vec<Existing>,
     /// Its owned Applications, while it is being deleted.
@@ -75,8 +78,8 @@ pub struct Memory {
 /// The inputs of a generation besides the spec.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GeneratedFrom {
-    /// The version of [`Memory::answers`].
-    pub(super) answers: u64,
+    /// The versions of [`Memory::answers`] and [`Memory::queries`].
+    pub(super) answers: (u64, u64),
     /// The cluster Secrets; `None` when they were not used.
     pub(super) clusters: Option<Arc<[ClusterSecret]>>,
     /// The AppProjects; `None` when they were not used.
@@ -107,9 +110,16 @@ impl Memory {
             && made.policy.deletes()
     }
 
-    /// When repositories are read again: at the interval of the generators, and after an
+    /// When repositories are read and services asked again: at the interval of the generators, and after an
     /// error, which a commit may fix.
     pub(super) fn read_at(&self) -> Option<Timestamp> {
+        let made = self.generated.as_ref()?;
+        let of_services = self.queries.due_at(made.reads.requeue_after, AFTER_BAD_INPUT);
+        [self.repositories_due_at(), of_services].into_iter().flatten().min()
+    }
+
+    /// The same of repositories only.
+    pub(super) fn repositories_due_at(&self) -> Option<Timestamp> {
         let made = self.generated.as_ref()?;
         let after_error = made.error.is_some().then_some(AFTER_BAD_INPUT);
         let interval = [made.reads.requeue_after, after_error].into_iter().flatten().min();
@@ -119,12 +129,17 @@ impl Memory {
     /// Whether what the Applications were generated from has changed, besides the spec.
     pub(super) fn inputs_moved(&self) -> bool {
         let from = &self.generated_from;
-        from.answers != self.answers.version
+        from.answers != self.versions()
             || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
             || from
                 .projects
                 .as_ref()
                 .is_some_and(|used| *used != self.surroundings.projects_for(self.namespace()))
+    }
+
+    /// The versions of what was read.
+    pub(super) fn versions(&self) -> (u64, u64) {
+        (self.answers.version, self.queries.version)
     }
 
     pub(super) fn namespace(&self) -> &str {

@@ -20,6 +20,7 @@ mod namespaces;
 mod notify;
 mod observe;
 mod policies;
+mod queries;
 mod reconcile;
 mod repositories;
 mod run_record;
@@ -44,6 +45,7 @@ use super::error::Error;
 use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake};
 use crate::api::ObjectKey;
 use crate::decide::application_set::decision::Next;
+use crate::providers::{Objects, Providers};
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::{Change, Kind, Origin, Owner, owner};
@@ -85,6 +87,12 @@ async fn run_with<C: Reconciler<Request = Request>>(
     let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
     let queue = Arc::new(Queue::new(BACKOFF));
     let notifier = notify::notifier(&core, &settings);
+    let providers = Providers::new(
+        Objects::Cluster(core.client.clone()),
+        settings.providers.clone(),
+        &settings.control_plane_namespace,
+        core.clock.clone(),
+    );
     let context = Arc::new(Context {
         core,
         events,
@@ -98,6 +106,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
         queue: Arc::clone(&queue),
         namespaces: namespaces::Namespaces::default(),
         sources,
+        providers,
         slots: slots.clone(),
         settings,
     });

@@ -16,9 +16,11 @@ use crate::decide::application_set::deletion::Leaving;
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::Existing;
 use crate::decide::application_set::others::{self, Moves};
+use crate::decide::application_set::reconcile::AFTER_BAD_INPUT;
 use crate::decide::application_set::stored::Set;
 use crate::desired;
 use crate::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
+use crate::desired::queries::Query;
 use crate::entropy::environment;
 use crate::source::Freshness;
 use crate::watch::object::Object;
@@ -37,6 +39,8 @@ pub struct MayRead {
 pub struct Unread {
     /// What is read.
     pub requests: BTreeSet<GitRequest>,
+    /// What services are asked.
+    pub queries: BTreeSet<Query>,
     /// Maximum age of an answer.
     pub freshness: Freshness,
 }
@@ -84,9 +88,12 @@ impl Memory {
             _ => Arc::new(self.generate(object, &set, context, may_read, now)?),
         };
         self.generated = Some(Arc::clone(&generated));
-        let requests = self.answers.requests();
-        if may_read.again && is_put_off && generated.error.is_none() && !requests.is_empty() {
-            return Err(Unread { requests, freshness: Freshness::NOW });
+        if may_read.again && is_put_off && generated.error.is_none() {
+            let requests = self.answers.requests();
+            let queries = self.queries.due(None, AFTER_BAD_INPUT, true, now);
+            if !(requests.is_empty() && queries.is_empty()) {
+                return Err(Unread { requests, queries, freshness: Freshness::NOW });
+            }
         }
         if set.is_deleting {
             context.disclaim(&object.key());
@@ -129,7 +136,7 @@ impl Memory {
         let (key, waits) = (object.key(), moves.any());
         let read = Read {
             clusters: self.generated_from.clusters.clone(),
-            repositories: self.answers.repositories(),
+            repositories: self.queries.with(self.answers.repositories()),
         };
         // First, so that no change of the others is missed.
         let policy = generated.policy;
@@ -141,25 +148,31 @@ impl Memory {
         self.others = if waits { context.others(&key, current) } else { Vec::new() };
     }
 
-    /// Whether repositories are read again: at their interval, after a failure, when a user
+    /// Whether repositories are read and services asked again: at their interval, after a failure, when a user
     /// asks for it (AS-097), when credentials have changed after a failure, and when another
     /// set needs to know what this one generates.
     fn check_answers(&self, set: &Set, is_needed: bool, now: Timestamp) -> Result<(), Unread> {
-        let requests = self.answers.requests();
-        let is_due = self.read_at().is_some_and(|at| at <= now);
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
+        let is_due = self.repositories_due_at().is_some_and(|at| at <= now);
         // The annotation stays after an error; events must not read them without a pause.
-        let is_early = self.answers.due_at(REFRESH_PAUSE).is_some_and(|at| at > now);
+        let earliest = |at: Option<Timestamp>| at?.checked_add(REFRESH_PAUSE).ok();
+        let is_early = [self.answers.due_at(REFRESH_PAUSE), earliest(self.queries.asked_at())];
+        let is_early = is_early.into_iter().flatten().any(|at| at > now);
         let is_asked = set.is_refreshing && !(self.has_failed() && is_early);
         let is_admitted = self.answers.may_succeed(&self.surroundings.credentials);
-        if requests.is_empty() || !(is_due || is_asked || is_admitted || is_needed) {
+        let requests = match is_due || is_asked || is_admitted || is_needed {
+            true => self.answers.requests(),
+            false => BTreeSet::new(),
+        };
+        let queries = self.queries.due(interval, AFTER_BAD_INPUT, is_asked || is_needed, now);
+        if requests.is_empty() && queries.is_empty() {
             return Ok(());
         }
         let freshness = match is_asked || is_admitted || is_needed {
             true => Freshness::NOW,
             false => fresh(interval),
         };
-        Err(Unread { requests, freshness })
+        Err(Unread { requests, queries, freshness })
     }
 
     /// Generates the Applications, in a compact form.
@@ -174,6 +187,7 @@ impl Memory {
         let inputs = Inputs {
             clusters: Arc::clone(&self.surroundings.clusters),
             git: self.answers.all(),
+            answers: self.queries.all(),
             projects: Some(self.surroundings.projects_for(&set.id.namespace)),
             ..context.settings.inputs()
         };
@@ -186,19 +200,21 @@ impl Memory {
         } else {
             generate(&object, &inputs, context, now)
         };
-        if let Some(desired::Error::Unread(requests)) = &generated.error
+        if let Some(desired::Error::Unread(unread)) = &generated.error
             && may_read.more
         {
             let freshness = fresh(Some(inputs.requeue_after));
-            return Err(Unread { requests: requests.clone(), freshness });
+            let (requests, queries) = (unread.git.clone(), unread.queries.clone());
+            return Err(Unread { requests, queries, freshness });
         }
         self.generated_from = GeneratedFrom {
-            answers: self.answers.version,
+            answers: self.versions(),
             clusters: generated.reads.clusters.then_some(inputs.clusters),
             projects: inputs.projects.filter(|_| generated.reads.projects),
         };
         if generated.error.is_none() {
             self.answers.retain(&generated.reads.git);
+            self.queries.retain(&generated.reads.queries);
         }
         Ok(generated)
     }

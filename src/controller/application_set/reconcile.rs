@@ -178,11 +178,19 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
             Err(unread) => unread,
         };
         let credentials = memory.credentials();
-        let Unread { requests, freshness } = unread;
+        let Unread { requests, queries, freshness } = unread;
         let now = context.core.clock.now();
         let (sources, submodules) = (&context.sources, context.settings.git_submodules);
-        let answers = &mut memory.answers;
-        let read = answers.read(requests, sources, &credentials, freshness, submodules, now);
+        let (answers, asked) = (&mut memory.answers, &mut memory.queries);
+        let key = object.key();
+        let read = async {
+            let ask = asked.ask(queries, &context.providers, &key, now);
+            if requests.is_empty() {
+                return ask.await;
+            }
+            let read = answers.read(requests, sources, &credentials, freshness, submodules, now);
+            tokio::join!(read, ask);
+        };
         context.slots.lend_slot(read).await;
         reads += 1;
     }

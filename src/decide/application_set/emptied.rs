@@ -116,7 +116,8 @@ pub fn hold(
         return HoldDecision::default();
     }
     let reads = &generated.reads;
-    let is_observed = settings.hold_deletions && (reads.clusters || !reads.git.is_empty());
+    let has_read = reads.clusters || !reads.git.is_empty() || !reads.queries.is_empty();
+    let is_observed = settings.hold_deletions && has_read;
     let now = is_observed.then(|| Found::of(generated));
     let stored = set.found.as_ref().zip(now.as_ref()).map(|(stored, now)| stored.moved_to(&now.of));
     let emptied = match now {

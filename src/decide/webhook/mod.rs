@@ -87,15 +87,26 @@ pub enum Refused {
     Body(&'static str, String),
 }
 
-/// Commits that were pushed to a repository.
+/// Commits that were pushed to a repository, or a change of one of its pull requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
     /// The URLs of the repository.
     pub repositories: Vec<Repository>,
-    /// The changed branches and tags.
+    /// The changed branches and tags; none for a pull request.
     pub refs: Vec<Ref>,
     /// The changed files; empty when the event does not report all of them.
     pub files: Vec<String>,
+    /// The pull request that has changed instead.
+    pub pull_request: Option<ChangedPullRequest>,
+}
+
+/// A pull request that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedPullRequest {
+    /// Whose it is.
+    pub provider: Provider,
+    /// The number of its project, for GitLab.
+    pub project: Option<u64>,
 }
 
 /// A branch or a tag.

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{MAX_TEXT, Provider, Push, Ref, Refused, Repository, bitbucket};
+use super::{
+    ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, Refused, Repository, bitbucket,
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -10,6 +12,7 @@ struct GitHub {
     r#ref: String,
     repository: GitHubRepository,
     commits: Vec<Commit>,
+    action: String,
 }
 
 /// The files that a commit changes.
@@ -39,11 +42,19 @@ struct GitLab {
     project: GitLabProject,
     commits: Vec<Commit>,
     total_commits_count: usize,
+    object_attributes: GitLabAttributes,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GitLabAttributes {
+    action: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct GitLabProject {
+    id: Option<u64>,
     web_url: String,
     git_http_url: String,
     git_ssh_url: String,
@@ -78,8 +89,8 @@ struct AzureRepository {
     default_branch: String,
 }
 
-/// Reads the body of a request. `None` for events that concern no supported generator, such
-/// as a ping or a pull request.
+/// Reads the body of a request. `None` for events that concern no generator, such as a ping or
+/// a comment on a pull request.
 ///
 /// # Errors
 ///
@@ -112,7 +123,16 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(
 fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
     match event {
         "push" => pushed(Provider::GitHub, body).map(Some),
-        "ping" | "pull_request" => {
+        "pull_request" => {
+            let GitHub { repository, action, .. } = parse(Provider::GitHub, body)?;
+            let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
+            let known = ["opened", "closed", "synchronize", "labeled", "reopened", "unlabeled"];
+            known
+                .contains(&action.as_str())
+                .then(|| pull_request(Provider::GitHub, &urls, None))
+                .transpose()
+        }
+        "ping" => {
             parse::<serde::de::IgnoredAny>(Provider::GitHub, body)?;
             Ok(None)
         }
@@ -133,7 +153,7 @@ fn gogs(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
 }
 
 fn pushed(provider: Provider, body: &[u8]) -> Result<Push, Refused> {
-    let GitHub { r#ref, repository, commits } = parse(provider, body)?;
+    let GitHub { r#ref, repository, commits, .. } = parse(provider, body)?;
     let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
     let mut push = push(provider, &urls, &[r#ref], &repository.default_branch)?;
     // With so many commits, GitHub leaves out the rest.
@@ -145,8 +165,9 @@ fn pushed(provider: Provider, body: &[u8]) -> Result<Push, Refused> {
 }
 
 fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
-    let GitLab { object_kind, event_name, r#ref, project, commits, total_commits_count } =
-        parse(Provider::GitLab, body)?;
+    let read = parse(Provider::GitLab, body)?;
+    let GitLab { object_kind, event_name, r#ref, project, commits, .. } = read;
+    let (total_commits_count, action) = (read.total_commits_count, read.object_attributes.action);
     let kind = if object_kind.is_empty() { &event_name } else { &object_kind };
     match (event, kind.as_str()) {
         ("Push Hook" | "Tag Push Hook", _) | ("System Hook", "push" | "tag_push") => {
@@ -159,7 +180,14 @@ fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
             };
             Ok(Some(push))
         }
-        ("Merge Request Hook" | "System Hook", _) => Ok(None),
+        ("Merge Request Hook", _) | ("System Hook", "merge_request") => {
+            let urls = [project.web_url, project.git_http_url, project.git_ssh_url];
+            ["open", "close", "reopen", "update", "merge"]
+                .contains(&action.as_str())
+                .then(|| pull_request(Provider::GitLab, &urls, project.id))
+                .transpose()
+        }
+        ("System Hook", _) => Ok(None),
         _ => Err(Refused::Event(Provider::GitLab.name())),
     }
 }
@@ -173,7 +201,9 @@ fn azure(body: &[u8]) -> Result<Option<Push>, Refused> {
             push(Provider::AzureDevOps, &urls, &refs, &resource.repository.default_branch).map(Some)
         }
         "git.pullrequest.created" | "git.pullrequest.updated" | "git.pullrequest.merged" => {
-            Ok(None)
+            let urls = [resource.repository.remote_url, resource.repository.ssh_url];
+            let is_named = urls.iter().any(|url| !url.is_empty());
+            is_named.then(|| pull_request(Provider::AzureDevOps, &urls, None)).transpose()
         }
         _ => Err(Refused::Event(Provider::AzureDevOps.name())),
     }
@@ -203,15 +233,19 @@ fn files(commits: Vec<Commit>) -> Vec<String> {
 /// The most branches and tags of one push.
 const MAX_REFS: usize = 1000;
 
-pub(super) fn push(
+fn pull_request(
     provider: Provider,
     urls: &[String],
-    refs: &[String],
-    default_branch: &str,
+    project: Option<u64>,
 ) -> Result<Push, Refused> {
+    let repositories = repositories(provider, urls)?;
+    let pull_request = Some(ChangedPullRequest { provider, project });
+    Ok(Push { repositories, refs: Vec::new(), files: Vec::new(), pull_request })
+}
+
+fn repositories(provider: Provider, urls: &[String]) -> Result<Vec<Repository>, Refused> {
     let refused = |why: &str| Refused::Body(provider.name(), why.to_owned());
-    let texts = urls.iter().chain(refs).map(String::len).chain([default_branch.len()]);
-    if texts.max().unwrap_or_default() > MAX_TEXT || refs.len() > MAX_REFS {
+    if urls.iter().any(|url| url.len() > MAX_TEXT) {
         return Err(refused("a URL or the name of a branch is too long, or there are too many"));
     }
     let mut repositories: Vec<Repository> =
@@ -221,9 +255,24 @@ pub(super) fn push(
     if repositories.is_empty() || repositories.contains(&Repository::of("")) {
         return Err(refused("the URL of the repository is missing"));
     }
+    Ok(repositories)
+}
+
+pub(super) fn push(
+    provider: Provider,
+    urls: &[String],
+    refs: &[String],
+    default_branch: &str,
+) -> Result<Push, Refused> {
+    let refused = |why: &str| Refused::Body(provider.name(), why.to_owned());
+    let repositories = repositories(provider, urls)?;
+    let texts = refs.iter().map(String::len).chain([default_branch.len()]);
+    if texts.max().unwrap_or_default() > MAX_TEXT || refs.len() > MAX_REFS {
+        return Err(refused("a URL or the name of a branch is too long, or there are too many"));
+    }
     let refs: Vec<Ref> = refs.iter().map(|name| Ref::new(name, default_branch)).collect();
     if refs.is_empty() || refs.iter().any(|one| one.name.is_empty()) {
         return Err(refused("the branch or tag is missing"));
     }
-    Ok(Push { repositories, refs, files: Vec::new() })
+    Ok(Push { repositories, refs, files: Vec::new(), pull_request: None })
 }

@@ -73,7 +73,8 @@ fn urls_of_one_repository_are_equal_as_421() {
 
 fn push_to(name: &str) -> Push {
     let repositories = vec![Repository::of("https://g.example/a/b")];
-    Push { repositories, refs: vec![Ref::new(name, "main")], files: Vec::new() }
+    let refs = vec![Ref::new(name, "main")];
+    Push { repositories, refs, files: Vec::new(), pull_request: None }
 }
 
 #[test]
@@ -357,4 +358,66 @@ proptest! {
 fn hmac_sha1(key: &[u8], body: &[u8]) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
     format!("sha1={}", data_encoding::HEXLOWER.encode(ring::hmac::sign(&key, body).as_ref()))
+}
+
+/// A pull request refreshes the generators that list it, and any event those of plugins.
+#[test]
+fn pull_requests_and_plugins_are_refreshed_as_421() {
+    let read = |header: (&str, &str), body: serde_json::Value| {
+        let headers = headers(&[header]);
+        let provider = Provider::of(&headers).unwrap();
+        read(provider, &headers, body.to_string().as_bytes()).unwrap()
+    };
+    let github = |action: &str, host: &str| {
+        let repository = json!({"html_url": format!("https://{host}/org/repo")});
+        read(
+            ("x-github-event", "pull_request"),
+            json!({"action": action, "repository": repository}),
+        )
+    };
+    let project = json!({"id": 7, "web_url": "https://gitlab.com/group/sub/repo"});
+    let merge = json!({"object_kind": "merge_request", "project": project, "object_attributes": {"action": "open"}});
+    let gitlab = read(("x-gitlab-event", "Merge Request Hook"), merge);
+    let url = "https://dev.azure.com/org/project/_git/repo";
+    let created = json!({"eventType": "git.pullrequest.created", "resource": {"repository": {"remoteUrl": url}}});
+    let azure = read(("x-vss-activityid", "1"), created);
+    let pull = |provider: serde_json::Value| json!([{ "pullRequest": provider }]);
+    let nested = |inner: &serde_json::Value| json!([{"matrix": {"generators": inner}}]);
+    let of_github = pull(json!({"github": {"owner": "Org", "repo": "repo"}}));
+    let of_server = pull(
+        json!({"github": {"owner": "org", "repo": "repo", "api": "https://git.example.com/api/v3/"}}),
+    );
+    let by_template = pull(json!({"github": {"owner": "{{.owner}}", "repo": "repo"}}));
+    let by_number = pull(json!({"gitlab": {"project": "7"}}));
+    let by_path = pull(json!({"gitlab": {"project": "group/sub/repo"}}));
+    let of_azure =
+        pull(json!({"azuredevops": {"organization": "org", "project": "project", "repo": "repo"}}));
+    let plugin = json!([{"plugin": {"configMapRef": {"name": "p"}}}]);
+    let opened = github("opened", "github.com").unwrap();
+    let (gitlab, azure) = (gitlab.unwrap(), azure.unwrap());
+    for action in ["closed", "synchronize", "labeled", "reopened", "unlabeled"] {
+        assert!(github(action, "github.com").is_some(), "{action}");
+    }
+    assert_eq!(github("assigned", "github.com"), None);
+    let on_server = github("opened", "git.example.com").unwrap();
+    let cases = [
+        ("GitHub", &of_github, &opened, true),
+        ("another server", &of_github, &on_server, false),
+        ("GitHub Enterprise", &of_server, &on_server, true),
+        ("a template", &by_template, &opened, true),
+        ("another kind", &by_path, &opened, false),
+        ("a project of GitLab by its number", &by_number, &gitlab, true),
+        ("a project of GitLab by its path", &by_path, &gitlab, true),
+        ("Azure DevOps", &of_azure, &azure, true),
+        ("a plugin", &plugin, &gitlab, true),
+    ];
+    for (name, generators, push, want) in cases {
+        assert_eq!(uses(generators, push), want, "{name}");
+        assert_eq!(uses(&nested(generators), push), want, "{name}, nested");
+    }
+    let pushed = push_to("refs/heads/main");
+    assert!(uses(&plugin, &pushed), "a push");
+    assert!(!uses(&of_github, &pushed), "a push is no pull request");
+    let application = json!({"spec": {"source": {"repoURL": "https://github.com/org/repo"}}});
+    assert!(!deploys(&application, &opened), "a pull request changes no branch that is deployed");
 }

@@ -44,7 +44,8 @@ impl Generator for Git {
         generator: &'a Value,
         scope: &mut Scope<'_, '_>,
     ) -> Result<&'a [Value], Failure> {
-        requeue(generator, scope)?;
+        let default = scope.inputs().requeue_after;
+        requeue(generator, default, scope)?;
         Ok(&[])
     }
 
@@ -120,7 +121,12 @@ impl Generator for Git {
     }
 }
 
-fn requeue(generator: &Value, scope: &mut Scope<'_, '_>) -> Result<(), Failure> {
+/// Takes the interval at which a generator is evaluated again.
+pub(super) fn requeue(
+    generator: &Value,
+    default: Duration,
+    scope: &mut Scope<'_, '_>,
+) -> Result<(), Failure> {
     let seconds = match &generator["requeueAfterSeconds"] {
         Value::Null => None,
         value => Some(value.as_u64().ok_or_else(|| {
@@ -128,7 +134,6 @@ fn requeue(generator: &Value, scope: &mut Scope<'_, '_>) -> Result<(), Failure> 
             Failure::new("requeueAfterSeconds", cause)
         })?),
     };
-    let default = scope.inputs().requeue_after;
     scope.requeue_after(seconds.map_or(default, Duration::from_secs));
     Ok(())
 }

@@ -1,23 +1,26 @@
 //! Generators: each creates parameter sets from its fields.
 //!
-//! One file per generator. An unsupported or unknown generator, and an element
-//! without a generator, are errors and never empty results: these would delete
-//! the existing Applications (AS-098).
+//! One file per generator. An unknown generator, a service that does not answer in full, and
+//! an element without a generator are errors and never empty results: these would delete the
+//! existing Applications (AS-098).
 
+mod cluster_decision;
 mod clusters;
 mod combine;
 mod element;
+mod fields;
 mod git;
 mod list;
 mod matrix;
 mod merge;
 pub mod path_pattern;
+mod plugin;
+mod provider_fields;
+mod pull_request;
+mod scm_provider;
 mod scope;
 #[cfg(test)]
 mod tests;
-mod unsupported;
-
-use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
@@ -25,7 +28,7 @@ use self::element::{Element, Failure, join, kind};
 pub use self::scope::Evaluation;
 use self::scope::{Generator, Scope, not_a_generator, of, shape};
 use super::error::Error;
-use super::inputs::{Inputs, Reads};
+use super::inputs::{Inputs, Reads, Unread};
 use super::template::Engine;
 use super::texts::{Given, Texts};
 use crate::api::annotations::LAST_APPLIED;
@@ -36,12 +39,12 @@ static GENERATORS: [&dyn Generator; 9] = [
     &list::List,
     &clusters::Clusters,
     &git::Git,
-    &unsupported::SCM_PROVIDER,
-    &unsupported::CLUSTER_DECISION_RESOURCE,
-    &unsupported::PULL_REQUEST,
+    &scm_provider::ScmProvider,
+    &cluster_decision::ClusterDecision,
+    &pull_request::PullRequestGenerator,
     &matrix::Matrix,
     &merge::Merge,
-    &unsupported::PLUGIN,
+    &plugin::Plugin,
 ];
 
 /// The result of one generator.
@@ -101,7 +104,7 @@ impl<'a> Evaluation<'a> {
     ) -> Self {
         let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
         let project = if project.contains("{{") { "" } else { project };
-        let unread = BTreeSet::new();
+        let unread = Unread::default();
         Self { generators: &GENERATORS, engine, env, inputs, project, reads, unread }
     }
 

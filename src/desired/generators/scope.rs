@@ -1,6 +1,5 @@
 //! What a generator may use: the template engine, the observed facts, and other generators.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -8,7 +7,8 @@ use serde_json::{Map, Value};
 use super::element::{Element, Failure, join, kind, text};
 use crate::api::cluster::ClusterSecret;
 use crate::desired::error::Error;
-use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects, Reads};
+use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
+use crate::desired::queries::{Answer, Query};
 use crate::desired::selector::Selector;
 use crate::desired::template::Engine;
 use crate::desired::texts::{Given, Texts};
@@ -60,8 +60,8 @@ pub struct Evaluation<'a> {
     pub project: &'a str,
     /// What was used.
     pub reads: &'a mut Reads,
-    /// The parts of repositories that are missing in `inputs`.
-    pub unread: BTreeSet<GitRequest>,
+    /// What is missing in `inputs`.
+    pub unread: Unread,
 }
 
 /// The evaluation of one generator.
@@ -99,7 +99,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         self.is_interpolated
     }
 
-    /// Whether a part of a repository must be read first.
+    /// Whether something must be read first.
     pub fn has_unread(&self) -> bool {
         !self.evaluation.unread.is_empty()
     }
@@ -143,16 +143,33 @@ impl<'s, 'e> Scope<'s, 'e> {
     ) -> Result<Option<Result<Arc<GitAnswer>, String>>, Failure> {
         let answer = self.evaluation.inputs.git.get(&request).cloned();
         if answer.is_none() {
-            self.evaluation.unread.insert(request.clone());
+            self.evaluation.unread.git.insert(request.clone());
         }
         self.evaluation.reads.git.insert(request);
+        self.check_reads()?;
+        Ok(answer)
+    }
+
+    /// What a service has answered; `None` when it must be asked first.
+    pub fn ask(&mut self, query: Query) -> Result<Option<Result<Arc<Answer>, String>>, Failure> {
+        let answer = self.evaluation.inputs.answers.get(&query).cloned();
+        if answer.is_none() {
+            self.evaluation.unread.queries.insert(query.clone());
+        }
+        self.evaluation.reads.queries.insert(query);
+        self.check_reads()?;
+        Ok(answer)
+    }
+
+    fn check_reads(&self) -> Result<(), Failure> {
         let limit = self.evaluation.engine.limits().repository_reads;
-        if self.evaluation.reads.git.len() <= limit {
-            return Ok(answer);
+        let reads = &self.evaluation.reads;
+        if reads.git.len() + reads.queries.len() <= limit {
+            return Ok(());
         }
         let cause = format!(
-            "limit exceeded: the generators read more than {limit} repositories, revisions and \
-             lists of files"
+            "limit exceeded: the generators read more than {limit} repositories, revisions, lists \
+             of files and answers of services"
         );
         Err(Failure { field: String::new(), cause, limit: true })
     }
@@ -414,7 +431,7 @@ impl<'s, 'e> Scope<'s, 'e> {
 
 /// Whether a generator reads what is not in the spec.
 fn is_observed(generator: &dyn Generator) -> bool {
-    matches!(generator.key(), "clusters" | "git")
+    !combines(generator) && generator.key() != "list"
 }
 
 fn combines(generator: &dyn Generator) -> bool {

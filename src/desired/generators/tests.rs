@@ -54,7 +54,7 @@ impl World {
                 let sets = outputs.into_iter().flat_map(|output| output.sets);
                 return Ok((sets.map(|set| set.values.into()).collect(), reads));
             }
-            for request in unread {
+            for request in unread.git {
                 let answer = match &request.what {
                     GitRead::Directories => GitAnswer::Directories(
                         self.directories.iter().map(|d| d.to_string()).collect(),
@@ -174,8 +174,8 @@ fn matrix_gives_table_a_5_as_070() {
         );
         world.fails(
             go,
-            &matrix(list(json!([])), json!({"plugin": {}})),
-            &["g.matrix.generators[1].plugin: the plugin generator is not supported"],
+            &matrix(list(json!([])), json!({"scmProvider": {}})),
+            &["g.matrix.generators[1].scmProvider: names no provider; write one of github"],
             70,
         );
     }

@@ -111,14 +111,9 @@ async fn arguments_of_argo_cd_start_unchanged_as_501() {
         ("ARGOCD_APPLICATIONSET_CONTROLLER_REQUEUE_AFTER", "9000h"),
         ("ARGOCD_APPLICATIONSET_CONTROLLER_CONCURRENT_RECONCILIATIONS", "none"),
     ];
-    // More than one namespace, SCM providers enabled, and no list of allowed ones: no
-    // request is sent to a provider, so the start does not fail (AS-504).
     let mut running = Running::start(&cluster, &args, &environment);
     let log = running.until_logged(" starting ").await;
-    for place in ["--argocd-repo-server", "--cache-sync-period", "ARGOCD_K8S_CLIENT_QPS"]
-        .into_iter()
-        .chain(["--token-ref-strict-mode", "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"])
-    {
+    for place in ["--argocd-repo-server", "--cache-sync-period", "ARGOCD_K8S_CLIENT_QPS"] {
         let named = log.matches(&format!("{place} is accepted without effect: ")).count();
         assert_eq!(named, 1, "AS-501: {place} is named once: {log}");
     }
@@ -128,6 +123,27 @@ async fn arguments_of_argo_cd_start_unchanged_as_501() {
     );
     assert!(!log.contains("CONCURRENT_RECONCILIATIONS"), "AS-500: the flag wins: {log}");
     assert!(log.contains("progressive_syncs=true"), "{log}");
+}
+
+/// AS-504: users of further namespaces must not send requests to any server.
+#[tokio::test(flavor = "multi_thread")]
+async fn further_namespaces_need_a_list_of_providers_as_504() {
+    let cluster = Cluster::start().await;
+    let run = [
+        "run",
+        "--namespace=argocd",
+        "--probe-addr=",
+        "--metrics-addr=",
+        "--webhook-addr=",
+        "--applicationset-namespaces=team",
+    ];
+    let refused = cluster.run(&run).await;
+    refused.fails(2, &["--allowed-scm-providers", "--enable-scm-providers=false"]);
+    // In a ConfigMap, too.
+    let key = "applicationsetcontroller.allowed.scm.providers";
+    cluster.sets(json!({ key: "https://git.example.com" })).await;
+    let mut running = Running::start(&cluster, &run[2..], &[]);
+    running.until_logged("\"starting\"").await;
 }
 
 #[test]

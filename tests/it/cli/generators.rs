@@ -532,24 +532,24 @@ fn errors_name_the_field_and_nothing_is_rendered_as_140() {
     let git = |fields: Value| json!([{"git": fields}]);
     let cases = [
         (
-            json!([{"scmProvider": {"github": {"organization": "o"}}}]),
-            "spec.generators[0].scmProvider: the scmProvider generator is not supported",
+            json!([{"scmProvider": {"github": {"organisation": "o"}}}]),
+            "spec.generators[0].scmProvider.github.organisation: is not a field of it; its fields are organization, ",
         ),
         (
-            json!([list, {"pullRequest": {"github": {"owner": "o", "repo": "r"}}}]),
-            "spec.generators[1].pullRequest: the pullRequest generator is not supported",
+            json!([list, {"pullRequest": {"gitea": {"owner": "o", "repo": "r"}}}]),
+            "spec.generators[1].pullRequest.gitea.api: is missing",
         ),
         (
             json!([{"plugin": {"configMapRef": {"name": "p"}}}]),
-            "spec.generators[0].plugin: the plugin generator is not supported",
+            "spec.generators[0].plugin: ConfigMap argocd/p: is not in the files; add it with -f",
         ),
         (
             json!([{"clusterDecisionResource": {"configMapRef": "c"}}]),
-            "spec.generators[0].clusterDecisionResource: the clusterDecisionResource generator is not supported",
+            "spec.generators[0].clusterDecisionResource: write either name or labelSelector",
         ),
         (
-            json!([{"matrix": {"generators": [{"list": {"elements": []}}, {"plugin": {"configMapRef": {"name": "p"}}}]}}]),
-            "spec.generators[0].matrix.generators[1].plugin: the plugin generator is not supported",
+            json!([{"matrix": {"generators": [{"list": {"elements": []}}, {"scmProvider": {"github": {}, "gitlab": {}}}]}}]),
+            "spec.generators[0].matrix.generators[1].scmProvider: names several providers, github and gitlab; write one",
         ),
         (
             git(json!({"repoURL": "", "revision": "HEAD", "directories": [{"path": "*"}]})),

@@ -112,6 +112,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
             "--sync-engine=external",
             "--enable-progressive-syncs",
             "--applicationset-namespaces=team-*",
+            "--allowed-scm-providers=https://git.example.com",
             "--metrics-applicationset-labels=team,example.com/cost-center",
             "--max-resources-status-count=1",
         ],

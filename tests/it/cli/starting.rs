@@ -144,6 +144,7 @@ async fn settings_that_are_forbidden_are_read_again_until_they_are_shown_as_500(
             "--webhook-addr=",
             "--sync-engine=external",
             "--applicationset-namespaces=team",
+            "--enable-scm-providers=false",
         ];
         let mut running = Running::start(&cluster, &arguments, &[]);
         running.until_logged("nothing starts before that").await;

@@ -75,6 +75,7 @@ impl Setup {
             "--sync-wave-delay=0".to_owned(),
             "--allow-local-sources=true".to_owned(),
             format!("--applicationset-namespaces={}", self.namespaces.join(",")),
+            "--enable-scm-providers=false".to_owned(),
             format!("--allow-private-sinks={}", self.allow_private_sinks),
             "--probe-addr=".to_owned(),
             "--metrics-addr=".to_owned(),

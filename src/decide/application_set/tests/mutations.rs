@@ -78,7 +78,10 @@ fn generate(set: &Value) -> Generated {
         let Err(desired::Error::Unread(requests)) = result else {
             return collector.finish(set, &settings, reads, result.err());
         };
-        for request in requests {
+        for query in requests.queries {
+            inputs.answers.insert(query, Err("nobody answers".to_owned()));
+        }
+        for request in requests.git {
             let answer = match &request.what {
                 GitRead::Directories => Ok(GitAnswer::Directories(vec!["a".into(), "b".into()])),
                 GitRead::Files { .. } => request.files().map(|wanted| {

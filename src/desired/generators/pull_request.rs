@@ -1,0 +1,224 @@
+//! The pullRequest generator: one parameter set per open pull request of a repository.
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::element::{Element, Failure, list_of};
+use super::fields::Fields;
+use super::git::requeue;
+use super::provider_fields::{self as read, Named};
+use super::scm_provider::short;
+use super::scope::{Generator, Scope};
+use crate::desired::inputs::PROVIDER_REQUEUE_AFTER;
+use crate::desired::queries::{Answer, Kind, PullRequest, PullRequests, Query, compile};
+use crate::desired::texts::Texts;
+use gotemplate::slugify;
+
+/// The pullRequest generator.
+pub struct PullRequestGenerator;
+
+const PROVIDERS: [Named; 6] = [
+    ("github", Kind::GitHub),
+    ("gitlab", Kind::GitLab),
+    ("gitea", Kind::Gitea),
+    ("bitbucketServer", Kind::BitbucketServer),
+    ("bitbucket", Kind::Bitbucket),
+    ("azuredevops", Kind::AzureDevOps),
+];
+
+/// The longest slug of a branch: a name of 63 characters has room for a prefix.
+const SLUG: usize = 50;
+
+impl Generator for PullRequestGenerator {
+    fn key(&self) -> &'static str {
+        "pullRequest"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &[
+            "github",
+            "gitlab",
+            "gitea",
+            "bitbucketServer",
+            "bitbucket",
+            "azuredevops",
+            "filters",
+            "continueOnRepoNotFoundError",
+            "requeueAfterSeconds",
+            "values",
+            "template",
+        ]
+    }
+
+    fn declare<'a>(
+        &self,
+        generator: &'a Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<&'a [Value], Failure> {
+        read::enabled(scope)?;
+        read::only(generator, &PROVIDERS)?;
+        requeue(generator, PROVIDER_REQUEUE_AFTER, scope)?;
+        Ok(&[])
+    }
+
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure> {
+        read::enabled(scope)?;
+        let filters = filters(generator)?;
+        let goes_on = match &generator["continueOnRepoNotFoundError"] {
+            Value::Null => false,
+            Value::Bool(value) => *value,
+            _ => {
+                let cause = "must be a boolean";
+                return Err(Failure::new("continueOnRepoNotFoundError", cause));
+            }
+        };
+        let (query, labels) = query(generator, scope)?;
+        let place = Query::PullRequests(query.clone()).place();
+        let Some(answer) = scope.ask(Query::PullRequests(query))? else { return Ok(Vec::new()) };
+        let requests = match &*answer.map_err(|cause| Failure::new("", cause))? {
+            Answer::PullRequests(requests) => requests.clone(),
+            Answer::NoRepository(cause) if goes_on => {
+                scope.warn(&format!("pullRequest: {cause}; it has no pull requests"));
+                Vec::new()
+            }
+            Answer::NoRepository(cause) => {
+                let cause = format!(
+                    "{cause}; continueOnRepoNotFoundError: true generates nothing for it instead"
+                );
+                return Err(Failure::new("", cause));
+            }
+            _ => return Err(Failure::new("", format!("{place}: is no list of pull requests"))),
+        };
+        let mut elements = Vec::new();
+        for request in &requests {
+            let has_labels = labels.iter().all(|label| request.labels.contains(label));
+            let is_selected = filters.is_empty() || filters.iter().any(|one| one.selects(request));
+            if !has_labels || !is_selected {
+                continue;
+            }
+            let mut values = parameters(request, scope.is_go());
+            let mut texts = Texts::default();
+            scope.add_values(generator, &mut values, &mut texts)?;
+            scope.count(&values)?;
+            elements.push(Element { field: format!("[{}]", request.number), values, texts });
+        }
+        Ok(elements)
+    }
+}
+
+fn parameters(request: &PullRequest, go: bool) -> Map<String, Value> {
+    let PullRequest { number, title, branch, target_branch, head_sha, labels, author } = request;
+    let slug = |text: &str| slugify(SLUG, true, text);
+    let texts = [
+        ("number", number.to_string()),
+        ("title", title.clone()),
+        ("branch", branch.clone()),
+        ("branch_slug", slug(branch)),
+        ("target_branch", target_branch.clone()),
+        ("target_branch_slug", slug(target_branch)),
+        ("head_sha", head_sha.clone()),
+        ("head_short_sha", short(head_sha, 8).to_owned()),
+        ("head_short_sha_7", short(head_sha, 7).to_owned()),
+        ("author", author.clone()),
+    ];
+    let mut parameters: Map<String, Value> =
+        texts.into_iter().map(|(key, text)| (key.to_owned(), text.into())).collect();
+    if go {
+        parameters.insert("labels".to_owned(), labels.clone().into());
+    }
+    parameters
+}
+
+/// The query, and the labels that its pull requests must have.
+fn query(generator: &Value, scope: &Scope<'_, '_>) -> Result<(PullRequests, Vec<String>), Failure> {
+    let (key, kind) = read::only(generator, &PROVIDERS)?;
+    let fields = |known: &[&str]| Fields::of(&generator[key], key, known);
+    let none = String::new;
+    let mut asked = (Vec::new(), String::new());
+    let (owner, project, repository, login, fields) = match kind {
+        Kind::GitHub => {
+            let known = ["owner", "repo", "api", "tokenRef", "appSecretName", "labels"];
+            let fields = fields(&known)?;
+            let login = read::app_or_token(&fields)?;
+            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+        }
+        Kind::GitLab => {
+            let known =
+                ["project", "api", "tokenRef", "labels", "pullRequestState", "insecure", "caRef"];
+            let fields = fields(&known)?;
+            asked = (fields.texts("labels")?, fields.text("pullRequestState")?);
+            let login = read::token(&fields, "tokenRef")?;
+            (none(), none(), fields.required("project")?, login, fields)
+        }
+        Kind::Gitea => {
+            let fields = fields(&["owner", "repo", "api", "tokenRef", "insecure", "labels"])?;
+            let login = read::token(&fields, "tokenRef")?;
+            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+        }
+        Kind::BitbucketServer => {
+            let known = ["project", "repo", "api", "basicAuth", "bearerToken", "insecure", "caRef"];
+            let fields = fields(&known)?;
+            let login = read::bearer_or_basic(&fields)?;
+            (fields.required("project")?, none(), fields.required("repo")?, login, fields)
+        }
+        Kind::AzureDevOps => {
+            let known = ["organization", "project", "repo", "api", "tokenRef", "labels"];
+            let fields = fields(&known)?;
+            let login = read::token(&fields, "tokenRef")?;
+            let project = fields.required("project")?;
+            (fields.required("organization")?, project, fields.required("repo")?, login, fields)
+        }
+        Kind::Bitbucket | Kind::CodeCommit => {
+            let fields = fields(&["owner", "repo", "api", "basicAuth", "bearerToken"])?;
+            let login = read::bearer_or_basic(&fields)?;
+            (fields.required("owner")?, none(), fields.required("repo")?, login, fields)
+        }
+    };
+    let provider = read::provider(kind, key, &fields, login, scope)?;
+    // GitLab compares them by rules of its own.
+    let labels = if kind == Kind::GitLab { Vec::new() } else { fields.texts("labels")? };
+    let (asked_labels, state) = asked;
+    let query = PullRequests { provider, owner, project, repository, labels: asked_labels, state };
+    Ok((query, labels))
+}
+
+/// A filter; absent conditions hold.
+struct Filter {
+    branch: Option<Regex>,
+    target_branch: Option<Regex>,
+    title: Option<Regex>,
+}
+
+impl Filter {
+    fn selects(&self, request: &PullRequest) -> bool {
+        let holds = |condition: &Option<Regex>, text: &str| {
+            condition.as_ref().is_none_or(|expression| expression.is_match(text))
+        };
+        holds(&self.branch, &request.branch)
+            && holds(&self.target_branch, &request.target_branch)
+            && holds(&self.title, &request.title)
+    }
+}
+
+fn filters(generator: &Value) -> Result<Vec<Filter>, Failure> {
+    let known = ["branchMatch", "targetBranchMatch", "titleMatch"];
+    let filter = |(index, filter): (usize, &Value)| {
+        let place = format!("filters[{index}]");
+        let fields = Fields::of(filter, &place, &known)?;
+        let expression = |key: &str| {
+            let text = fields.optional(key)?;
+            let failed = |cause| Failure::new(format!("{place}.{key}"), cause);
+            text.map(|text| compile(&text).map_err(failed)).transpose()
+        };
+        Ok(Filter {
+            branch: expression("branchMatch")?,
+            target_branch: expression("targetBranchMatch")?,
+            title: expression("titleMatch")?,
+        })
+    };
+    list_of(generator, "filters")?.iter().enumerate().map(filter).collect()
+}

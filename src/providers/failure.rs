@@ -1,0 +1,55 @@
+//! Why a service gave no answer.
+
+use jiff::Timestamp;
+
+/// Why a service gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason, for users, without credentials.
+    pub text: String,
+    /// What follows from it.
+    pub kind: Kind,
+}
+
+/// What follows from a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// What was asked for does not exist, or must not be seen.
+    NotFound,
+    /// No request may be sent before this time.
+    Limited(Timestamp),
+    /// Anything else.
+    Other,
+}
+
+impl Failure {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Other }
+    }
+
+    /// The same failure of something larger.
+    pub(super) fn of(self, what: &str) -> Self {
+        Self { text: format!("{what}: {}", self.text), ..self }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        self.kind == Kind::NotFound
+    }
+
+    /// When a request may be sent again; `None` at any time.
+    pub fn until(&self) -> Option<Timestamp> {
+        match self.kind {
+            Kind::Limited(until) => Some(until),
+            Kind::NotFound | Kind::Other => None,
+        }
+    }
+}
+
+/// `None` for something that does not exist.
+pub(super) fn existing<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(failure) if failure.is_not_found() => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,189 @@
+//! Gitea and Forgejo: API v1.
+
+use serde::Deserialize;
+
+use super::failure::{Failure, existing};
+use super::http::{Api, Pages, Reply, path_segments, segment};
+use super::{Asker, Providers};
+use crate::desired::queries::{
+    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+};
+
+/// An organization or a user.
+#[derive(Debug)]
+pub(super) struct Gitea {
+    pub api: Api,
+    pub query: Repositories,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: u64,
+    name: String,
+    #[serde(default)]
+    default_branch: String,
+    ssh_url: String,
+    html_url: String,
+    #[serde(default)]
+    archived: bool,
+    #[serde(default)]
+    empty: bool,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ListedBranch {
+    name: String,
+    commit: Commit,
+}
+
+#[derive(Deserialize)]
+struct Commit {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Request {
+    number: i64,
+    title: String,
+    head: Head,
+    base: Base,
+    #[serde(default)]
+    labels: Option<Vec<Label>>,
+    user: Option<User>,
+}
+
+#[derive(Deserialize)]
+struct Head {
+    r#ref: String,
+    sha: String,
+}
+
+#[derive(Deserialize)]
+struct Base {
+    r#ref: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    login: String,
+}
+
+/// The items of a page. Servers without links end with an empty page.
+fn page<T: serde::de::DeserializeOwned>(
+    path: &str,
+) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
+    let path = path.to_owned();
+    move |reply, number| {
+        let items: Option<Vec<T>> = reply.json()?;
+        let items = items.unwrap_or_default();
+        let has_links = reply.headers.contains_key("link");
+        let is_all = reply
+            .header("x-total-count")
+            .and_then(|total| total.parse::<usize>().ok())
+            .is_some_and(|total| total <= items.len());
+        let numbered = || {
+            let is_last = has_links || items.is_empty() || (number == 1 && is_all);
+            (!is_last).then(|| format!("{path}&page={}", number + 1))
+        };
+        let next = reply.next_link().or_else(numbered);
+        Ok((items, next))
+    }
+}
+
+impl Gitea {
+    pub async fn api(
+        providers: &Providers,
+        provider: &Provider,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        let api = provider.api.trim_end_matches('/');
+        let base = match api.ends_with("/api/v1") {
+            true => api.to_owned(),
+            false => format!("{api}/api/v1"),
+        };
+        providers.api(provider, &base, "", asker).await
+    }
+
+    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+        let Repositories { owner, scope, clone_protocol, .. } = &self.query;
+        let path = |of: &str| format!("/{of}/{}/repos?limit=50", segment(owner));
+        let of_organization = path("orgs");
+        let listed = self.api.pages(&of_organization, page::<Listed>(&of_organization)).await;
+        let Pages { items, mut several } = match existing(listed)? {
+            Some(listed) => listed,
+            None => {
+                let of_user = path("users");
+                self.api.pages(&of_user, page::<Listed>(&of_user)).await?
+            }
+        };
+        let is_https = clone_protocol == "https";
+        let mut repositories = Vec::new();
+        let kept = items.into_iter().filter(|one| scope.archived || !one.archived);
+        for one in kept.filter(|one| !one.empty) {
+            let path = format!("/repos/{}/{}/labels?limit=50", segment(owner), segment(&one.name));
+            let labels = self.api.pages(&path, page::<Label>(&path)).await?;
+            several |= labels.several;
+            repositories.push(Repository {
+                organization: owner.clone(),
+                name: one.name,
+                slug: String::new(),
+                id: one.id.to_string(),
+                url: if is_https { one.html_url } else { one.ssh_url },
+                default_branch: one.default_branch,
+                labels: labels.items.into_iter().map(|label| label.name).collect(),
+            });
+        }
+        Ok(Pages { items: repositories, several })
+    }
+
+    fn place(&self, repository: &Repository) -> String {
+        format!("/repos/{}/{}", segment(&self.query.owner), segment(&repository.name))
+    }
+
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+        let place = self.place(repository);
+        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.id);
+        if self.query.all_branches {
+            let path = format!("{place}/branches?limit=50");
+            let listed = self.api.pages(&path, page::<ListedBranch>(&path)).await?;
+            let Pages { items, several } = listed;
+            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+        }
+        let default = &repository.default_branch;
+        // A branch may contain slashes, which are part of this path.
+        let reply = self.api.get(&format!("{place}/branches/{}", path_segments(default)?)).await;
+        let found: ListedBranch = reply?.json()?;
+        Ok(Pages { items: vec![branch(found)], several: false })
+    }
+
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+        let place = self.place(&branch.repository);
+        let (path, name) = (path_segments(path)?, segment(&branch.name));
+        let path = format!("{place}/contents/{path}?ref={name}");
+        Ok(existing(self.api.get(&path).await)?.is_some())
+    }
+
+    pub async fn pull_requests(
+        api: &Api,
+        query: &PullRequests,
+    ) -> Result<Pages<PullRequest>, Failure> {
+        let (owner, repository) = (segment(&query.owner), segment(&query.repository));
+        let path = format!("/repos/{owner}/{repository}/pulls?state=open&limit=50");
+        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
+        let items = items.into_iter().map(|one| PullRequest {
+            number: one.number,
+            title: one.title,
+            branch: one.head.r#ref,
+            target_branch: one.base.r#ref,
+            head_sha: one.head.sha,
+            labels: one.labels.unwrap_or_default().into_iter().map(|label| label.name).collect(),
+            author: one.user.map(|user| user.login).unwrap_or_default(),
+        });
+        Ok(Pages { items: items.collect(), several })
+    }
+}

@@ -1,0 +1,502 @@
+//! Requests to the API of one server.
+//!
+//! Credentials are sent to the server that a generator names and to no other: a redirect or a
+//! next page elsewhere is an error. Time, bytes, pages and requests of one query are limited,
+//! and a limit that the server announces is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, USER_AGENT,
+};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioExecutor;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use tokio_rustls::rustls::ClientConfig;
+
+use super::failure::{Failure, Kind};
+use super::rate_limit;
+use crate::clock::Clock;
+use crate::redact;
+use crate::watch::connection::AGENT;
+use crate::watch::failure::chain;
+
+/// Timeout of a request with its answer.
+const REQUEST_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// Limit on the bytes of one answer.
+const MAX_ANSWER: usize = 16 << 20;
+/// Limit on the bytes of all answers to a query.
+const MAX_BYTES: usize = 128 << 20;
+/// Limit on the requests of a query.
+const MAX_REQUESTS: usize = 30_000;
+/// Limit on the pages of one list.
+const MAX_PAGES: usize = 1_000;
+/// Limit on the redirects of one request.
+const MAX_REDIRECTS: usize = 5;
+/// The longest part of what a server says that is shown.
+const MAX_WORDS: usize = 200;
+
+/// Until when a server has asked not to be asked, by its origin and who asks.
+pub(super) type Blocked = Arc<Mutex<BTreeMap<(String, [u8; 32]), Timestamp>>>;
+
+#[derive(Debug)]
+enum Connection {
+    Direct(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    Proxy(Client<HttpsConnector<Tunnel<HttpConnector>>, Full<Bytes>>),
+}
+
+/// The API of one server.
+#[derive(Debug)]
+pub(super) struct Api {
+    connection: Connection,
+    /// Its address, without a slash at its end.
+    base: String,
+    /// What only it gets.
+    headers: HeaderMap,
+    limits: Limits,
+    clock: Clock,
+    pub timeout: Duration,
+}
+
+/// What is left of the limits of a query.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Limits {
+    bytes: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
+    blocked: Blocked,
+}
+
+impl Limits {
+    pub fn new(blocked: Blocked) -> Self {
+        Self { blocked, ..Self::default() }
+    }
+}
+
+/// A proxy, as the settings name it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Proxy {
+    pub url: String,
+    pub except: String,
+}
+
+impl Proxy {
+    fn of(&self, target: &Uri) -> Option<Intercept> {
+        let matcher = match self.url.is_empty() {
+            true => Matcher::from_env(),
+            false => Matcher::builder().all(self.url.as_str()).no(self.except.as_str()).build(),
+        };
+        matcher.intercept(target)
+    }
+}
+
+/// An answer with a code of success.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    body: Bytes,
+    /// The address that answered.
+    shown: String,
+}
+
+impl Reply {
+    /// The body as JSON.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            Failure::new(format!("{}: the answer cannot be read: {error}", self.shown))
+        })
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// The next page by the header `Link`.
+    pub fn next_link(&self) -> Option<String> {
+        let links = self.headers.get_all("link").iter().filter_map(|link| link.to_str().ok());
+        links.flat_map(|links| links.split(',')).find_map(|link| {
+            let (url, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
+            let is_next = |one: &str| {
+                let one = one.trim();
+                one == "rel=next" || one == "rel=\"next\""
+            };
+            parameters.split(';').any(is_next).then(|| url.to_owned())
+        })
+    }
+}
+
+/// A list over several pages.
+#[derive(Debug)]
+pub(super) struct Pages<T> {
+    /// Its items.
+    pub items: Vec<T>,
+    /// Whether there was more than one page.
+    pub several: bool,
+}
+
+impl Api {
+    /// The API at an address.
+    pub fn new(
+        base: &str,
+        tls: ClientConfig,
+        proxy: &Proxy,
+        limits: Limits,
+        clock: Clock,
+    ) -> Result<Self, Failure> {
+        let shown = redact::url(base);
+        let invalid = || Failure::new(format!("{shown}: is not an address such as https://host"));
+        let uri: Uri = base.parse().map_err(|_| invalid())?;
+        let is_http = matches!(uri.scheme_str(), Some("https" | "http"));
+        let authority = uri.authority().filter(|_| is_http).ok_or_else(invalid)?;
+        if authority.as_str().contains('@') {
+            let text = format!("{shown}: must not contain credentials; use a Secret");
+            return Err(Failure::new(text));
+        }
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(CONNECT_WITHIN));
+        let tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.http1_max_buf_size(256 << 10);
+        let connection = match proxy.of(&uri) {
+            None => Connection::Direct(builder.build(tls.wrap_connector(http))),
+            Some(found) => {
+                let mut tunnel = Tunnel::new(found.uri().clone(), http);
+                if let Some(auth) = found.basic_auth() {
+                    tunnel = tunnel.with_auth(auth.clone());
+                }
+                Connection::Proxy(builder.build(tls.wrap_connector(tunnel)))
+            }
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let base = base.trim_end_matches('/').to_owned();
+        Ok(Self { connection, base, headers, limits, clock, timeout: REQUEST_WITHIN })
+    }
+
+    /// The same with a header.
+    pub fn with(mut self, name: HeaderName, value: &str) -> Result<Self, Failure> {
+        let invalid = |_| {
+            let text = format!("{}: {name} cannot be sent: it has a line break", self.base);
+            Failure::new(text)
+        };
+        let mut value = HeaderValue::try_from(value).map_err(invalid)?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// The address of the API.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Gets what is at a path, which begins with a slash.
+    pub async fn get(&self, path: &str) -> Result<Reply, Failure> {
+        self.get_url(&format!("{}{path}", self.base)).await
+    }
+
+    /// Posts a document to a path.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Reply, Failure> {
+        let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let url = format!("{}{path}", self.base);
+        let body = Bytes::from(body.to_string());
+        self.send(&Method::POST, &url, HeaderMap::from_iter(headers), body).await
+    }
+
+    /// Posts a body with these headers.
+    pub async fn post_raw(
+        &self,
+        path: &str,
+        headers: HeaderMap,
+        body: String,
+    ) -> Result<Reply, Failure> {
+        let url = format!("{}{path}", self.base);
+        self.send(&Method::POST, &url, headers, body.into()).await
+    }
+
+    /// All pages of a list, from the one at `path`. `read` takes the items of a page and says
+    /// where the next one is: a path, or the URL that the server gives.
+    pub async fn pages<T>(
+        &self,
+        path: &str,
+        read: impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure>,
+    ) -> Result<Pages<T>, Failure> {
+        let mut items = Vec::new();
+        let mut url = format!("{}{path}", self.base);
+        let mut seen = BTreeSet::new();
+        loop {
+            let shown = redact::url(&url);
+            if seen.len() >= MAX_PAGES || !seen.insert(url.clone()) {
+                let why = match seen.len() >= MAX_PAGES {
+                    true => format!("limit exceeded: the list has more than {MAX_PAGES} pages"),
+                    false => "the server names the same page again as the next one".to_owned(),
+                };
+                return Err(Failure::new(format!("{shown}: {why}")));
+            }
+            let page = seen.len();
+            let read = match self.get_url(&url).await {
+                Ok(reply) => read(&reply, page),
+                // A list that exists has all of its pages.
+                Err(failure) if page > 1 => Err(Failure {
+                    kind: match failure.kind {
+                        Kind::NotFound => Kind::Other,
+                        kind => kind,
+                    },
+                    ..failure
+                }),
+                Err(failure) => Err(failure),
+            };
+            let (more, next) = match read {
+                Err(failure) if page > 1 => return Err(failure.of(&format!("page {page}"))),
+                read => read?,
+            };
+            items.extend(more);
+            match next {
+                None => return Ok(Pages { items, several: page > 1 }),
+                Some(next) if next.starts_with('/') => url = format!("{}{next}", self.base),
+                Some(next) => url = next,
+            }
+        }
+    }
+
+    async fn get_url(&self, url: &str) -> Result<Reply, Failure> {
+        self.send(&Method::GET, url, HeaderMap::new(), Bytes::new()).await
+    }
+
+    async fn send(
+        &self,
+        method: &Method,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, Failure> {
+        let mut url = url.to_owned();
+        for _ in 0..=MAX_REDIRECTS {
+            let target = self.target(&url)?;
+            let sent = self.send_once(method, &target, &headers, body.clone()).await?;
+            match sent {
+                Sent::Answer(reply) => return Ok(reply),
+                Sent::Elsewhere(location) if *method == Method::GET => {
+                    url = match location.starts_with('/') && !location.starts_with("//") {
+                        true => format!("{}{location}", origin(&target)),
+                        false => location,
+                    };
+                }
+                Sent::Elsewhere(location) => {
+                    let to = redact::url(&location);
+                    let text = format!("{}: redirects a POST request to {to}", shown(&target));
+                    return Err(Failure::new(text));
+                }
+            }
+        }
+        let shown = redact::url(&url);
+        Err(Failure::new(format!("{shown}: more than {MAX_REDIRECTS} redirects")))
+    }
+
+    /// A URL of this server; of another one it is an error, since it would get the token.
+    fn target(&self, url: &str) -> Result<Uri, Failure> {
+        let invalid = || Failure::new(format!("{}: is not a URL", redact::url(url)));
+        let target: Uri = url.parse().map_err(|_| invalid())?;
+        let base: Uri = self.base.parse().map_err(|_| invalid())?;
+        if origin(&target) == origin(&base) {
+            return Ok(target);
+        }
+        Err(Failure::new(format!(
+            "{}: redirects to {}, which gets no credentials; write the address of that server \
+             if it is the right one",
+            self.base,
+            origin(&target)
+        )))
+    }
+
+    async fn send_once(
+        &self,
+        method: &Method,
+        target: &Uri,
+        headers: &HeaderMap,
+        body: Bytes,
+    ) -> Result<Sent, Failure> {
+        let blocked = self.key(target);
+        let now = self.clock.now();
+        let until = self.limits.blocked.lock().get(&blocked).copied();
+        if let Some(until) = until.filter(|until| *until > now) {
+            return Err(rate_limit::failure(&blocked.0, until));
+        }
+        if self.limits.requests.fetch_add(1, Ordering::Relaxed) >= MAX_REQUESTS {
+            let text = format!(
+                "limit exceeded: the generator sends more than {MAX_REQUESTS} requests; select \
+                 fewer repositories"
+            );
+            return Err(Failure::new(text));
+        }
+        let mut request = Request::builder().method(method.clone()).uri(target.clone());
+        if let Some(into) = request.headers_mut() {
+            into.extend(self.headers.clone());
+            into.extend(headers.clone());
+        }
+        let failed = |text: String| Failure::new(format!("{}: {text}", shown(target)));
+        let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
+        let answer = async {
+            let sent = match &self.connection {
+                Connection::Direct(client) => client.request(request).await,
+                Connection::Proxy(client) => client.request(request).await,
+            };
+            self.read(target, sent.map_err(|error| failed(chain(&error)))?).await
+        };
+        match tokio::time::timeout(self.timeout, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let seconds = self.timeout.as_secs();
+                Err(failed(format!("does not answer within {seconds} s")))
+            }
+        }
+    }
+
+    async fn read(&self, target: &Uri, answer: http::Response<Incoming>) -> Result<Sent, Failure> {
+        let (parts, body) = answer.into_parts();
+        let place = shown(target);
+        if parts.status.is_redirection() {
+            let location = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok());
+            return match location {
+                Some(location) => Ok(Sent::Elsewhere(location.to_owned())),
+                None => Err(Failure::new(format!("{place}: {}, without a location", parts.status))),
+            };
+        }
+        let left = MAX_BYTES.saturating_sub(self.limits.bytes.load(Ordering::Relaxed));
+        let limit = MAX_ANSWER.min(left);
+        let read = Limited::new(body, limit).collect().await;
+        let body = match read {
+            Ok(read) => read.to_bytes(),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                let text =
+                    format!("{place}: limit exceeded: the answer has more than {limit} bytes");
+                return Err(Failure::new(text));
+            }
+            Err(error) => {
+                return Err(Failure::new(format!("{place}: the answer is cut off: {error}")));
+            }
+        };
+        self.limits.bytes.fetch_add(body.len(), Ordering::Relaxed);
+        let reply = Reply { status: parts.status, headers: parts.headers, body, shown: place };
+        // 203 is the sign-in page of Azure DevOps.
+        if reply.status.is_success() && reply.status != StatusCode::NON_AUTHORITATIVE_INFORMATION {
+            return Ok(Sent::Answer(reply));
+        }
+        let now = self.clock.now();
+        if let Some(until) = rate_limit::until(reply.status, &reply.headers, now) {
+            let key = self.key(target);
+            let failure = rate_limit::failure(&key.0, until);
+            let mut blocked = self.limits.blocked.lock();
+            blocked.retain(|_, until| *until > now);
+            blocked.insert(key, until);
+            return Err(failure);
+        }
+        let mut text = format!("{}: {}", reply.shown, reply.status);
+        if let Some(words) = words(&reply.body) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        let hint = match reply.status {
+            StatusCode::UNAUTHORIZED | StatusCode::NON_AUTHORITATIVE_INFORMATION => {
+                "; check the token in the Secret"
+            }
+            StatusCode::FORBIDDEN => "; check what the token permits",
+            _ => "",
+        };
+        let kind = match reply.status {
+            StatusCode::NOT_FOUND => Kind::NotFound,
+            _ => Kind::Other,
+        };
+        Err(Failure { text: format!("{text}{hint}"), kind })
+    }
+
+    /// Whose limit counts for a request.
+    fn key(&self, target: &Uri) -> (String, [u8; 32]) {
+        let mut hash = Sha256::new();
+        for name in [AUTHORIZATION, HeaderName::from_static("private-token")] {
+            hash.update(self.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default());
+            hash.update([0]);
+        }
+        (origin(target), hash.finalize().into())
+    }
+}
+
+enum Sent {
+    Answer(Reply),
+    Elsewhere(String),
+}
+
+/// Scheme, host and port of a URL.
+fn origin(url: &Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or_default();
+    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+    format!("{scheme}://{}:{port}", url.host().unwrap_or_default().to_ascii_lowercase())
+}
+
+/// A URL without its parameters, for messages.
+fn shown(url: &Uri) -> String {
+    let text = url.to_string();
+    redact::url(text.split(['?', '#']).next().unwrap_or_default())
+}
+
+/// What a server says about an error, in one of the usual fields; nothing else of its answer
+/// is shown.
+fn words(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let inner = ["/message", "/error/message", "/errors/0/message", "/error", "/Message"];
+    let mut words = inner.into_iter().find_map(|at| body.pointer(at)?.as_str()).map(str::to_owned);
+    // The kind of an error of AWS.
+    if let Some(kind) = body["__type"].as_str() {
+        let kind = kind.rsplit('#').next().unwrap_or(kind);
+        words = Some(format!("{kind} {}", words.unwrap_or_default()));
+    }
+    let words = words?;
+    let line: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(line.chars().take(MAX_WORDS).collect())
+}
+
+/// A part of a path.
+pub(super) fn segment(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// A path whose parts are encoded, without `.` and `..`, which a server might resolve.
+pub(super) fn path_segments(path: &str) -> Result<String, Failure> {
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.collect();
+    match parts.iter().any(|part| matches!(*part, "." | "..")) {
+        true => Err(Failure::new(format!("path {path:?}: must not contain . or .."))),
+        false => Ok(parts.into_iter().map(segment).collect::<Vec<_>>().join("/")),
+    }
+}
+
+const SEGMENT: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

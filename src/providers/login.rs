@@ -1,0 +1,201 @@
+//! Who asks, and whom to trust: tokens, passwords and certificates of a provider.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HeaderName};
+use rustls_platform_verifier::Verifier;
+use std::sync::Arc;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
+};
+
+use super::app;
+use super::failure::Failure;
+use super::http::Api;
+use super::objects::text_of;
+use super::{Asker, Providers};
+use crate::desired::queries::{KeyRef, Kind, Login, Provider};
+use crate::redact;
+
+/// The label that Secrets with tokens must have in strict mode.
+const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds");
+
+impl Providers {
+    /// The text of a key of a Secret in the namespace of the set.
+    pub(super) async fn token(&self, key: &KeyRef, asker: &Asker) -> Result<String, Failure> {
+        let KeyRef { name, key } = key;
+        let namespace = &asker.set.namespace;
+        let secret = self.objects.secret(namespace, name).await?;
+        let has_label = || {
+            let labels = secret.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(SECRET_TYPE.0)).is_some_and(|of| of == SECRET_TYPE.1)
+        };
+        if self.settings.strict_tokens && !has_label() {
+            return Err(Failure::new(format!(
+                "Secret {namespace}/{name}: must have the label {}: {} \
+                 (--token-ref-strict-mode)",
+                SECRET_TYPE.0, SECRET_TYPE.1
+            )));
+        }
+        let found = text_of(&secret, key).map(|token| token.trim().to_owned());
+        match found.filter(|token| !token.is_empty()) {
+            Some(token) => {
+                redact::know_secret(&token);
+                Ok(token)
+            }
+            None => Err(Failure::new(format!("Secret {namespace}/{name}: has no key {key}"))),
+        }
+    }
+
+    /// The API of a provider at an address, with the headers of its login.
+    pub(super) async fn api(
+        &self,
+        provider: &Provider,
+        base: &str,
+        owner: &str,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        if let Login::App(secret) = &provider.login {
+            return app::api(self, provider, secret, owner, asker).await;
+        }
+        let api = self.open(provider, base, asker).await?;
+        match &provider.login {
+            Login::None | Login::App(_) | Login::Role { .. } => Ok(api),
+            Login::Token(key) => {
+                let token = self.token(key, asker).await?;
+                match provider.kind {
+                    Kind::GitLab => api.with(HeaderName::from_static("private-token"), &token),
+                    Kind::Gitea => api.with(AUTHORIZATION, &format!("token {token}")),
+                    Kind::AzureDevOps => api.with(AUTHORIZATION, &basic("", &token)),
+                    _ => api.with(AUTHORIZATION, &format!("Bearer {token}")),
+                }
+            }
+            Login::Basic { user, password } => {
+                let password = self.token(password, asker).await?;
+                api.with(AUTHORIZATION, &basic(user, &password))
+            }
+        }
+    }
+
+    /// The API of a provider at an address, without a login.
+    pub(super) async fn open(
+        &self,
+        provider: &Provider,
+        base: &str,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        let own = match &provider.ca {
+            None => None,
+            Some(KeyRef { name, key }) => {
+                let namespace = &asker.set.namespace;
+                let mut data = self.objects.config_map(namespace, name).await?;
+                let missing =
+                    || Failure::new(format!("ConfigMap {namespace}/{name}: has no key {key}"));
+                Some(data.remove(key).ok_or_else(missing)?)
+            }
+        };
+        let place = || match &provider.ca {
+            Some(KeyRef { name, key }) => format!("key {key} of ConfigMap {name}"),
+            None => "--scm-root-ca-path".to_owned(),
+        };
+        let pem = match own {
+            Some(pem) => Some(pem),
+            None => self.root_ca().await?,
+        };
+        let tls = trust(pem.as_deref(), provider.insecure);
+        let tls = tls.map_err(|error| Failure::new(format!("{}: {error}", place())))?;
+        Api::new(base, tls, &self.proxy, asker.limits.clone(), self.clock.clone())
+    }
+
+    /// The certificates of the settings.
+    pub(super) async fn root_ca(&self) -> Result<Option<String>, Failure> {
+        let Some(path) = &self.settings.root_ca else { return Ok(None) };
+        let read = tokio::fs::read_to_string(path).await;
+        let failed = |error: std::io::Error| {
+            Failure::new(format!("--scm-root-ca-path {}: {error}", path.display()))
+        };
+        read.map(Some).map_err(failed)
+    }
+}
+
+/// A header with a user name and a password.
+pub(super) fn basic(user: &str, password: &str) -> String {
+    let pair = STANDARD.encode(format!("{user}:{password}"));
+    redact::know_secret(&pair);
+    format!("Basic {pair}")
+}
+
+/// Trust in the certificates of this machine and in these, or in any.
+pub(super) fn trust(pem: Option<&str>, insecure: bool) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .dangerous();
+    let builder = if insecure {
+        builder.with_custom_certificate_verifier(Arc::new(Any(provider)))
+    } else {
+        let verifier = match pem {
+            None => Verifier::new(provider)?,
+            Some(pem) => {
+                let read: Result<Vec<_>, _> =
+                    CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+                match read {
+                    Ok(read) if !read.is_empty() => Verifier::new_with_extra_roots(read, provider)?,
+                    Ok(_) | Err(_) => {
+                        return Err(TlsError::General("has no certificate as PEM".to_owned()));
+                    }
+                }
+            }
+        };
+        builder.with_custom_certificate_verifier(Arc::new(verifier))
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+/// Accepts any certificate, for `insecure: true`; the handshake is verified.
+#[derive(Debug)]
+struct Any(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, TlsError> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, TlsError> {
+        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

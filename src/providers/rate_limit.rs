@@ -1,0 +1,91 @@
+//! Limits on requests that servers announce.
+
+use http::{HeaderMap, StatusCode};
+use jiff::{SignedDuration, Timestamp};
+
+use super::failure::{Failure, Kind};
+
+/// The pause where a server says nothing about it, as GitHub asks for.
+const PAUSE: SignedDuration = SignedDuration::from_secs(60);
+/// The longest pause: a server must not stop a set for good.
+const LONGEST: SignedDuration = SignedDuration::from_hours(2);
+/// Numbers below are seconds from now, others a time.
+const FIRST_TIME: i64 = 1_000_000_000;
+
+/// Until when no request may be sent after this answer; `None` when it is about something
+/// else.
+pub(super) fn until(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Timestamp> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<i64>().ok();
+    let retry_after = || {
+        let after = text("retry-after")?;
+        match after.parse::<i64>() {
+            Ok(seconds) => now.checked_add(SignedDuration::from_secs(seconds.max(0))).ok(),
+            Err(_) => jiff::fmt::rfc2822::parse(after).ok().map(|at| at.timestamp()),
+        }
+    };
+    let is_used_up = ["x-ratelimit-remaining", "ratelimit-remaining"]
+        .into_iter()
+        .any(|name| number(name) == Some(0));
+    let is_limit = match status {
+        StatusCode::TOO_MANY_REQUESTS => true,
+        StatusCode::FORBIDDEN => is_used_up || text("retry-after").is_some(),
+        StatusCode::SERVICE_UNAVAILABLE => text("retry-after").is_some(),
+        _ => false,
+    };
+    if !is_limit {
+        return None;
+    }
+    let reset = || {
+        let reset = number("x-ratelimit-reset").or_else(|| number("ratelimit-reset"))?;
+        match reset < FIRST_TIME {
+            true => now.checked_add(SignedDuration::from_secs(reset.max(0))).ok(),
+            false => Timestamp::from_second(reset).ok(),
+        }
+    };
+    let least = now.checked_add(SignedDuration::from_secs(1)).ok()?;
+    let longest = now.checked_add(LONGEST).ok()?;
+    let usual = now.checked_add(PAUSE).ok()?;
+    let found = retry_after().or_else(|| reset().filter(|_| is_used_up)).unwrap_or(usual);
+    Some(found.clamp(least, longest))
+}
+
+/// The failure of a request before that time.
+pub(super) fn failure(origin: &str, until: Timestamp) -> Failure {
+    // In whole seconds, and not before it.
+    let second = until.as_second() + i64::from(until.subsec_nanosecond() > 0);
+    let shown = Timestamp::from_second(second).unwrap_or(until);
+    let text = format!("{origin}: the rate limit is exceeded; it is asked again after {shown}");
+    Failure { text, kind: Kind::Limited(shown) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_from_headers() {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let cases: [(u16, &[(&str, &str)], Option<i64>); 11] = [
+            (403, &[], None),
+            (500, &[("retry-after", "5")], None),
+            (429, &[], Some(60)),
+            (429, &[("retry-after", "5")], Some(5)),
+            (429, &[("retry-after", "99999999999999999999")], Some(60)),
+            (429, &[("retry-after", "999999999")], Some(7200)),
+            (503, &[("retry-after", "Fri, 15 Jan 2027 08:00:30 GMT")], Some(30)),
+            (403, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1800000090")], Some(90)),
+            (403, &[("x-ratelimit-remaining", "7"), ("x-ratelimit-reset", "1800000090")], None),
+            (429, &[("ratelimit-remaining", "0"), ("ratelimit-reset", "40")], Some(40)),
+            (429, &[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1")], Some(1)),
+        ];
+        for (status, headers, want) in cases {
+            let headers = headers.iter().map(|(name, value)| {
+                (http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap())
+            });
+            let found = until(status.try_into().unwrap(), &headers.collect(), now);
+            let found = found.map(|until| until.as_second() - now.as_second());
+            assert_eq!(found, want, "{status}");
+        }
+    }
+}
