@@ -1,7 +1,6 @@
 //! Generators: sources of the template parameters of an ApplicationSet (AS-003, AS-004).
 //!
-//! All generators of Argo CD can be read. The use of one that is not supported is
-//! reported (AS-098).
+//! Raw objects are read by the generators themselves: these types are the definition.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +24,17 @@ lenient! {
         pub clusters: Option<ClusterGenerator>,
         /// Directories or files of a Git repository.
         pub git: Option<GitGenerator>,
-        /// Repositories of an organization. Not supported; its use is an error.
+        /// Repositories of an organization.
         pub scm_provider: Option<ScmProviderGenerator>,
-        /// Decisions of a cluster-placement resource. Not supported; its use is an error.
+        /// Decisions of a cluster-placement resource.
         pub cluster_decision_resource: Option<ClusterDecisionGenerator>,
-        /// Pull requests of a repository. Not supported; its use is an error.
+        /// Pull requests of a repository.
         pub pull_request: Option<PullRequestGenerator>,
         /// All combinations of two generators.
         pub matrix: Option<Box<MatrixGenerator>>,
         /// Parameters of several generators, merged by key.
         pub merge: Option<Box<MergeGenerator>>,
-        /// An external service. Not supported; its use is an error.
+        /// An external service.
         pub plugin: Option<PluginGenerator>,
         /// Selects the parameter sets to keep.
         pub selector: Option<LabelSelector>,

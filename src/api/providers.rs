@@ -1,7 +1,7 @@
 //! Settings of the scmProvider and pullRequest generators (AS-098).
 //!
-//! These generators are not supported. Their fields are in the schema, so that valid
-//! manifests are accepted and misspelled fields rejected.
+//! The generators read raw objects; these types are the definition, which rejects misspelled
+//! fields.
 
 lenient! {
     /// A key of a Secret.

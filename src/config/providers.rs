@@ -61,8 +61,14 @@ pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
             false,
         ),
         root_ca: Some(root_ca).filter(|path| !path.is_empty()).map(PathBuf::from),
-        proxy: read.text(flags.scm_proxy_url.clone(), ("SCM_PROXY_URL", ""), ""),
-        no_proxy: read.text(flags.scm_no_proxy.clone(), ("SCM_NO_PROXY", ""), ""),
+        proxy: text(read, &flags.scm_proxy_url, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"),
+        no_proxy: text(read, &flags.scm_no_proxy, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY"),
         environment: VARIABLES.iter().filter_map(variable).collect(),
     }
+}
+
+/// A text without a key in a ConfigMap.
+fn text(read: &mut Reader<'_>, flag: &Option<String>, variable: &str) -> String {
+    let parse = |text: &str| Some(text.to_owned());
+    read.pick_in_full(flag.clone(), (variable, ""), parse, String::new())
 }

@@ -46,7 +46,7 @@ async fn start(cluster: &Cluster, args: &[&str]) -> (Running, String) {
 }
 
 /// Posts a body with these headers, and returns the status code.
-async fn post(addr: &str, headers: &[(&str, &str)], body: &str) -> u16 {
+pub(super) async fn post(addr: &str, headers: &[(&str, &str)], body: &str) -> u16 {
     let headers: String =
         headers.iter().map(|(name, value)| format!("\r\n{name}: {value}")).collect();
     let head = format!("POST /api/webhook HTTP/1.1{headers}\r\nContent-Length: {}", body.len());

@@ -13,6 +13,8 @@ pub mod manifests;
 pub mod receiver;
 pub mod recorder;
 pub mod repository;
+#[allow(dead_code, reason = "the benchmarks ask no services")]
+pub mod service;
 pub mod stand_in;
 #[allow(dead_code, reason = "the benchmarks draw nothing")]
 pub mod svg;
