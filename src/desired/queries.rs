@@ -240,7 +240,9 @@ impl Answer {
             Self::Branches(branches) => branches.iter().map(Branch::size).sum(),
             Self::PullRequests(requests) => requests.iter().map(PullRequest::size).sum(),
             Self::NoRepository(text) => text.len(),
-            Self::Parameters(sets) => sets.iter().map(|set| size_of(&set.clone().into())).sum(),
+            Self::Parameters(sets) => {
+                sets.iter().flatten().map(|(key, value)| key.len() + size_of(value)).sum()
+            }
             Self::Placements(found) => {
                 found.resources.iter().map(|(name, list)| name.len() + size_of(list)).sum()
             }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::aws::{self, Service};
-use super::failure::Failure;
+use super::failure::{Failure, existing};
 use super::http::{Pages, path_segments};
 use super::{Asker, Providers};
 use crate::desired::queries::{Branch, Login, Repositories, Repository};
@@ -205,14 +205,8 @@ impl CodeCommit {
             "commitSpecifier": branch.name,
             "folderPath": format!("/{parent}"),
         });
-        let folder: Folder = match self.call("GetFolder", &body).await {
-            Ok(folder) => folder,
-            // All errors have the code 400.
-            Err(failure) if failure.text.contains("FolderDoesNotExistException") => {
-                return Ok(false);
-            }
-            Err(failure) => return Err(failure),
-        };
+        let folder: Option<Folder> = existing(self.call("GetFolder", &body).await)?;
+        let Some(folder) = folder else { return Ok(false) };
         let Folder { sub_folders, files, symbolic_links, sub_modules } = folder;
         let all = [sub_folders, files, symbolic_links, sub_modules];
         Ok(all.into_iter().flatten().any(|entry| entry.relative_path == name))

@@ -49,6 +49,8 @@ const MAX_REQUESTS: usize = 30_000;
 const MAX_PAGES: usize = 1_000;
 /// Limit on the redirects of one request.
 const MAX_REDIRECTS: usize = 5;
+/// The error of AWS for a folder that does not exist.
+const NO_FOLDER: &str = "FolderDoesNotExistException";
 /// The longest part of what a server says that is shown.
 const MAX_WORDS: usize = 200;
 
@@ -431,10 +433,9 @@ impl Api {
             StatusCode::FORBIDDEN => "; check what the token permits",
             _ => "",
         };
-        let kind = match reply.status {
-            StatusCode::NOT_FOUND => Kind::NotFound,
-            _ => Kind::Other,
-        };
+        let is_not_found = reply.status == StatusCode::NOT_FOUND
+            || error_of_aws(&reply.body).is_some_and(|error| error == NO_FOLDER);
+        let kind = if is_not_found { Kind::NotFound } else { Kind::Other };
         Err(Failure { text: format!("{text}{hint}"), kind })
     }
 
@@ -473,14 +474,22 @@ fn words(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let inner = ["/message", "/error/message", "/errors/0/message", "/error", "/Message"];
     let mut words = inner.into_iter().find_map(|at| body.pointer(at)?.as_str()).map(str::to_owned);
-    // The kind of an error of AWS.
-    if let Some(kind) = body["__type"].as_str() {
-        let kind = kind.rsplit('#').next().unwrap_or(kind);
-        words = Some(format!("{kind} {}", words.unwrap_or_default()));
+    if let Some(error) = error_of(&body) {
+        words = Some(format!("{error} {}", words.unwrap_or_default()));
     }
     let words = words?;
     let line: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
     Some(line.chars().take(MAX_WORDS).collect())
+}
+
+/// The code of an error of AWS, whose status is 400 for all of them.
+fn error_of_aws(body: &[u8]) -> Option<String> {
+    error_of(&serde_json::from_slice(body).ok()?)
+}
+
+fn error_of(body: &Value) -> Option<String> {
+    let error = body["__type"].as_str()?;
+    Some(error.rsplit('#').next().unwrap_or(error).to_owned())
 }
 
 /// A part of a path.

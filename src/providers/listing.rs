@@ -23,6 +23,7 @@ const PARALLEL: usize = 4;
 const MAX_BRANCHES: usize = 100_000;
 
 /// A server of source code.
+#[allow(clippy::large_enum_variant, reason = "there is one for each query")]
 pub(super) enum Server {
     GitHub(GitHub),
     GitLab(GitLab),

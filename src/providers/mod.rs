@@ -44,8 +44,9 @@ use crate::desired::queries::{Answer, Query};
 use crate::settings::ProviderSettings;
 use http::{Blocked, Limits, Proxy};
 
-/// Timeout of one query with all its requests.
-const QUERY_WITHIN: Duration = Duration::from_secs(300);
+/// Timeout of one query with all its requests: a reconcile, which may take 15 minutes, asks some
+/// of them one after the other.
+const QUERY_WITHIN: Duration = Duration::from_secs(200);
 
 /// Asks services.
 #[derive(Clone, Debug)]

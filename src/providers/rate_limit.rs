@@ -63,10 +63,13 @@ pub(super) fn failure(origin: &str, until: Timestamp) -> Failure {
 mod tests {
     use super::*;
 
+    /// Status, headers, and the seconds of the pause.
+    type Case = (u16, &'static [(&'static str, &'static str)], Option<i64>);
+
     #[test]
     fn limits_are_read_from_headers() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let cases: [(u16, &[(&str, &str)], Option<i64>); 11] = [
+        let cases: [Case; 11] = [
             (403, &[], None),
             (500, &[("retry-after", "5")], None),
             (429, &[], Some(60)),

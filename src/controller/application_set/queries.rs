@@ -136,7 +136,6 @@ impl Queries {
         let asked: Vec<_> = futures::stream::iter(asked).buffer_unordered(PARALLEL).collect().await;
         for (query, answered) in asked {
             let not_before = answered.as_ref().err().and_then(Failure::until);
-            self.known.entry(query.clone()).and_modify(|entry| entry.asked_at = now);
             let answer = match answered {
                 Ok(answer) if self.size() + answer.size() > MAX_BYTES => Err(format!(
                     "limit exceeded: the generators of the ApplicationSet are answered with more \

@@ -364,7 +364,8 @@ fn hmac_sha1(key: &[u8], body: &[u8]) -> String {
 #[test]
 fn pull_requests_and_plugins_are_refreshed_as_421() {
     let read = |header: (&str, &str), body: serde_json::Value| {
-        let headers = headers(&[header]);
+        let all = [header];
+        let headers = headers(&all);
         let provider = Provider::of(&headers).unwrap();
         read(provider, &headers, body.to_string().as_bytes()).unwrap()
     };
