@@ -329,11 +329,11 @@ impl Api {
         let target: Uri = url.parse().map_err(|_| invalid())?;
         let base: Uri = self.base.parse().map_err(|_| invalid())?;
         if origin(&target) == origin(&base) {
-            return Ok(target);
+            return Ok(with_port(target));
         }
         Err(Failure::new(format!(
-            "{}: redirects to {}, which gets no credentials; write the address of that server \
-             if it is the right one",
+            "{}: redirects to {} and that server gets no credentials; write its address if it is \
+             the right one",
             self.base,
             origin(&target)
         )))
@@ -453,6 +453,20 @@ impl Api {
 enum Sent {
     Answer(Reply),
     Elsewhere(String),
+}
+
+/// A URL with its port where that is 80: a tunnel of a proxy would lead to 443 otherwise.
+fn with_port(url: Uri) -> Uri {
+    let Some(authority) = url.authority().filter(|authority| authority.port().is_none()) else {
+        return url;
+    };
+    if url.scheme_str() != Some("http") {
+        return url;
+    }
+    let authority = format!("{authority}:80");
+    let mut parts = url.clone().into_parts();
+    parts.authority = authority.parse().ok();
+    Uri::from_parts(parts).unwrap_or(url)
 }
 
 /// Scheme, host and port of a URL.

@@ -55,7 +55,7 @@ pub(super) fn failure(origin: &str, until: Timestamp) -> Failure {
     // In whole seconds, and not before it.
     let second = until.as_second() + i64::from(until.subsec_nanosecond() > 0);
     let shown = Timestamp::from_second(second).unwrap_or(until);
-    let text = format!("{origin}: the rate limit is exceeded; it is asked again after {shown}");
+    let text = format!("the rate limit is exceeded: {origin} is asked again after {shown}");
     Failure { text, kind: Kind::Limited(shown) }
 }
 

@@ -102,7 +102,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
     ("decide/sync/hooks.rs", &["operation", "uid"]),
     ("decide/webhook/applications.rs", &["folder"]),
-    ("decide/webhook/generators.rs", &["refs/"]),
+    ("decide/webhook/generators.rs", &["refs/", "suffix"]),
     ("decide/webhook/mod.rs", &["kind", "refs/heads/", "refs/tags/"]),
     (
         "decide/webhook/repository.rs",

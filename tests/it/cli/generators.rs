@@ -532,8 +532,8 @@ fn errors_name_the_field_and_nothing_is_rendered_as_140() {
     let git = |fields: Value| json!([{"git": fields}]);
     let cases = [
         (
-            json!([{"scmProvider": {"github": {"organisation": "o"}}}]),
-            "spec.generators[0].scmProvider.github.organisation: is not a field of it; its fields are organization, ",
+            json!([{"scmProvider": {"github": {"organization": ""}}}]),
+            "spec.generators[0].scmProvider.github.organization: is missing",
         ),
         (
             json!([list, {"pullRequest": {"gitea": {"owner": "o", "repo": "r"}}}]),

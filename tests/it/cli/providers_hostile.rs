@@ -77,7 +77,7 @@ fn a_broken_answer_fails_the_generator_as_098() {
         (
             "a redirect to another host",
             |_| code(302, "").with("location", "http://other.invalid/steal"),
-            &["redirects to http://other.invalid:80, which gets no credentials"],
+            &["redirects to http://other.invalid:80 and that server gets no credentials"],
         ),
         (
             "a next page on another host",
