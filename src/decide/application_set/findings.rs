@@ -98,16 +98,18 @@ pub(super) fn rollout_text(plan: &RolloutPlan, findings: &Findings<'_>) -> Strin
 /// One line: the step, the progress, and the Applications it is waiting for.
 pub fn rollout_message(plan: &RolloutPlan) -> String {
     let steps = plan.steps.len();
-    let Some(open) = plan.open_step else {
-        return format!("all {steps} steps are complete");
+    let mut message = match plan.open_step {
+        Some(open) => {
+            let state = &plan.steps[open];
+            format!(
+                "step {} of {steps}: {} of {} applications are done",
+                open + 1,
+                state.complete,
+                state.total
+            )
+        }
+        None => format!("all {steps} steps are complete"),
     };
-    let state = &plan.steps[open];
-    let mut message = format!(
-        "step {} of {steps}: {} of {} applications are done",
-        open + 1,
-        state.complete,
-        state.total
-    );
     if let Some(wait) = plan.waiting.first() {
         let reason = shortened(&wait.message);
         message.push_str(&format!("; {} waits: {reason}", wait.application));

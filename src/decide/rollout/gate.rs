@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::entry::Phase;
 use super::snapshot::{InFlight, RolloutSnapshot, Row};
+use super::steering::Excuse;
 use super::wait::{self, KindCount, Turn, Unfinished, WAITING_LIMIT, Wait, WaitKind};
 
 /// The counts of one step.
@@ -144,7 +145,10 @@ impl Gate {
             .collect();
         awaited.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
         if awaited.is_empty() {
-            let Some(step) = self.first_incomplete() else { return waits };
+            let Some(step) = self.first_incomplete() else {
+                left_out(snapshot, rows, &mut waits);
+                return waits;
+            };
             let in_step = |row: &&Row<'_>| {
                 row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
             };
@@ -176,5 +180,23 @@ impl Gate {
             }
         }
         waits
+    }
+}
+
+/// Adds the Applications that a complete rollout does not start, since a person skips them: one
+/// that drifted after the end waits for the next run. Nothing waits for it, so it never stalls.
+fn left_out(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>], waits: &mut Waits) {
+    let is_left_out = |row: &&Row<'_>| {
+        row.steering.excuse == Some(Excuse::Skipped) && row.phase() == Some(Phase::Waiting)
+    };
+    let timeout = snapshot.settings.rules.progressing_timeout;
+    for row in rows.iter().filter(is_left_out) {
+        let Some(step) = row.member.step() else { continue };
+        let Some(unfinished) = Unfinished::of_excused(row) else { continue };
+        waits.count += 1;
+        wait::add(&mut waits.kinds, unfinished.kind, row.entry.as_ref().map(|entry| entry.since));
+        if waits.first.len() < WAITING_LIMIT {
+            waits.first.push(unfinished.wait(step, timeout));
+        }
     }
 }

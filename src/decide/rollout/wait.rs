@@ -312,6 +312,11 @@ impl<'a> Rung<'a> {
         if row.steering.is_excused() && !row.steering.is_due_back {
             return None;
         }
+        Self::of_any(row, turn, require_live_health)
+    }
+
+    /// The same for one that its step may go on without.
+    fn of_any(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
         if let Some(reason) = row.member.invalid {
             return Some(Self::Invalid(reason));
         }
@@ -507,7 +512,15 @@ pub(super) struct Unfinished<'a> {
 impl<'a> Unfinished<'a> {
     /// `None` when it is complete.
     pub fn of(row: &'a Row<'a>, turn: Turn, require_live_health: bool) -> Option<Self> {
-        let rung = Rung::of(row, turn, require_live_health)?;
+        Some(Self::at(row, Rung::of(row, turn, require_live_health)?))
+    }
+
+    /// The same for one that its step goes on without.
+    pub fn of_excused(row: &'a Row<'a>) -> Option<Self> {
+        Some(Self::at(row, Rung::of_any(row, Turn::UNLIMITED, false)?))
+    }
+
+    fn at(row: &'a Row<'a>, rung: Rung<'a>) -> Self {
         let write = rung.write(row);
         let kind = match (row.member.unwritten.filter(|_| write.is_some()), rung.kind()) {
             (Some(failure), _) => kind_of(failure),
@@ -516,7 +529,7 @@ impl<'a> Unfinished<'a> {
             }
             (None, kind) => kind,
         };
-        Some(Self { row, rung, write, kind })
+        Self { row, rung, write, kind }
     }
 
     /// The whole wait in a step, counted from 0; `timeout` is that of Pending Applications.

@@ -479,3 +479,28 @@ fn what_is_in_flight_goes_back_first_within_the_limit_as_st_061() {
     }
     assert_eq!((most, fleet.status().phase), (1, RunPhase::RolledBack));
 }
+
+#[test]
+fn a_skipped_application_that_drifts_after_its_run_is_not_waiting_in_silence_as_st_064() {
+    let mut fleet = Fleet::new(&[2], json!(null));
+    fleet.push("r2");
+    fleet.run(2);
+    fleet.said(|spec| spec.skip = vec!["s1-0".to_owned()]);
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
+    assert!(fleet.kinds().is_empty(), "it is in sync: {:?}", fleet.plan);
+    fleet.apps.get_mut("s1-0").unwrap().deployed = "r1".to_owned();
+    fleet.run(20);
+    assert_eq!(fleet.deployed("r2"), 1, "the run still skips it");
+    let plan = fleet.plan.as_ref().unwrap();
+    assert_eq!((plan.open_step, plan.waiting_count, plan.stalled.len()), (None, 1, 0));
+    assert_eq!(plan.waiting[0].application, "s1-0");
+    assert_eq!(plan.waiting[0].message, "run shop-1 skips it");
+    assert_eq!(fleet.kinds(), [WaitKind::Skipped]);
+    assert_eq!(fleet.status().phase, RunPhase::Complete, "the run stays over");
+    // The next run takes it again.
+    fleet.push("r3");
+    fleet.run(30);
+    assert_eq!((fleet.deployed("r3"), fleet.status().phase), (2, RunPhase::Complete));
+    assert!(fleet.kinds().is_empty());
+}
