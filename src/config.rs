@@ -203,7 +203,7 @@ pub struct Flags {
     /// Run only while holding the lease [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Leader election")]
     pub enable_leader_election: Option<bool>,
-    /// json or text [default: json]
+    /// json, text, or argocd, which is JSON with the keys of Argo CD [default: json]
     #[arg(long, value_name = "FORMAT", help_heading = "Observability")]
     pub logformat: Option<String>,
     /// debug, info, warn or error [default: info]

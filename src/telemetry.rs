@@ -1,6 +1,8 @@
 //! Logging: text or JSON lines on standard error, since standard output is for the data
 //! of a command.
 
+mod argo_cd;
+
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
 
@@ -19,6 +21,8 @@ pub enum Format {
     Text,
     /// One JSON object per line.
     Json,
+    /// The same with the keys of Argo CD's lines.
+    ArgoCd,
 }
 
 impl FromStr for Format {
@@ -28,6 +32,7 @@ impl FromStr for Format {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
+            "argocd" => Ok(Self::ArgoCd),
             other => Err(Error::Format(other.to_owned())),
         }
     }
@@ -37,7 +42,7 @@ impl FromStr for Format {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Unknown format.
-    #[error("log format: \"{0}\" is neither text nor json")]
+    #[error("log format: \"{0}\" is none of text, json, argocd")]
     Format(String),
     /// Unknown level.
     #[error("log level: \"{level}\" is not one of trace, debug, info, warn, error, off: {reason}")]
@@ -86,7 +91,7 @@ fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send +
         .log_internal_errors(false);
     Ok(match format {
         Format::Text => Box::new(lines.finish()),
-        Format::Json => Box::new(lines.json().flatten_event(true).finish()),
+        Format::Json | Format::ArgoCd => Box::new(lines.json().flatten_event(true).finish()),
     })
 }
 
@@ -121,6 +126,7 @@ impl Write for Redacted {
         let text = match self.1 {
             Format::Text => terminal::printable_lines(&text, true),
             Format::Json => terminal::json(&text).into_owned(),
+            Format::ArgoCd => terminal::json(&argo_cd::line(&text)).into_owned(),
         };
         self.0.write_all(text.as_bytes())?;
         Ok(line.len())
@@ -159,9 +165,10 @@ mod tests {
     #[test]
     fn formats_and_levels_are_checked() {
         assert_eq!("json".parse(), Ok(Format::Json));
+        assert_eq!("argocd".parse(), Ok(Format::ArgoCd));
         assert_eq!(
             "JSON".parse::<Format>().unwrap_err().to_string(),
-            "log format: \"JSON\" is neither text nor json"
+            "log format: \"JSON\" is none of text, json, argocd"
         );
         let wrong = init(Format::Text, "wavegate=loud").unwrap_err();
         assert!(

@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::outcome::{done, failed};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
+use crate::act::meter::Meter;
 use crate::act::request_limit::RequestLimit;
 use crate::api::Raw;
 use crate::api::kind::GroupVersionKind;
@@ -52,6 +53,8 @@ pub struct Applier<'a> {
     pub owner: Owner<'a>,
     /// The limit of requests of the whole process.
     pub requests: &'a RequestLimit,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
     /// Maximum time until the kind of a new definition can be used (SE-603).
     pub established_within: Duration,
 }
@@ -89,10 +92,11 @@ impl Applier<'_> {
         if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
             return done(key, "unchanged", live, dry_run);
         }
+        if dry_run && apply.method.how != How::ServerSide {
+            return self.check(apply, live, &resource).await;
+        }
+        let _running = self.meter.begin(command(apply.method.how));
         let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
-            (how, true, _) if how != How::ServerSide => {
-                return self.check(apply, live, &resource).await;
-            }
             // An old hook of the same name is deleted first.
             (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
             (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
@@ -377,7 +381,8 @@ impl Applier<'_> {
         let uid = uid.unwrap_or_default();
         if found.is_some() {
             let foreground = Propagation::Foreground;
-            match delete::delete(self.cluster, send.resource, send.key, uid, foreground).await {
+            let of = (&**self.cluster, self.meter);
+            match delete::delete(of, send.resource, send.key, uid, foreground).await {
                 Happened::Failed(words) => return Happened::Failed(words),
                 Happened::Unknown(words) => return Happened::Unknown(words),
                 Happened::Done { .. } | Happened::Gone => {}
@@ -517,5 +522,15 @@ fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16
             done(key, "created", &Value::Null, true)
         }
         Err(error) => failed(&error),
+    }
+}
+
+/// What kubectl calls an apply of this kind (SE-553).
+const fn command(how: How) -> &'static str {
+    match how {
+        How::ClientSide | How::ServerSide => "apply",
+        How::Replace => "replace",
+        How::Update => "update",
+        How::Create => "create",
     }
 }

@@ -6,6 +6,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
+use super::meter::Meter;
 use super::outcome::{api, done, failed};
 use super::retry::{self, pause};
 use crate::api::annotations::HOOK_FINALIZER;
@@ -22,7 +23,7 @@ const ATTEMPTS: u32 = 5;
 /// that it does not exist any more or was replaced by another one. An object without a
 /// UID is not deleted, since the name may refer to another one.
 pub async fn delete(
-    cluster: &ClusterCache,
+    (cluster, meter): (&ClusterCache, Meter<'_>),
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -45,7 +46,12 @@ pub async fn delete(
         return failed(&error);
     }
     let api = api(cluster.client(), resource, &key.namespace);
-    let request = || api.delete(&key.name, &params);
+    let of = (resource.plural.as_str(), key.namespace.as_str());
+    let request = || async {
+        let answer = api.delete(&key.name, &params).await;
+        meter.answered(("Delete", false), of, &answer);
+        answer
+    };
     match retry::on_transient_errors(key, request).await {
         Ok(answer) => match answer.left() {
             Some(object) => {
@@ -86,7 +92,7 @@ pub async fn delete(
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
 /// or the object is gone, or the object was replaced.
 pub async fn remove_finalizer(
-    cluster: &ClusterCache,
+    (cluster, meter): (&ClusterCache, Meter<'_>),
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -113,7 +119,13 @@ pub async fn remove_finalizer(
             "resourceVersion": metadata["resourceVersion"],
         }});
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        match retry::on_transient_errors(key, || api.patch(&key.name, &params, &patch)).await {
+        let request = || async {
+            let answer = api.patch(&key.name, &params, &patch).await;
+            let of = (resource.plural.as_str(), key.namespace.as_str());
+            meter.answered(("Patch", false), of, &answer);
+            answer
+        };
+        match retry::on_transient_errors(key, request).await {
             Ok(object) => {
                 let object = raw(object, resource);
                 let deleting = object["metadata"]["deletionTimestamp"].is_string();

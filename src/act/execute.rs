@@ -9,6 +9,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::apply::Applier;
+use super::meter::Meter;
 use super::request_limit::RequestLimit;
 use super::{delete, outcome};
 use crate::api::{GroupVersionKind, ResourceKey};
@@ -61,6 +62,8 @@ pub struct Executor<'a> {
     pub parallel: usize,
     /// The limit of requests of the whole process (SE-566).
     pub requests: &'a RequestLimit,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
     /// Maximum time until the kind of a new definition can be used (SE-603).
     pub established_within: Duration,
     /// Whether the server checks objects that are applied with server-side apply.
@@ -68,6 +71,10 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
+    fn of(&self) -> (&ClusterCache, Meter<'_>) {
+        (&**self.cluster, self.meter)
+    }
+
     fn applier(&self) -> Applier<'_> {
         Applier {
             cluster: self.cluster,
@@ -75,6 +82,7 @@ impl Executor<'_> {
             former_manager: self.former_manager,
             owner: self.owner,
             requests: self.requests,
+            meter: self.meter,
             established_within: self.established_within,
         }
     }
@@ -128,8 +136,7 @@ impl Executor<'_> {
             Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
                 Ok(resource) => {
-                    delete::remove_finalizer(self.cluster, &resource, &target.key, &target.uid)
-                        .await
+                    delete::remove_finalizer(self.of(), &resource, &target.key, &target.uid).await
                 }
                 Err(happened) => happened,
             },
@@ -138,7 +145,7 @@ impl Executor<'_> {
                     Ok(resource) => {
                         let (key, uid) = (&target.key, &target.uid);
                         let _permit = self.requests.acquire().await;
-                        delete::delete(self.cluster, &resource, key, uid, *propagation).await
+                        delete::delete(self.of(), &resource, key, uid, *propagation).await
                     }
                     Err(happened) => happened,
                 }
@@ -230,13 +237,13 @@ impl Executor<'_> {
         };
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         if removal.release {
-            delete::remove_finalizer(self.cluster, &resource, key, uid).await;
+            delete::remove_finalizer(self.of(), &resource, key, uid).await;
         }
         if !removal.delete {
             return Ok(());
         }
         let _permit = self.requests.acquire().await;
-        match delete::delete(self.cluster, &resource, key, uid, *propagation).await {
+        match delete::delete(self.of(), &resource, key, uid, *propagation).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))

@@ -11,6 +11,7 @@ pub mod events;
 pub mod execute;
 pub mod lease;
 pub mod manifests;
+pub mod meter;
 pub mod notify;
 pub mod operation;
 pub mod outcome;

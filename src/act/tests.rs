@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::apply::Applier;
 use super::delete::delete;
+use super::meter::Meter;
 use super::retry::TRIES;
 use crate::act::request_limit::RequestLimit;
 use crate::api::ResourceKey;
@@ -88,6 +89,7 @@ impl World {
             former_manager: "kubectl",
             owner,
             requests: &self.requests,
+            meter: Meter::default(),
             established_within: std::time::Duration::from_secs(30),
         }
     }
@@ -223,6 +225,7 @@ async fn a_nameless_object_is_created_once() {
     assert_eq!(world.sent("create"), 1);
 }
 
+/// SE-360, SE-362, SE-599.
 #[tokio::test(start_paused = true)]
 async fn a_delete_gets_through_but_only_with_a_precondition() {
     for effect in faults() {
@@ -231,14 +234,16 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.inject(&effect, TRIES - 1, "delete");
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
-        let happened = delete(&world.cluster, &resource, &key, &uid, background).await;
+        let happened =
+            delete((&*world.cluster, Meter::default()), &resource, &key, &uid, background).await;
         assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
-        let happened = delete(&world.cluster, &resource, &key, "", background).await;
+        let happened =
+            delete((&*world.cluster, Meter::default()), &resource, &key, "", background).await;
         assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }

@@ -133,6 +133,10 @@ pub struct ApplicationFlags {
     /// [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub sync_fail_counts_as_wave: Option<bool>,
+    /// SyncFail hooks run also when a sync fails before its first wave: tasks are not valid, or
+    /// their dry run fails [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub sync_fail_on_invalid: Option<bool>,
     /// Hooks of a deletion that succeeded are deleted, whatever their policy says [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub clean_delete_hooks: Option<bool>,
@@ -142,6 +146,24 @@ pub struct ApplicationFlags {
     /// Operations without sync options take those of the Application's spec [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
+    /// Labels of Applications that argocd_app_labels shows, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        help_heading = "Observability",
+        hide_short_help = true
+    )]
+    pub metrics_application_labels: Option<Vec<String>>,
+    /// Types of conditions that argocd_app_condition shows, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        help_heading = "Observability",
+        hide_short_help = true
+    )]
+    pub metrics_application_conditions: Option<Vec<String>>,
     /// Those of Redis.
     #[command(flatten)]
     pub redis: RedisFlags,
@@ -223,6 +245,9 @@ pub(super) fn read(
     limits(read, &flags, &mut settings);
     tracking(read, &mut settings);
     switches(read, &flags, &mut settings);
+    settings.metrics_labels = read.list_in_full(flags.metrics_application_labels.clone(), ("", ""));
+    settings.metrics_conditions =
+        read.list_in_full(flags.metrics_application_conditions.clone(), ("", ""));
     guards::read(read, &mut settings);
     settings.redis = redis::read(read, flags.redis)?;
     settings.readers = redis::readers(read);
@@ -512,6 +537,12 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         "SYNC_FAIL_COUNTS_AS_WAVE",
         "controller.sync.fail.counts.as.wave",
         &mut settings.sync.sync_fail_counts_as_wave,
+    );
+    switch(
+        flags.sync_fail_on_invalid,
+        "SYNC_FAIL_ON_INVALID",
+        "controller.sync.fail.on.invalid",
+        &mut settings.sync.sync_fail_on_invalid,
     );
     switch(
         flags.clean_delete_hooks,

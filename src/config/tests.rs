@@ -107,6 +107,7 @@ fn namespaces_are_globs_or_expressions_as_400() {
 }
 
 /// One line per setting: where it is set, to what, and what shows it.
+/// SE-560, SE-561, SE-562, SE-563, SE-564, SE-565, SE-566, SE-567, SE-568, SE-569, SE-571, SE-574.
 #[test]
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
     type Shows = fn(&ApplicationSettings) -> String;

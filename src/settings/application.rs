@@ -84,6 +84,10 @@ pub struct ApplicationSettings {
     pub dry_run: bool,
     /// Whether Kubernetes Events are written (SE-540).
     pub events: bool,
+    /// Labels of Applications that a metric shows (SE-550).
+    pub metrics_labels: Vec<String>,
+    /// Types of conditions of Applications that a metric shows (SE-550).
+    pub metrics_conditions: Vec<String>,
     /// Delays between attempts of self-heal (SE-426).
     pub self_heal: SelfHeal,
     /// Memory limit for the manifests of one Application, in bytes.
@@ -134,6 +138,8 @@ impl Default for ApplicationSettings {
             server_dry_run: true,
             dry_run: false,
             events: true,
+            metrics_labels: Vec::new(),
+            metrics_conditions: Vec::new(),
             self_heal: SelfHeal::default(),
             manifest_memory: DEFAULT_MAX_MEMORY,
             kept_manifest_memory: 1 << 30,

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::address::{Address, redact};
 use super::credentials::Credentials;
@@ -16,6 +17,7 @@ use super::git_login::Login;
 use super::identity::Tokens;
 use super::limits::SourceSettings;
 use super::process::{Failure, Output, Run};
+use super::requests::GitRequests;
 use crate::confined::{self, Policy};
 use crate::repository::RepositoryUrl;
 
@@ -58,6 +60,8 @@ pub(super) struct Git {
     secrets: PathBuf,
     /// What identities were exchanged for.
     tokens: Tokens,
+    /// Counts requests to servers.
+    pub requests: GitRequests,
 }
 
 /// One call, before limits and environment are added.
@@ -91,7 +95,8 @@ impl Git {
             std::fs::create_dir_all(directory)?;
             std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))?;
         }
-        Ok(Self { settings, root: root.to_owned(), home, secrets, tokens: Tokens::default() })
+        let (tokens, requests) = (Tokens::default(), GitRequests::default());
+        Ok(Self { settings, root: root.to_owned(), home, secrets, tokens, requests })
     }
 
     /// Runs one call and maps a non-zero exit status to an error.
@@ -100,6 +105,19 @@ impl Git {
     ///
     /// All of [`Error`]; errors about a revision have an empty revision, which the caller sets.
     pub(super) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
+        // Only these ask a server.
+        let kind = match call.what {
+            "git ls-remote" => "ls-remote",
+            "git fetch" => "fetch",
+            _ => return self.run_uncounted(call).await,
+        };
+        let (repo, began) = (call.address.shown.clone(), Instant::now());
+        let answer = self.run_uncounted(call).await;
+        self.requests.count(&repo, kind, answer.is_err(), began.elapsed());
+        answer
+    }
+
+    async fn run_uncounted(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
         let repo = || call.address.shown.clone();
         let exchanged = match call.credentials {
             None => None,

@@ -29,6 +29,7 @@ use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
 use super::objects::{Objects, Remote};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
+use super::requests::GitRequests;
 use super::snapshot;
 
 /// Longest accepted `targetRevision`, in bytes.
@@ -141,6 +142,14 @@ impl Repositories {
         match &self.0 {
             Kind::Git(git) => git.with_submodules(repo_url, base, access).await,
             Kind::Memory(_) => Ok(base),
+        }
+    }
+
+    /// Counts what is asked of Git servers.
+    pub fn git_requests(&self) -> GitRequests {
+        match &self.0 {
+            Kind::Git(git) => git.git.requests.clone(),
+            Kind::Memory(_) => GitRequests::default(),
         }
     }
 

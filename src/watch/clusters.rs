@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{ClusterCache, Mark, Reach, TreeReaders};
+use super::cluster_cache::{ClusterCache, ClusterFacts, Mark, Reach, TreeReaders};
 use super::connection::{self, Unusable};
 use super::{read_only, secrets};
 use crate::api::ApplicationDestination;
@@ -111,6 +111,8 @@ pub struct Clusters {
     stop: CancellationToken,
     entries: Mutex<BTreeMap<String, Entry>>,
     connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
+    /// The live states of the connections, without waiting for one that is made.
+    connected: Mutex<BTreeMap<String, Arc<ClusterCache>>>,
     /// Whether a cluster was removed whose connection may still be there.
     has_removed: AtomicBool,
     read_only: bool,
@@ -145,6 +147,7 @@ impl Clusters {
             stop,
             entries,
             connections,
+            connected: Mutex::default(),
             has_removed,
             read_only: false,
             filter: ResourceFilter::default(),
@@ -224,6 +227,7 @@ impl Clusters {
             let stays = server == IN_CLUSTER_SERVER || servers.contains(server.as_str());
             if !stays {
                 connection.stop.cancel();
+                self.connected.lock().remove(server);
             }
             stays
         });
@@ -290,6 +294,7 @@ impl Clusters {
         );
         let connection = Connection { version, cluster: cluster.clone(), stop };
         connections.insert(server.clone(), connection);
+        self.connected.lock().insert(server.clone(), Arc::clone(&cluster));
         Ok(ConnectedCluster { cluster, server, name, project, scope })
     }
 
@@ -307,6 +312,34 @@ impl Clusters {
             servers.insert(server.clone(), Some(Arc::clone(&connection.cluster)));
         }
         servers.into_iter().collect()
+    }
+
+    /// All clusters by URL, with their name and what is known of those that were used, for
+    /// metrics. Nothing is waited for.
+    pub fn facts(&self) -> BTreeMap<String, (String, Option<ClusterFacts>)> {
+        let mut all = BTreeMap::new();
+        if self.own_enabled {
+            all.insert(IN_CLUSTER_SERVER.to_owned(), (IN_CLUSTER_NAME.to_owned(), None));
+        }
+        for entry in self.entries.lock().values() {
+            all.insert(entry.server.clone(), (entry.name.clone(), None));
+        }
+        let connected = self.connected.lock().clone();
+        for (server, (_, facts)) in &mut all {
+            *facts = connected.get(server).map(|cluster| cluster.facts());
+        }
+        all
+    }
+
+    /// The URL of a destination; empty for a name that no cluster has.
+    pub fn server_of(&self, destination: &ApplicationDestination) -> String {
+        let server = destination.server.trim_end_matches('/');
+        match self.entry(destination) {
+            _ if !server.is_empty() => server.to_owned(),
+            Some(entry) => entry.server,
+            None if is_own(destination) => IN_CLUSTER_SERVER.to_owned(),
+            None => String::new(),
+        }
     }
 
     /// The Secret of a destination. One for the own cluster counts under each of its names:

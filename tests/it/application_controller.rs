@@ -35,6 +35,7 @@ use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::Scope;
 
 mod announcements;
+mod apply_rules;
 mod cascades;
 mod chart_dependencies;
 mod chart_repositories;
@@ -52,12 +53,16 @@ mod health_scripts;
 mod jsonnet;
 mod kustomizations;
 mod limits;
+mod operation_fields;
 mod plugins;
 mod programs;
 mod readers;
 mod refusals;
 mod retries;
+mod retry_times;
+mod sequences;
 mod sources;
+mod spec_fields;
 mod status_fields;
 mod switches;
 mod unusual_operations;
@@ -443,6 +448,7 @@ fn staged(world: &World) {
     world.write("app/post.json", &job("check", &[(HOOK, "PostSync")]));
 }
 
+/// SE-130, SE-241: see the module documentation of `decide/sync`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
     let world = World::start().await;
@@ -476,6 +482,7 @@ async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
     );
 }
 
+/// SE-593: what has not changed is neither rendered, compared nor written again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_applications_cause_no_requests() {
     let world = World::start().await;
@@ -503,6 +510,7 @@ async fn idle_applications_cause_no_requests() {
     assert!(own.is_empty(), "{own:?}");
 }
 
+/// SE-041, SE-376: a refresh resolves the newest revision, a live change compares the known one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drift_shows_at_once_and_pruning_needs_permission() {
     let world = World::start().await;
@@ -625,6 +633,7 @@ async fn a_failed_comparison_is_a_condition_and_prunes_nothing() {
     assert!(world.api("v1", "ConfigMap", "web").get_opt("one").await.unwrap().is_some());
 }
 
+/// SE-298: a kill at any point.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crashed_controller_neither_repeats_nor_skips_hooks() {
     // Each round stops the controller at another point of the operation.
@@ -770,6 +779,7 @@ fn condition(app: &Value, type_: &str, text: &str) -> bool {
     })
 }
 
+/// SE-436: nothing is decided on what cannot be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_without_list_permission_is_named_and_not_pruned() {
     let mut world = World::start().await;
@@ -954,6 +964,7 @@ async fn every_apply_method_updates_and_removes_fields() {
     }
 }
 
+/// SE-117, SE-323, SE-608: the sync is refused before anything is applied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_of_another_application_is_reported() {
     let world = World::start().await;
@@ -969,6 +980,9 @@ async fn an_object_of_another_application_is_reported() {
     world.sync("second", sync).await;
     let app = world.until("second", "refused", settled).await;
     assert_eq!(phase(&app), "Failed");
+    let message = app["status"]["operationState"]["message"].as_str().unwrap();
+    assert_eq!(message, format!("Shared resource found: {text}"), "SE-323");
+    assert_eq!(world.made(), ["configmaps"], "SE-608: of the first one only");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

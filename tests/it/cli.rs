@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod app_diff;
+mod application_metrics;
 mod arguments;
+mod comparing;
 mod completing;
 mod deletion;
 mod dry_run;

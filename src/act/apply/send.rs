@@ -10,6 +10,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::Applier;
+use crate::act::meter::Meter;
 use crate::act::request_limit::RequestLimit;
 use crate::act::retry;
 use crate::act::secrets::redacted_error;
@@ -20,6 +21,7 @@ use crate::watch::failure::checked;
 pub(super) struct Sender<'a> {
     client: &'a kube::Client,
     requests: &'a RequestLimit,
+    meter: Meter<'a>,
     manager: &'a str,
     pub resource: &'a ApiResource,
     pub key: &'a ResourceKey,
@@ -36,8 +38,8 @@ impl<'a> Sender<'a> {
         dry_run: bool,
     ) -> Self {
         let (client, manager) = (applier.cluster.client(), applier.manager);
-        let requests = applier.requests;
-        Self { client, requests, manager, resource, key, dry_run, validate }
+        let (requests, meter) = (applier.requests, applier.meter);
+        Self { client, requests, meter, manager, resource, key, dry_run, validate }
     }
 
     pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
@@ -99,8 +101,15 @@ impl<'a> Sender<'a> {
         body: &Value,
     ) -> Result<Value, kube::Error> {
         let permit = self.requests.acquire().await;
+        let verb = match *request.method() {
+            http::Method::POST => "Create",
+            http::Method::PUT => "Update",
+            _ => "Patch",
+        };
         let answer = self.client.request(request).await;
         drop(permit);
+        let of = (self.resource.plural.as_str(), self.key.namespace.as_str());
+        self.meter.answered((verb, self.dry_run), of, &answer);
         self.requests.follow(&answer);
         answer.map_err(|error| redacted_error(error, self.key, body))
     }

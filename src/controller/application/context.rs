@@ -68,7 +68,7 @@ pub struct Context {
     /// Repository credentials.
     pub credentials: Arc<RepositorySecrets>,
     /// Destination clusters.
-    pub clusters: Clusters,
+    pub clusters: Arc<Clusters>,
     /// Applications to be reconciled.
     pub queue: Arc<Queue>,
     /// Events about Applications.
@@ -128,6 +128,9 @@ impl Context {
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);
         let projects = Projects::new(core.control_plane.projects.clone(), namespace);
+        let clusters = Arc::new(clusters);
+        core.metrics.show_clusters(&clusters);
+        core.metrics.show_git(sources.git_requests());
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
             core,
@@ -226,6 +229,7 @@ impl Context {
     /// Drops the cached state of a deleted Application.
     pub async fn forget(&self, key: &ObjectKey) {
         self.kept.lock().remove(key);
+        self.core.metrics.forget_application(key);
         if let Some(publisher) = &self.publisher {
             publisher.forget(&self.instance(key));
         }

@@ -104,7 +104,7 @@ pub async fn run_with(
     // The watches of clusters end when this function returns.
     let _guard = stop.clone().drop_guard();
     let queue = Arc::new(Queue::new(BACKOFF));
-    core.metrics.queue("application", queue.clone());
+    core.metrics.queue("app_reconciliation_queue", queue.clone());
     core.metrics.show_applications(&settings);
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();

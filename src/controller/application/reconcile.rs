@@ -2,7 +2,7 @@
 //! comparison; one write at the end.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -150,6 +150,7 @@ impl Reconciliation<'_> {
 
     /// One comparison: observe and decide. Returns what follows.
     async fn compare(&mut self, reason: Reason) -> Wait {
+        let began = Instant::now();
         let observed = self.observe(&reason).await;
         let now = self.now();
         let decision = match &observed {
@@ -179,6 +180,7 @@ impl Reconciliation<'_> {
         self.app = decision.app;
         self.cached.memory = decision.memory;
         self.checked = decision.checked.or(self.checked);
+        self.ctx.core.metrics.compared(self.key, self.app.raw(), began.elapsed());
         decision.wait
     }
 
@@ -391,6 +393,11 @@ impl Reconciliation<'_> {
             },
             parallel: settings.parallel_applies,
             requests: &self.ctx.requests,
+            meter: self.ctx.core.metrics.meter(
+                self.key,
+                access::project_name(&observed.destination.spec),
+                &observed.destination.destination.server,
+            ),
             established_within: settings.definition_timeout,
             server_dry_run: settings.server_dry_run,
         }

@@ -120,6 +120,7 @@ impl<'a> Reconciliation<'a> {
         let application_status::Sent { object, merged } = written;
         let written = object.parse();
         self.ctx.stored(object, &written);
+        self.ctx.core.metrics.stored(self.key, stored, &written);
         self.cached.progress = StoredProgress::of(&self.app.status.operation_state);
         if merged {
             // The watch reports the other client's change as known.

@@ -9,7 +9,7 @@ use crate::source::SourceSettings;
 use crate::watch::control_plane::Scope;
 use kube_sim::Server;
 
-/// A panic in a reconcile left the Application without any message.
+/// A panic in a reconcile left the Application without any message (SE-375).
 #[tokio::test]
 async fn a_reconcile_that_panics_is_reported_on_its_application() {
     let server = Server::new();

@@ -4,23 +4,29 @@
 //! counts are kept here; those of an ApplicationSet are dropped with it.
 
 mod applications;
+mod clusters;
 mod notifications;
+mod operations;
 mod runs;
 mod sets;
+mod work;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use operations::Operations;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
+use serde_json::Value;
 
 use super::runtime::QueueStats;
+use crate::act::meter::{Meter, Report};
 use crate::act::notify::Notifier;
 use crate::act::redis::RedisMetrics;
 use crate::api::ObjectKey;
@@ -28,6 +34,8 @@ use crate::clock::Clock;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::counts::Counts;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
+use crate::source::GitRequests;
+use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::Cache;
 use crate::watch::counted;
 
@@ -64,6 +72,19 @@ struct Kept {
     transitions: Family<Labels<3>, Counter>,
     requests: Family<Labels<2>, Counter>,
     redis: RedisMetrics,
+    clusters: OnceLock<Weak<Clusters>>,
+    git: OnceLock<GitRequests>,
+    operations: Operations,
+}
+
+/// The name of this machine, for labels.
+#[derive(Debug)]
+struct Host(String);
+
+impl Default for Host {
+    fn default() -> Self {
+        Self(rustix::system::uname().nodename().to_string_lossy().into_owned())
+    }
 }
 
 impl std::fmt::Debug for Metrics {
@@ -107,6 +128,9 @@ impl Metrics {
             transitions: Family::default(),
             requests: Family::default(),
             redis: RedisMetrics::default(),
+            clusters: OnceLock::new(),
+            git: OnceLock::new(),
+            operations: Operations::default(),
         });
         let mut registry = Registry::default();
         registry.register(
@@ -153,6 +177,44 @@ impl Metrics {
     /// Shows what becomes of notifications. Later calls have no effect.
     pub fn notifications(&self, notifier: Notifier) {
         let _ = self.kept.notifier.set(notifier);
+    }
+
+    /// Shows these clusters, as long as they exist. Later calls have no effect.
+    pub fn show_clusters(&self, clusters: &Arc<Clusters>) {
+        let _ = self.kept.clusters.set(Arc::downgrade(clusters));
+    }
+
+    /// Shows what is asked of Git servers. Later calls have no effect.
+    pub fn show_git(&self, requests: GitRequests) {
+        let _ = self.kept.git.set(requests);
+    }
+
+    /// Counts the requests of syncs of an Application of a project to a cluster.
+    pub fn meter<'a>(
+        &'a self,
+        application: &'a ObjectKey,
+        project: &'a str,
+        server: &'a str,
+    ) -> Meter<'a> {
+        let report: &dyn Report = &self.kept.operations;
+        Meter::new(report, (application, project), server)
+    }
+
+    /// An Application was stored; counts the end of its sync.
+    pub fn stored(&self, key: &ObjectKey, before: &Value, after: &Value) {
+        let server = self.kept.server_of(after);
+        self.kept.operations.stored(key, &server, before, after);
+    }
+
+    /// An Application was compared with its cluster.
+    pub fn compared(&self, key: &ObjectKey, application: &Value, took: Duration) {
+        let server = self.kept.server_of(application);
+        self.kept.operations.compared(&key.namespace, &server, took);
+    }
+
+    /// Drops the series of a deleted Application.
+    pub fn forget_application(&self, key: &ObjectKey) {
+        self.kept.operations.forget(key);
     }
 
     /// Counts the requests to Redis.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 
 use super::sets::{gauges, value};
+use super::work::counters;
 use super::{Kept, Labels, of};
 use crate::act::notify::{Counts, Failure};
 use crate::api::ObjectKey;
@@ -45,16 +45,4 @@ impl Kept {
 fn of_sink(policy: &ObjectKey, index: usize) -> Labels<3> {
     let [namespace, name] = of(policy);
     [namespace, name, ("sink", index.to_string())]
-}
-
-fn counters<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: impl Iterator<Item = (L, u64)>,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, count) in series {
-        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::MetricType;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -76,6 +76,8 @@ impl Collector for Kept {
         self.encode_labels(&sets, &mut encoder)?;
         self.encode_rollouts(&sets, &mut encoder)?;
         self.encode_applications(&mut encoder)?;
+        self.encode_clusters(&mut encoder)?;
+        self.encode_git(&mut encoder)?;
         self.encode_runs(&mut encoder)?;
         self.encode_notifications(&mut encoder)?;
         self.encode_queues(&mut encoder)
@@ -139,14 +141,7 @@ impl Kept {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let keys = self.settings.get().map(|settings| &*settings.metrics_labels);
-        // Two keys may have the same name here; the first one is shown.
-        let mut names: Vec<(String, &str)> = Vec::new();
-        for key in keys.unwrap_or_default() {
-            let name = label_name(key);
-            if !names.iter().any(|(known, _)| *known == name) {
-                names.push((name, key));
-            }
-        }
+        let names = label_names(keys.unwrap_or_default());
         if names.is_empty() {
             return Ok(());
         }
@@ -220,26 +215,19 @@ impl Kept {
             longest,
         )
     }
+}
 
-    fn encode_queues(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let queues = self.queues.lock();
-        let depth = queues
-            .iter()
-            .map(|(name, queue)| ([("name", (*name).to_owned())], value(queue.depth() as u64)));
-        gauges(encoder, ("workqueue_depth", "Objects that wait for a reconcile"), depth)?;
-        let mut retries = encoder.encode_descriptor(
-            "workqueue_retries",
-            "Reconciles that are repeated after a failure or a conflict",
-            None,
-            MetricType::Counter,
-        )?;
-        for (name, queue) in queues.iter() {
-            let labels = [("name", (*name).to_owned())];
-            let mut metric = retries.encode_family(&labels)?;
-            metric.encode_counter::<NoLabelSet, u64, f64>(&queue.retries(), None)?;
+/// The names of labels in a metric, with the labels. Two may have the same name there; the first
+/// one is shown.
+pub(super) fn label_names(keys: &[String]) -> Vec<(String, &str)> {
+    let mut names: Vec<(String, &str)> = Vec::new();
+    for key in keys {
+        let name = label_name(key);
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, key));
         }
-        Ok(())
     }
+    names
 }
 
 /// The name of a label in a metric (AS-602).

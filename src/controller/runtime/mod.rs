@@ -10,6 +10,7 @@
 mod backoff;
 mod queue;
 mod slots;
+mod work;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -27,6 +28,7 @@ use crate::api::ObjectKey;
 pub use backoff::Backoff;
 pub use queue::{Queue, QueueStats, ReconcileResult, Request, Trigger, Wake};
 pub use slots::Slots;
+pub use work::Work;
 
 /// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;
 /// the next one continues.

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, after_conflict};
+use super::work::{Running, Work};
 use crate::api::ObjectKey;
 use crate::decide::wait::WakeEvent;
 
@@ -77,7 +78,11 @@ struct Entry<R> {
     /// Reconciled before others.
     first: bool,
     queued: bool,
+    /// When it was enqueued, for metrics.
+    queued_at: Option<Instant>,
     running: bool,
+    /// When its reconcile began, for metrics.
+    running_since: Option<Instant>,
     due: Option<Instant>,
     not_before: Option<Instant>,
     failures: u32,
@@ -91,7 +96,9 @@ impl<R: Request> Default for Entry<R> {
             asked_at: None,
             first: false,
             queued: false,
+            queued_at: None,
             running: false,
+            running_since: None,
             due: None,
             not_before: None,
             failures: 0,
@@ -122,6 +129,17 @@ pub struct Queue<R> {
     inner: Mutex<Inner<R>>,
     changed: Notify,
     backoff: Backoff,
+    work: Work,
+}
+
+impl<R: Request> Entry<R> {
+    fn is_enqueued(&mut self, work: &Work, now: Instant) {
+        if !self.queued {
+            work.adds.inc();
+            self.queued_at = Some(now);
+        }
+        self.queued = true;
+    }
 }
 
 impl<R: Request> Queue<R> {
@@ -134,7 +152,8 @@ impl<R: Request> Queue<R> {
             due: BTreeSet::new(),
             retries: 0,
         };
-        Self { inner: Mutex::new(inner), changed: Notify::new(), backoff }
+        let (changed, work) = (Notify::new(), Work::default());
+        Self { inner: Mutex::new(inner), changed, backoff, work }
     }
 
     /// Enqueues a reconcile.
@@ -164,7 +183,7 @@ impl<R: Request> Queue<R> {
         if entry.queued && !overtakes {
             return;
         }
-        entry.queued = true;
+        entry.is_enqueued(&self.work, now);
         let first = entry.first;
         if !entry.running {
             inner.push(key.clone(), first);
@@ -204,7 +223,7 @@ impl<R: Request> Queue<R> {
             if let Some(entry) = inner.entries.get_mut(&key) {
                 entry.due = None;
                 if !entry.queued {
-                    entry.queued = true;
+                    entry.is_enqueued(&self.work, now);
                     let first = entry.first;
                     if !entry.running {
                         inner.push(key, first);
@@ -219,7 +238,12 @@ impl<R: Request> Queue<R> {
                 continue;
             }
             entry.queued = false;
+            if let Some(queued_at) = entry.queued_at.take() {
+                let waited = now.saturating_duration_since(queued_at);
+                self.work.waited.observe(waited.as_secs_f64());
+            }
             entry.running = true;
+            entry.running_since = Some(now);
             entry.not_before = None;
             entry.first = false;
             let request = std::mem::take(&mut entry.request);
@@ -254,6 +278,9 @@ impl<R: Request> Queue<R> {
         let inner = &mut *inner;
         let entry = inner.entries.get_mut(key)?;
         entry.running = false;
+        if let Some(since) = entry.running_since.take() {
+            self.work.ended(now.saturating_duration_since(since), ended);
+        }
         if let Some(due) = entry.due.take() {
             inner.due.remove(&(due, key.clone()));
         }
@@ -319,6 +346,12 @@ pub trait QueueStats: Send + Sync {
 
     /// How often a reconcile was repeated after a failure or a conflict.
     fn retries(&self) -> u64;
+
+    /// The durations and results so far.
+    fn work(&self) -> &Work;
+
+    /// The reconciles that are running.
+    fn running(&self) -> Running;
 }
 
 impl<R: Request> QueueStats for Queue<R> {
@@ -328,6 +361,22 @@ impl<R: Request> QueueStats for Queue<R> {
 
     fn retries(&self) -> u64 {
         self.inner.lock().retries
+    }
+
+    fn work(&self) -> &Work {
+        &self.work
+    }
+
+    fn running(&self) -> Running {
+        let now = Instant::now();
+        let inner = self.inner.lock();
+        let since = inner.entries.values().filter_map(|entry| entry.running_since);
+        let running = since.map(|since| now.saturating_duration_since(since));
+        running.fold(Running::default(), |all, one| Running {
+            count: all.count + 1,
+            total: all.total + one,
+            longest: all.longest.max(one),
+        })
     }
 }
 

@@ -10,7 +10,7 @@ use super::pairs::Comparison;
 use super::summary::with_links_of;
 use crate::api::annotations::sync_wave;
 use crate::api::app_status::{AppHealth, ResourceHealth, ResourceStatus, SyncStatus};
-use crate::api::conditions::application::UNKNOWN_ERROR;
+use crate::api::conditions::application::{SYNC_WARNING, UNKNOWN_ERROR};
 use crate::api::sources::{InEffect, by_field};
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::{Time, stored};
@@ -61,10 +61,12 @@ pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about:
     let mut all: Vec<Condition> = extra.to_vec();
     all.extend(comparison.conditions.iter().cloned());
     if comparison.resources.len() > MAX_RESOURCES {
-        all.push(Condition::comparison(format!(
+        // Not an error: everything is compared and synced (SE-597).
+        let message = format!(
             "{} resources; only the first {MAX_RESOURCES} are listed in the status",
             comparison.resources.len()
-        )));
+        );
+        all.push(Condition::new(SYNC_WARNING, message));
     }
     condition::replace(&mut status.conditions, OF_COMPARISON, &all, about.now);
     match (many, about.source_types) {

@@ -232,8 +232,26 @@ impl<'a> Engine<'a> {
         if reasons.is_empty() {
             return None;
         }
+        if self.fails_with_hooks(messages::INVALID) {
+            return None;
+        }
         let message = messages::invalid(reasons.iter().map(String::as_str));
         Some(self.complete(OperationPhase::Failed, message))
+    }
+
+    /// Lets the SyncFail hooks run after a failure before the first wave, if the settings say so
+    /// and there are some that can (SE-589).
+    pub fn fails_with_hooks(&mut self, failure: &str) -> bool {
+        let is_wanted =
+            self.snapshot.settings.sync_fail_on_invalid && !self.snapshot.operation.dry_run;
+        let runs = |task: &Task<'_>| task.is_sync_fail() && task.is_pending();
+        if !is_wanted || !self.tasks.iter().any(runs) {
+            return false;
+        }
+        self.progress.failure = Some(failure.to_owned());
+        // Nothing else is checked or applied any more.
+        self.progress.dry_run_done = true;
+        true
     }
 
     /// After the last action of a wave: the end, or the delay before the next

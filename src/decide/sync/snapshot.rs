@@ -211,6 +211,9 @@ pub struct SyncSettings {
     /// Whether SyncFail hooks count for the number of waves of an operation
     /// (SE-257, SE-590).
     pub sync_fail_counts_as_wave: bool,
+    /// Whether SyncFail hooks run also when tasks are not valid, or the dry run fails (SE-273,
+    /// SE-589).
+    pub sync_fail_on_invalid: bool,
     /// Whether hooks get a finalizer, so that they stay until their result is read (SE-194).
     pub hook_finalizer: bool,
 }
@@ -225,6 +228,7 @@ impl Default for SyncSettings {
             hook_policy_scope: HookPolicyScope::Operation,
             wait_for_health: false,
             sync_fail_counts_as_wave: true,
+            sync_fail_on_invalid: false,
             hook_finalizer: true,
         }
     }

@@ -49,6 +49,9 @@ impl Engine<'_> {
             return Some(self.act(vec![parallel(checks)]));
         }
         if self.record_refused(&checks) {
+            if self.fails_with_hooks(messages::FAILED_DRY_RUN) {
+                return None;
+            }
             let message = messages::FAILED_DRY_RUN.to_owned();
             return Some(self.complete(OperationPhase::Failed, message));
         }

@@ -1,5 +1,6 @@
 //! The watch of one kind: from server events to the index.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub(super) struct Feed {
     pub objects: Mutex<Objects>,
     /// Ends the watch.
     pub stop: CancellationToken,
+    /// The events of objects so far, those of listings included.
+    pub events: AtomicU64,
     wanted: Arc<Mutex<Wanted>>,
     mark: Mark,
     graph: Option<Arc<OwnerGraph>>,
@@ -90,6 +93,7 @@ impl Feed {
             resource,
             objects: Mutex::new(objects),
             stop,
+            events: AtomicU64::default(),
             wanted,
             mark,
             graph,
@@ -216,6 +220,9 @@ impl Feed {
     fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, Change)> {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let mut objects = self.objects.lock();
+        if !matches!(event, Init | InitDone) {
+            self.events.fetch_add(1, Ordering::Relaxed);
+        }
         match event {
             Init => {}
             Apply(object) | InitApply(object) => {

@@ -97,6 +97,11 @@ impl Objects {
         Self { mark, kind: ResourceKey::new(group, kind, "", ""), ..Self::default() }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn get(&self, key: &ResourceKey) -> Lookup {
         match self.entries.get(&*place(key)) {
             None => Lookup::Absent,

@@ -18,6 +18,7 @@
 //! This module only reads; it does not decide or write.
 
 mod discovery;
+mod facts;
 mod feed;
 mod index;
 pub mod once;
@@ -42,6 +43,7 @@ use kube::core::gvk::GroupVersionKind as KubeKind;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::kind::{Capabilities, GroupVersionKind, Served};
@@ -49,6 +51,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::{checked, reason};
 
 use discovery::Known;
+pub use facts::ClusterFacts;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark};
@@ -118,6 +121,10 @@ pub struct ClusterCache {
     trees: Trees,
     /// Instances that use a kind that does not exist.
     missing_kinds: Mutex<BTreeSet<String>>,
+    /// The version of Kubernetes, once it is known.
+    version: Mutex<Option<String>>,
+    /// When all kinds were listed.
+    listed_at: Mutex<Option<Instant>>,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
 }
@@ -172,6 +179,8 @@ impl ClusterCache {
             feeds: Mutex::default(),
             wanted: Arc::default(),
             missing_kinds: Mutex::default(),
+            version: Mutex::default(),
+            listed_at: Mutex::default(),
             trigger,
             stop,
         })
@@ -229,7 +238,9 @@ impl ClusterCache {
     pub async fn capabilities(&self) -> Result<Capabilities, Error> {
         let mut known = self.discovery().await?;
         let found = known.capabilities(&self.client.0).await;
-        found.map_err(|error| self.discovery_failed(&mut known, &error))
+        let found = found.map_err(|error| self.discovery_failed(&mut known, &error))?;
+        *self.version.lock() = Some(found.version.clone());
+        Ok(found)
     }
 
     /// Invalidates the discovery, for example after a definition was applied. Kinds that

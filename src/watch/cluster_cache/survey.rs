@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -16,6 +18,7 @@ use kube::core::discovery::ApiResource;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::feed::PAGE;
 use super::{ClusterCache, GroupVersionKind, SurveyMode};
@@ -52,7 +55,9 @@ pub(super) const ALIASES: [&str; 1] = ["extensions"];
 pub(super) struct Survey {
     /// Whether every kind was listed once.
     done: Watched<bool>,
-    begun: std::sync::atomic::AtomicBool,
+    begun: AtomicBool,
+    /// Whether all kinds are listed again.
+    is_anew: AtomicBool,
     /// Set when kinds may have been added.
     again: Notify,
     /// Kinds that were listed.
@@ -84,7 +89,6 @@ impl Survey {
 impl ClusterCache {
     /// Starts the survey, once.
     pub(super) fn begin_survey(self: &Arc<Self>) {
-        use std::sync::atomic::Ordering::Relaxed;
         if self.survey.begun.swap(true, Relaxed) {
             return;
         }
@@ -124,6 +128,17 @@ impl ClusterCache {
                 continue;
             }
             self.survey.done.set(true);
+            let was_listed = {
+                let mut listed_at = self.listed_at.lock();
+                let was_listed = listed_at.is_some();
+                if !was_listed || self.survey.is_anew.swap(false, Relaxed) {
+                    *listed_at = Some(Instant::now());
+                }
+                was_listed
+            };
+            if !was_listed && let Err(error) = self.capabilities().await {
+                tracing::debug!(server = self.server, %error, "the version is not known");
+            }
             let pause = if !self.survey.not_found.lock().is_empty() {
                 AGAIN_AFTER_NOT_FOUND
             } else if !failed.is_empty() {
@@ -137,6 +152,7 @@ impl ClusterCache {
                 () = tokio::time::sleep(pause) => {
                     if pause == AGAIN {
                         self.survey.looked.lock().clear();
+                        self.survey.is_anew.store(true, Relaxed);
                     }
                 }
             }

@@ -121,7 +121,7 @@ async fn a_comparison_after_a_sync_knows_the_synced_commit_se_372() {
 }
 
 /// Ignored fields count for `ApplyOutOfSyncOnly`, and are left as they are by
-/// `RespectIgnoreDifferences` (SE-177, SE-324).
+/// `RespectIgnoreDifferences` (SE-026, SE-176, SE-177, SE-324, SE-331).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ignored_fields_are_not_applied_se_177_se_324() {
     let world = World::start().await;

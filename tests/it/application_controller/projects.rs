@@ -99,6 +99,7 @@ async fn objects_with_generated_names_are_checked() {
     assert_eq!(world.made(), [""; 0], "{:?}", world.writes());
 }
 
+/// SE-311: without a dry run, since its kind comes later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_is_checked_once_its_scope_is_known() {
     let world = World::start().await;

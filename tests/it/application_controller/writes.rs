@@ -32,6 +32,30 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
     assert_eq!(world.made(), ["configmaps"]);
 }
 
+/// SE-371: the request that is acted on is the stored one, also when it was withdrawn while its
+/// start was being written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_is_withdrawn_meanwhile_is_not_run_se_371() {
+    let (world, revision) = World::with_app().await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    world.rest().await;
+    world.server.forget_requests();
+    let slow = Fault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
+    world.server.inject(slow);
+    world.sync("app", json!({"revision": revision})).await;
+    let open = async {
+        while !world.server.requests().iter().any(writes_application) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, open).await.expect("the controller writes the start");
+    world.patch("app", json!({"operation": null})).await;
+    world.rest().await;
+    let app = world.app("app").await;
+    assert_eq!(world.made(), [""; 0], "{app}");
+    assert!(!matches!(phase(&app), "Running" | "Succeeded"), "{app}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_during_a_write_is_seen() {
     let world = World::start().await;

@@ -99,6 +99,7 @@ fn a_directory_is_read_in_lexical_order_without_following_links() {
         .fails(2, &["values.yaml: line 1: not a Kubernetes object: kind is missing"]);
 }
 
+/// SE-467: a ConfigMap has no health.
 #[test]
 fn health_is_printed_for_each_object() {
     let objects = r#"

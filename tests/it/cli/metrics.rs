@@ -28,9 +28,9 @@ pub(super) async fn request(addr: &str, head: &str, body: &[u8]) -> Option<Strin
 }
 
 /// The series by name and labels.
-type Series = BTreeMap<String, f64>;
+pub(super) type Series = BTreeMap<String, f64>;
 
-async fn scrape(addr: &str) -> Option<Series> {
+pub(super) async fn scrape(addr: &str) -> Option<Series> {
     let response = request(addr, "GET /metrics HTTP/1.1", b"").await?;
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     assert!(response.contains("content-type: application/openmetrics-text"), "{response}");

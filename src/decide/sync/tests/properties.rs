@@ -160,6 +160,7 @@ fn planned_slots(world: &World) -> BTreeMap<TaskKey, (SyncPhase, i64)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
+    // SE-215, SE-592.
     #[test]
     fn order_is_total_and_independent_of_the_input(
         (list, shuffled) in manifests(12).prop_flat_map(|l| (Just(l.clone()), Just(l).prop_shuffle()))

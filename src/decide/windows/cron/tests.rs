@@ -121,7 +121,7 @@ fn starts_are_found_in_both_directions() {
 }
 
 /// An unbounded search, or one minute by minute through nine years (4.7 million of them),
-/// would exceed the limit of this test.
+/// would exceed the limit of this test (SE-405, SE-585).
 #[test]
 fn schedules_that_never_start_are_detected_quickly() {
     // Other processes do not count.

@@ -1,0 +1,183 @@
+//! How objects are applied, and with which requests (SE-297 to SE-360).
+
+use super::limits::settings;
+use super::*;
+
+fn message(app: &Value) -> &str {
+    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
+}
+
+fn said(app: &Value, name: &str) -> String {
+    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
+    let found = results.into_iter().flatten().find(|result| result["name"] == name);
+    found
+        .map(|result| result["message"].as_str().unwrap_or_default().to_owned())
+        .unwrap_or_default()
+}
+
+/// Requests a sync with these options, and waits for its end.
+async fn sync(world: &World, name: &str, options: Value) -> Value {
+    let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();
+    world.sync(name, json!({"syncOptions": options})).await;
+    let is_over = |app: &Value| {
+        app["operation"].is_null()
+            && matches!(phase(app), "Succeeded" | "Failed" | "Error")
+            && app["status"]["operationState"]["startedAt"] != before
+    };
+    world.until(name, "over", is_over).await
+}
+
+/// SE-131, SE-142, SE-195, SE-319, SE-340, SE-341, SE-342, SE-345, SE-351: what each way to apply says and
+/// leaves; a cluster-scoped object is found although its manifest has a namespace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_way_to_apply_has_its_words_se_340_se_341_se_345() {
+    let world = World::start().await;
+    let last = "kubectl.kubernetes.io/last-applied-configuration";
+    for (name, option, verbs, has_last) in [
+        ("plain", "Validate=true", ["created", "configured", "unchanged"], true),
+        (
+            "server",
+            "ServerSideApply=true",
+            ["serverside-applied", "serverside-applied", "serverside-applied"],
+            false,
+        ),
+        ("replace", "Replace=true", ["created", "replaced", "replaced"], false),
+    ] {
+        let write = |value: &str| {
+            world.write(&format!("{name}/one.json"), &config_map(name, value, &[]));
+            world.commit()
+        };
+        write("1");
+        world.create_app(&world.application(name, name)).await;
+        for (round, verb) in verbs.iter().enumerate() {
+            if round == 1 {
+                write("2");
+            }
+            let app = sync(&world, name, json!([option])).await;
+            assert_eq!(phase(&app), "Succeeded", "{name}: {}", message(&app));
+            assert_eq!(said(&app, name), format!("configmap/{name} {verb}"), "SE-341 {round}");
+        }
+        let api = world.api("v1", "ConfigMap", "web");
+        let live = serde_json::to_value(api.get(name).await.unwrap()).unwrap();
+        let metadata = &live["metadata"];
+        assert_eq!(metadata["annotations"][last].is_string(), has_last, "SE-345, SE-351 {name}");
+        let managers = metadata["managedFields"].as_array().unwrap();
+        let ours = |entry: &&Value| entry["manager"] == "argocd-controller";
+        assert!(managers.iter().any(|entry| ours(&entry)), "SE-342 {name}: {managers:?}");
+    }
+
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "top", "namespace": "web"}, "rules": []});
+    world.write("top/role.json", &role.to_string());
+    world.commit();
+    world.create_app(&world.application("top", "top")).await;
+    sync(&world, "top", json!([])).await;
+    let app = world.until_good("top").await;
+    let rows = &app["status"]["resources"];
+    assert_eq!(rows[0]["namespace"].as_str().unwrap_or_default(), "", "SE-131, SE-142: {rows}");
+}
+
+/// SE-342, SE-355: conflicts are tried again, and what cannot be changed is only deleted and
+/// created where the sync says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
+    let world = World::start().await;
+    let write = |value: &str| {
+        world.write("app/one.json", &config_map("one", value, &[]));
+        world.commit()
+    };
+    write("1");
+    world.create_app(&world.application("app", "app")).await;
+    sync(&world, "app", json!([])).await;
+    let uid = async || world.get("v1", "ConfigMap", "web", "one").await["metadata"]["uid"].clone();
+    let first = uid().await;
+    let patches = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "patch"
+    };
+    write("2");
+    world.server.inject(Fault::new(Effect::Status(409), patches).times(3));
+    let app = sync(&world, "app", json!([])).await;
+    assert_eq!(phase(&app), "Succeeded", "SE-342: {}", message(&app));
+    assert_eq!(uid().await, first, "SE-342");
+
+    write("3");
+    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    let app = sync(&world, "app", json!([])).await;
+    assert_eq!(phase(&app), "Failed", "SE-355: {}", message(&app));
+    assert_eq!(uid().await, first, "SE-355: without force");
+    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    let app = sync(&world, "app", json!(["Force=true"])).await;
+    assert_eq!(phase(&app), "Succeeded", "SE-320, SE-355: {}", message(&app));
+    assert_ne!(uid().await, first, "SE-355");
+    assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "3");
+}
+
+/// SE-297, SE-566: the writes of all syncs share one limit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_syncs_share_one_limit_of_requests_se_297_se_566() {
+    let world = World::with(settings(&[("controller.kubectl.parallelism.limit", "1")])).await;
+    for name in ["a", "b"] {
+        for index in 0..2 {
+            let map = config_map(&format!("{name}-{index}"), "1", &[]);
+            world.write(&format!("{name}/{index}.json"), &map);
+        }
+    }
+    world.commit();
+    for name in ["a", "b"] {
+        world.create_app(&world.application(name, name)).await;
+        world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    }
+    let creates = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "create"
+    };
+    let slow = Duration::from_millis(300);
+    world.server.inject(Fault::new(Effect::Latency(slow), creates).times(usize::MAX));
+    let started = std::time::Instant::now();
+    for name in ["a", "b"] {
+        world.sync(name, json!({})).await;
+    }
+    for name in ["a", "b"] {
+        world.until(name, "synced", |app| phase(app) == "Succeeded").await;
+    }
+    assert!(started.elapsed() >= 4 * slow, "SE-297: {:?}", started.elapsed());
+}
+
+/// SE-597: an Application of too many resources says so, and its status stays small.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_does_not_grow_without_a_limit_se_597() {
+    let world = World::start().await;
+    let maps: Vec<Value> = (0..5_001)
+        .map(|index| serde_json::from_str(&config_map(&format!("m-{index:05}"), "1", &[])).unwrap())
+        .collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": maps});
+    world.write("app/list.json", &list.to_string());
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let app = world.until("app", "reported", |app| condition(app, "SyncWarning", "5000")).await;
+    let rows = app["status"]["resources"].as_array().map_or(0, Vec::len);
+    assert_eq!((rows, &app["status"]["sync"]["status"]), (5_000, &json!("OutOfSync")), "SE-597");
+}
+
+/// SE-140, SE-141, SE-183, SE-596: what is no hook of a sync takes no part, and a hook that is misspelt is
+/// named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_take_no_part_are_left_out_se_140_se_141_se_183_se_596() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
+    world.write("app/garbage.json", &config_map("garbage", "1", &[(HOOK, "Presync")]));
+    world.write("app/test.json", &config_map("test", "1", &[("helm.sh/hook", "test")]));
+    world.write("app/gone.json", &config_map("gone", "1", &[(HOOK, "PostDelete")]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let app = sync(&world, "app", json!([])).await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    let app = world.until_good("app").await;
+    for name in ["skip", "garbage", "test", "gone"] {
+        assert!(world.get("v1", "ConfigMap", "web", name).await.is_null(), "SE-140 {name}");
+    }
+    let rows = app["status"]["resources"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name);
+    assert!(row("skip").is_some_and(|row| row["status"].is_null()), "SE-141: {rows:?}");
+    assert!(condition(&app, "SyncWarning", "garbage"), "SE-183, SE-596: {}", app["status"]);
+}

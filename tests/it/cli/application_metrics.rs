@@ -1,0 +1,262 @@
+//! Metrics of Applications, clusters, repositories and work queues (SE-546 to SE-554), and the
+//! log with the keys of Argo CD (SE-575).
+
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use wavegate::watch::object::resource;
+
+use super::arguments::Running;
+use super::embedded::Cluster;
+use super::metrics::{Series, scrape};
+use super::*;
+use crate::support::manifests::IN_CLUSTER;
+use crate::support::repository::Repository;
+
+fn map(name: &str) -> (String, String) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    (format!("app/{name}.json"), object.to_string())
+}
+
+/// The series whose name begins so and has all of these labels.
+fn found(series: &Series, name: &str, labels: &[String]) -> Option<f64> {
+    let start = format!("{name}{{");
+    let is_it = |series: &&String| {
+        series.starts_with(&start) && labels.iter().all(|label| series.contains(label.as_str()))
+    };
+    series.keys().find(is_it).map(|name| series[name])
+}
+
+fn labels(labels: &[(&str, &str)]) -> Vec<String> {
+    labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect()
+}
+
+/// Waits until a condition holds for the series.
+async fn until(addr: &str, running: &Running, what: &str, is: impl Fn(&Series) -> bool) -> Series {
+    let end = Instant::now() + WAIT;
+    loop {
+        let series = scrape(addr).await.unwrap_or_default();
+        if is(&series) {
+            return series;
+        }
+        assert!(Instant::now() < end, "not {what}: {series:#?}\n{}", running.log());
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+}
+
+/// SE-545, SE-546, SE-547, SE-548, SE-549, SE-550, SE-551, SE-552, SE-553, SE-554.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_applications_do_is_counted_se_546_to_se_554() {
+    let cluster = Cluster::start().await;
+    cluster.permits("web").await;
+    let files = tempfile::tempdir().unwrap();
+    let repository = Repository::new(files.path().join("repository"));
+    repository.commit("first", &[map("one"), map("two")]);
+    let mut application = json!({
+        "metadata": {"name": "app", "labels": {"team": "blue", "example.com/cost": "x"}},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": repository.url(), "path": "app", "targetRevision": "HEAD"},
+            "destination": {"name": "in-cluster", "namespace": "web"},
+            "syncPolicy": {"automated": {}},
+        },
+    });
+    cluster.create("Application", application.clone()).await;
+    application["metadata"]["name"] = "broken".into();
+    application["spec"]["source"]["path"] = "nowhere".into();
+    cluster.create("Application", application).await;
+    let addr = unused_address();
+    let metrics_addr = format!("--metrics-addr={addr}");
+    let args = [
+        metrics_addr.as_str(),
+        "--probe-addr=",
+        "--webhook-addr=",
+        "--allow-local-sources",
+        "--repo-error-grace-period-seconds=0",
+        "--metrics-application-labels=team,example.com/cost",
+        "--metrics-application-conditions=ComparisonError,SyncError",
+    ];
+    let running = Running::start(&cluster, &args, &[]);
+    let app = labels(&[("namespace", "argocd"), ("name", "app"), ("project", "default")]);
+    let with = |more: &[(&str, &str)]| [app.clone(), labels(more)].concat();
+    let synced = with(&[("dest_server", IN_CLUSTER), ("phase", "Succeeded"), ("dry_run", "false")]);
+    let series = until(&addr, &running, "synced", |series| {
+        found(series, "argocd_app_sync_total", &synced) == Some(1.0)
+            && found(series, "argocd_cluster_cache_age_seconds", &[]).is_some_and(|age| age >= 0.0)
+            && found(series, "argocd_app_condition", &[]).is_some()
+    })
+    .await;
+    let has = |name: &str, labels: &[String]| {
+        found(&series, name, labels)
+            .unwrap_or_else(|| panic!("no {name} with {labels:?} in {series:#?}"))
+    };
+    has("argocd_app_sync_duration_seconds_total", &with(&[("dest_server", IN_CLUSTER)]));
+    let to = labels(&[("namespace", "argocd"), ("dest_server", IN_CLUSTER)]);
+    assert!(has("argocd_app_reconcile_count", &to) >= 1.0, "SE-548");
+    let bounds: Vec<String> = ["0.25", "0.5", "1.0", "2.0", "4.0", "8.0", "16.0", "+Inf"]
+        .map(|bound| format!("le=\"{bound}\""))
+        .into();
+    for bound in bounds {
+        has("argocd_app_reconcile_bucket", &[to.clone(), vec![bound]].concat());
+    }
+    let created = with(&[
+        ("server", IN_CLUSTER),
+        ("response_code", "201"),
+        ("verb", "Create"),
+        ("resource_kind", "configmaps"),
+        ("resource_namespace", "web"),
+        ("dry_run", "false"),
+    ]);
+    assert_eq!(has("argocd_app_k8s_request_total", &created), 2.0, "SE-549");
+    let shown = with(&[("label_team", "blue"), ("label_example_com_cost", "x")]);
+    assert_eq!(has("argocd_app_labels", &shown), 1.0, "SE-550");
+    let broken = labels(&[("name", "broken"), ("condition", "ComparisonError")]);
+    assert_eq!(has("argocd_app_condition", &broken), 1.0, "SE-550");
+    assert_eq!(found(&series, "argocd_app_condition", &with(&[])), None, "SE-550");
+    let info = with(&[("dest_server", IN_CLUSTER)]);
+    assert_eq!(has("argocd_app_info", &info), 1.0, "SE-545: of a cluster that is named");
+
+    // SE-552.
+    let own = labels(&[("server", IN_CLUSTER)]);
+    let named = labels(&[("server", IN_CLUSTER), ("name", "in-cluster")]);
+    assert_eq!(has("argocd_cluster_info", &named), 1.0);
+    assert!(!series.keys().any(|name| name.contains("k8s_version=\"\"")), "SE-552: {series:#?}");
+    assert!(has("argocd_cluster_api_resources", &own) >= 1.0);
+    assert!(has("argocd_cluster_api_resource_objects", &own) >= 2.0);
+    assert_eq!(has("argocd_cluster_connection_status", &own), 1.0);
+    let events = labels(&[("server", IN_CLUSTER), ("group", ""), ("kind", "ConfigMap")]);
+    assert!(has("argocd_cluster_events_total", &events) >= 2.0);
+    // SE-553.
+    assert_eq!(has("argocd_kubectl_exec_total", &labels(&[("command", "apply")])), 2.0);
+    assert_eq!(has("argocd_kubectl_exec_pending", &labels(&[("command", "apply")])), 0.0);
+    for kind in ["ls-remote", "fetch"] {
+        let of = labels(&[("request_type", kind)]);
+        let count = has("argocd_git_request_total", &of);
+        assert!(count >= 1.0);
+        assert_eq!(has("argocd_git_request_duration_seconds_count", &of), count);
+    }
+    // SE-554.
+    for (name, queue) in
+        [("app_reconciliation_queue", "application"), ("applicationset", "applicationset")]
+    {
+        let of = labels(&[("name", name)]);
+        for metric in [
+            "workqueue_depth",
+            "workqueue_adds_total",
+            "workqueue_retries_total",
+            "workqueue_queue_duration_seconds_count",
+            "workqueue_work_duration_seconds_count",
+            "workqueue_unfinished_work_seconds",
+            "workqueue_longest_running_processor_seconds",
+        ] {
+            has(metric, &of);
+        }
+        let of = labels(&[("controller", queue)]);
+        for metric in [
+            "controller_runtime_reconcile_errors_total",
+            "controller_runtime_reconcile_time_seconds_count",
+            "controller_runtime_active_workers",
+        ] {
+            has(metric, &of);
+        }
+        for result in ["success", "requeue_after", "requeue", "error"] {
+            let of = labels(&[("controller", queue), ("result", result)]);
+            has("controller_runtime_reconcile_total", &of);
+        }
+    }
+    let of = labels(&[("name", "app_reconciliation_queue")]);
+    assert!(has("workqueue_adds_total", &of) >= 2.0);
+    assert!(has("workqueue_work_duration_seconds_count", &of) >= 2.0);
+
+    // SE-551: the number is that of the condition.
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let condition = json!({"type": "OrphanedResourceWarning",
+        "message": "Application has 3 orphaned resources", "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    // The controller may replace the condition at its next comparison.
+    let orphaned = labels(&[("name", "app")]);
+    let end = Instant::now() + WAIT;
+    loop {
+        applications.patch("app", &PatchParams::default(), &patch).await.unwrap();
+        let series = scrape(&addr).await.unwrap_or_default();
+        if found(&series, "argocd_app_orphaned_resources_count", &orphaned) == Some(3.0) {
+            break;
+        }
+        assert!(Instant::now() < end, "SE-551: {series:#?}");
+    }
+
+    // All series of what is deleted vanish.
+    for name in ["app", "broken"] {
+        applications.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    until(&addr, &running, "gone", |series| {
+        !series.is_empty()
+            && found(series, "argocd_app_reconcile_count", &[]).is_none()
+            && !series.keys().any(|name| name.contains("name=\"app\""))
+    })
+    .await;
+}
+
+/// SE-575: lines with the keys that log pipelines of Argo CD read.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_has_the_keys_of_argo_cd_se_575() {
+    let cluster = Cluster::start().await;
+    cluster.permits("web").await;
+    let application = json!({
+        "metadata": {"name": "app"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://git.invalid/x", "path": "p"},
+            "destination": {"server": IN_CLUSTER, "namespace": "web"},
+        },
+        "operation": {"sync": {}},
+    });
+    cluster.create("Application", application).await;
+    let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr=", "--logformat=argocd"];
+    let mut running = Running::start(&cluster, &args, &[]);
+    let log = running.until_logged("\"app-qualified-name\":\"argocd/app\"").await;
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+        .collect();
+    assert!(!lines.is_empty());
+    for line in &lines {
+        assert!(line["time"].is_string() && line["msg"].is_string(), "{line}");
+        let level = line["level"].as_str().unwrap();
+        assert!(["info", "warning", "error", "debug"].contains(&level), "{line}");
+        assert!(line["message"].is_null() && line["timestamp"].is_null(), "{line}");
+    }
+    let about = lines.iter().find(|line| line["app-qualified-name"] == "argocd/app").unwrap();
+    assert_eq!((&about["application"], &about["app-namespace"]), (&json!("app"), &json!("argocd")));
+    let unknown = cluster.run(&["run", "--namespace=argocd", "--logformat=xml"]).await;
+    assert_ne!(unknown.code, 0);
+    assert!(unknown.err.contains("\"xml\" is none of text, json, argocd"), "{}", unknown.err);
+}
+
+/// SE-565, SE-576, SE-577, SE-578, SE-579: settings of Argo CD's controller that have no meaning
+/// here are named in the log, with the reason.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_without_a_meaning_are_named_se_565_se_576_to_se_579() {
+    let cluster = Cluster::start().await;
+    let variables = [
+        "ARGOCD_APPLICATION_CONTROLLER_OPERATION_PROCESSORS",
+        "WORKQUEUE_BUCKET_SIZE",
+        "WORKQUEUE_BASE_DELAY_NS",
+        "ARGOCD_CLUSTER_CACHE_RESYNC_DURATION",
+        "ARGOCD_CLUSTER_CACHE_WATCH_RESYNC_DURATION",
+        "ARGOCD_CLUSTER_CACHE_LIST_PAGE_SIZE",
+        "ARGOCD_CLUSTER_CACHE_LIST_SEMAPHORE",
+        "ARGOCD_CLUSTER_SYNC_RETRY_TIMEOUT_DURATION",
+        "ARGOCD_CLUSTER_CACHE_BATCH_EVENTS_PROCESSING",
+        "ARGOCD_CLUSTER_CACHE_EVENTS_PROCESSING_INTERVAL",
+    ];
+    let environment: Vec<(&str, &str)> = variables.iter().map(|name| (*name, "1")).collect();
+    let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr="];
+    let mut running = Running::start(&cluster, &args, &environment);
+    for name in variables {
+        running.until_logged(&format!("{name} is accepted without effect: ")).await;
+    }
+}
