@@ -1,6 +1,7 @@
 //! ApplicationSettings of the application controller, under Argo CD's names (SE-560 to
 //! SE-575).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -572,10 +573,23 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         settings.sync.hook_policy_scope,
     );
     let events = |text: &str| match text {
-        "all" => Some(true),
-        "none" => Some(false),
-        _ => None,
+        "all" => Some((true, None)),
+        "none" => Some((false, None)),
+        reasons => event_reasons(reasons).map(|reasons| (true, Some(reasons))),
     };
-    settings.events =
-        read.pick_in_full(None, ("ARGOCD_ENABLE_K8S_EVENT", ""), events, settings.events);
+    (settings.events, settings.event_reasons) = read.pick_in_full(
+        None,
+        ("ARGOCD_ENABLE_K8S_EVENT", ""),
+        events,
+        (settings.events, settings.event_reasons.take()),
+    );
+}
+
+/// A list of reasons of Events, separated by commas; `None` when one is not a word.
+fn event_reasons(text: &str) -> Option<BTreeSet<String>> {
+    let word = |text: &str| {
+        let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic());
+        is_word.then(|| text.to_owned())
+    };
+    text.split(',').map(str::trim).map(word).collect()
 }

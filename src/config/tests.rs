@@ -305,6 +305,14 @@ fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
             },
         ),
         ("ARGOCD_ENABLE_K8S_EVENT", "", "none", "true", "false", |s| s.events.to_string()),
+        (
+            "ARGOCD_ENABLE_K8S_EVENT",
+            "",
+            "OperationCompleted, StatusRefreshed",
+            "None",
+            "Some({\"OperationCompleted\", \"StatusRefreshed\"})",
+            |s| format!("{:?}", s.event_reasons),
+        ),
     ];
     for (variable, key, text, default, want, shows) in cases {
         let by = |env: &[(&str, &str)], map: &[(&str, &str)]| {

@@ -1,5 +1,6 @@
 //! Settings of the application controller.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -84,6 +85,8 @@ pub struct ApplicationSettings {
     pub dry_run: bool,
     /// Whether Kubernetes Events are written (SE-540).
     pub events: bool,
+    /// The reasons of those about Applications that are written; `None` for all (SE-574).
+    pub event_reasons: Option<BTreeSet<String>>,
     /// Labels of Applications that a metric shows (SE-550).
     pub metrics_labels: Vec<String>,
     /// Types of conditions of Applications that a metric shows (SE-550).
@@ -138,6 +141,7 @@ impl Default for ApplicationSettings {
             server_dry_run: true,
             dry_run: false,
             events: true,
+            event_reasons: None,
             metrics_labels: Vec::new(),
             metrics_conditions: Vec::new(),
             self_heal: SelfHeal::default(),

@@ -10,6 +10,7 @@ mod pending;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -110,13 +111,26 @@ pub struct Events {
     recorder: Option<Recorder>,
     component: String,
     resource: ApiResource,
+    /// The reasons that are written; `None` for all.
+    reasons: Option<Arc<BTreeSet<String>>>,
 }
 
 impl Events {
+    /// Only those with one of these reasons; `None` for all (SE-540).
+    pub fn limited_to(self, reasons: Option<&BTreeSet<String>>) -> Self {
+        Self { reasons: reasons.cloned().map(Arc::new), ..self }
+    }
+
+    fn is_wanted(&self, record: &EventRecord) -> bool {
+        self.reasons.as_ref().is_none_or(|reasons| reasons.contains(record.reason))
+    }
+
     /// Adds an Event to the queue. It may be lost, since the status contains the same
     /// information.
     pub fn publish(&self, about: &Object, record: EventRecord) {
-        let Some(recorder) = &self.recorder else { return };
+        let Some(recorder) = self.recorder.as_ref().filter(|_| self.is_wanted(&record)) else {
+            return;
+        };
         let about = about.object_ref(&self.resource);
         recorder.shared.add(&self.component, about, record);
     }
@@ -138,7 +152,9 @@ impl Events {
     /// Writes an Event that exists once, however often it is published: `once` identifies
     /// it among the Events of the object. Returns whether it exists.
     pub async fn publish_once(&self, about: &Object, record: EventRecord, once: &str) -> bool {
-        let Some(recorder) = &self.recorder else { return false };
+        let Some(recorder) = self.recorder.as_ref().filter(|_| self.is_wanted(&record)) else {
+            return false;
+        };
         let record = EventRecord { once: Some(Once::ever(once)), ..record };
         let now = recorder.shared.clock.now();
         let (component, about) = (self.component.clone(), about.object_ref(&self.resource));
@@ -163,7 +179,7 @@ impl Recorder {
     /// Events of a component about a kind; nothing is written unless `enabled`.
     pub fn events(&self, component: &str, resource: ApiResource, enabled: bool) -> Events {
         let recorder = enabled.then(|| self.clone());
-        Events { recorder, component: component.to_owned(), resource }
+        Events { recorder, component: component.to_owned(), resource, reasons: None }
     }
 
     /// Writes Events until `stop`, and then those in the queue, important ones first,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::Publisher;
@@ -28,12 +29,15 @@ pub async fn run(
             for (server, cluster) in clusters.known().await {
                 let state = match cluster {
                     // One that does not answer must not hold up the others.
-                    Some(cluster) => match tokio::time::timeout(every, state(&cluster)).await {
-                        Ok(state) => state,
-                        Err(_) => {
-                            ClusterState::Failed(format!("no answer within {} s", every.as_secs()))
+                    Some(cluster) => {
+                        match tokio::time::timeout(every, state(&cluster, clock)).await {
+                            Ok(state) => state,
+                            Err(_) => ClusterState::Failed(format!(
+                                "no answer within {} s",
+                                every.as_secs()
+                            )),
                         }
-                    },
+                    }
                     None => ClusterState::Unread,
                 };
                 let count = publisher.applications_on(&server);
@@ -46,7 +50,7 @@ pub async fn run(
     stop.run_until_cancelled(work).await;
 }
 
-async fn state(cluster: &ClusterCache) -> ClusterState {
+async fn state(cluster: &ClusterCache, clock: &Clock) -> ClusterState {
     if let Some(reason) = cluster.unreadable() {
         return ClusterState::Failed(reason);
     }
@@ -56,7 +60,10 @@ async fn state(cluster: &ClusterCache) -> ClusterState {
             capabilities,
             resources: cluster.graph().map_or(0, |graph| graph.len()),
             kinds: cluster.watched_kinds(),
-            listed_at: None,
+            listed_at: cluster.facts().listed_at.and_then(|at| {
+                let ago = SignedDuration::try_from(at.elapsed()).ok()?;
+                Some(Time(stored(clock.now().checked_sub(ago).ok()?)))
+            }),
         },
         Err(error) => ClusterState::Failed(error.to_string()),
     }

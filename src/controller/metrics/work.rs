@@ -1,6 +1,7 @@
 //! Work queues and reconciles, under the names of controller-runtime (SE-554).
 
 use std::fmt;
+use std::sync::Arc;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -9,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::sets::{gauges, value};
 use super::{Kept, Labels};
-use crate::controller::runtime::Work;
+use crate::controller::runtime::{QueueStats, Work};
 
 /// A queue by the name of the queue, and of its controller.
 const fn controller_of(queue: &'static str) -> &'static str {
@@ -55,44 +56,46 @@ impl Kept {
                 of(work).encode(metric.encode_family(&named(queue))?)?;
             }
         }
-        self.encode_controllers(encoder)
+        encode_controllers(&queues, encoder)
     }
+}
 
-    fn encode_controllers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let queues = self.queues.lock();
-        let named = |name| -> Labels<1> { [("controller", controller_of(name).to_owned())] };
-        let help = "Reconciles by their result";
-        let of_results: [(&str, fn(&Work) -> &Counter); 4] = [
-            ("success", |work| &work.success),
-            ("requeue_after", |work| &work.requeue_after),
-            ("requeue", |work| &work.requeue),
-            ("error", |work| &work.error),
-        ];
-        let results = queues.iter().flat_map(|(name, queue)| {
-            of_results.iter().map(move |(result, of)| {
-                let [controller] = [("controller", controller_of(name).to_owned())];
-                let labels: Labels<2> = [controller, ("result", (*result).to_owned())];
-                (labels, of(queue.work()).get())
-            })
-        });
-        counters(encoder, ("controller_runtime_reconcile", help), results)?;
-        let errors = queues.iter().map(|(name, queue)| (named(name), queue.work().error.get()));
-        counters(encoder, ("controller_runtime_reconcile_errors", "Failed reconciles"), errors)?;
-        let workers =
-            queues.iter().map(|(name, queue)| (named(name), value(queue.running().count as u64)));
-        let help = "Reconciles that are running";
-        gauges(encoder, ("controller_runtime_active_workers", help), workers)?;
-        let mut metric = encoder.encode_descriptor(
-            "controller_runtime_reconcile_time_seconds",
-            "Duration of reconciles in seconds",
-            None,
-            MetricType::Histogram,
-        )?;
-        for (name, queue) in queues.iter() {
-            queue.work().reconciled.encode(metric.encode_family(&named(name))?)?;
-        }
-        Ok(())
+fn encode_controllers(
+    queues: &[(&'static str, Arc<dyn QueueStats>)],
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let named = |name| -> Labels<1> { [("controller", controller_of(name).to_owned())] };
+    let help = "Reconciles by their result";
+    let of_results: [(&str, fn(&Work) -> &Counter); 4] = [
+        ("success", |work| &work.success),
+        ("requeue_after", |work| &work.requeue_after),
+        ("requeue", |work| &work.requeue),
+        ("error", |work| &work.error),
+    ];
+    let results = queues.iter().flat_map(|(name, queue)| {
+        of_results.iter().map(move |(result, of)| {
+            let [controller] = [("controller", controller_of(name).to_owned())];
+            let labels: Labels<2> = [controller, ("result", (*result).to_owned())];
+            (labels, of(queue.work()).get())
+        })
+    });
+    counters(encoder, ("controller_runtime_reconcile", help), results)?;
+    let errors = queues.iter().map(|(name, queue)| (named(name), queue.work().error.get()));
+    counters(encoder, ("controller_runtime_reconcile_errors", "Failed reconciles"), errors)?;
+    let workers =
+        queues.iter().map(|(name, queue)| (named(name), value(queue.running().count as u64)));
+    let help = "Reconciles that are running";
+    gauges(encoder, ("controller_runtime_active_workers", help), workers)?;
+    let mut metric = encoder.encode_descriptor(
+        "controller_runtime_reconcile_time_seconds",
+        "Duration of reconciles in seconds",
+        None,
+        MetricType::Histogram,
+    )?;
+    for (name, queue) in queues.iter() {
+        queue.work().reconciled.encode(metric.encode_family(&named(name))?)?;
     }
+    Ok(())
 }
 
 /// Writes one counter per series.

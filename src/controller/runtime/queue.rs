@@ -520,6 +520,36 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn work_is_measured_se_554() {
+        let queue = queue();
+        let second = Duration::from_secs(1);
+        queue.enqueue(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(true));
+        assert_eq!((queue.work().adds.get(), queue.depth()), (1, 1), "once in the queue");
+        tokio::time::advance(second).await;
+        let (_, trigger) = next(&queue).await;
+        tokio::time::advance(2 * second).await;
+        let running = queue.running();
+        assert_eq!((running.count, running.total, running.longest), (1, 2 * second, 2 * second));
+        let due = Wake::At(Instant::now() + second);
+        queue.done(&key("a"), trigger, ReconcileResult::Success(due));
+        assert_eq!((queue.running(), queue.work().requeue_after.get()), (Running::default(), 1));
+        for (ended, success, requeue, error) in [
+            (ReconcileResult::Outdated, 0, 1, 0),
+            (ReconcileResult::Failed, 0, 1, 1),
+            (ReconcileResult::Gone, 1, 1, 1),
+        ] {
+            let (_, trigger) = next(&queue).await;
+            queue.done(&key("a"), trigger, ended);
+            let work = queue.work();
+            let counts = (work.success.get(), work.requeue.get(), work.error.get());
+            assert_eq!(counts, (success, requeue, error), "{ended:?}");
+        }
+        assert_eq!(queue.work().adds.get(), 4);
+        assert_eq!(queue.retries(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_key_is_enqueued_at_its_due_time() {
         let queue = queue();
         queue.enqueue(&key("a"), Urgent(false));

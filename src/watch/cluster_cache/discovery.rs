@@ -273,7 +273,7 @@ async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
 }
 
 /// A version without `v`, pre-release and build: charts compare with plain versions.
-fn plain_version(version: &str) -> String {
+pub(super) fn plain_version(version: &str) -> String {
     let version = version.trim_start_matches('v');
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     version[..end].trim_end_matches('.').to_owned()

@@ -20,6 +20,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::discovery::plain_version;
 use super::feed::PAGE;
 use super::{ClusterCache, GroupVersionKind, SurveyMode};
 use crate::watch::failure::{has_code, reason};
@@ -128,16 +129,12 @@ impl ClusterCache {
                 continue;
             }
             self.survey.done.set(true);
-            let was_listed = {
-                let mut listed_at = self.listed_at.lock();
-                let was_listed = listed_at.is_some();
-                if !was_listed || self.survey.is_anew.swap(false, Relaxed) {
-                    *listed_at = Some(Instant::now());
-                }
-                was_listed
-            };
-            if !was_listed && let Err(error) = self.capabilities().await {
-                tracing::debug!(server = self.server, %error, "the version is not known");
+            let was_listed = self.listed_at.lock().is_some();
+            if !was_listed && let Ok(info) = self.client.0.apiserver_version().await {
+                *self.version.lock() = Some(plain_version(&info.git_version));
+            }
+            if self.survey.is_anew.swap(false, Relaxed) || !was_listed {
+                *self.listed_at.lock() = Some(Instant::now());
             }
             let pause = if !self.survey.not_found.lock().is_empty() {
                 AGAIN_AFTER_NOT_FOUND

@@ -252,3 +252,24 @@ async fn events_have_the_words_of_argo_cd_se_541() {
         "Warning StatusRefreshed Unable to delete application resources: PreDelete hook(s) failed";
     until_reported(&world, "bad", start).await;
 }
+
+/// SE-540, SE-574: only the reasons of the setting are written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_events_of_the_wanted_reasons_are_written_se_540_se_574() {
+    let reasons = ["OperationCompleted"].map(str::to_owned);
+    let settings = ApplicationSettings {
+        event_reasons: Some(BTreeSet::from(reasons)),
+        ..ApplicationSettings::default()
+    };
+    let world = World::with(settings).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    world.until_good("app").await;
+    until_reported(&world, "app", COMPLETED).await;
+    world.rest().await;
+    let all = events(&world, "app").await;
+    assert_eq!(all.len(), 1, "{all:#?}");
+}

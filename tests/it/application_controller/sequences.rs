@@ -62,9 +62,7 @@ async fn hooks_and_resources_wait_for_each_other_se_192_se_257_to_se_261() {
     assert_eq!(order, want, "SE-192, SE-261");
     assert_eq!(result(&app, "both")["message"], "both created", "SE-255: no health check");
     assert!(!exists(&world, "ConfigMap", "alarm").await, "SE-270");
-    // SE-261: the hook after the sync saw a Deployment that was ready.
-    let app = world.app("app").await;
-    assert!(is(&app, "Synced", "Healthy"), "SE-261: {app}");
+    world.until_good("app").await;
 
     // SE-242, SE-253: one wave without hooks does not wait, and its result says so.
     let app = synced(&world, "one").await;
@@ -77,7 +75,9 @@ async fn hooks_and_resources_wait_for_each_other_se_192_se_257_to_se_261() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_wave_waits_for_the_one_before_se_243_se_262() {
     let world = World::start().await;
-    world.write("app/a.json", &deployment("a", &[(WAVE, "-1"), HANGS]));
+    // It progresses for a while, and then is Degraded.
+    let late = ("simulate.wavegate.dev/delay", "2s");
+    world.write("app/a.json", &deployment("a", &[(WAVE, "-1"), FAILS, late]));
     world.write("app/b.json", &config_map("b", "1", &[(WAVE, "-1")]));
     world.write("app/c.json", &config_map("c", "1", &[]));
     world.commit();
@@ -90,9 +90,6 @@ async fn each_wave_waits_for_the_one_before_se_243_se_262() {
     assert_eq!(phase(&app), "Running");
     assert!(!exists(&world, "ConfigMap", "c").await, "SE-241");
     // SE-275: what is Degraded fails a sync of several waves.
-    let apps = world.api("apps/v1", "Deployment", "web");
-    let fails = Patch::Merge(json!({"metadata": {"annotations": {OUTCOME: "fail"}}}));
-    apps.patch("a", &PatchParams::default(), &fails).await.unwrap();
     let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
     let text = "one or more synchronization tasks completed unsuccessfully";
     assert!(message(&app).starts_with(text), "SE-275: {}", message(&app));
@@ -101,7 +98,8 @@ async fn each_wave_waits_for_the_one_before_se_243_se_262() {
     assert!(exists(&world, "ConfigMap", "b").await, "SE-286: what was applied stays");
 
     // Mended: everything is applied again, also what is in sync.
-    world.write("app/a.json", &deployment("a", &[(WAVE, "-1")]));
+    let mended = deployment("a", &[(WAVE, "-1")]).replace("app:1", "app:2");
+    world.write("app/a.json", &mended);
     world.commit();
     world.sync("app", json!({})).await;
     let app = world.until("app", "synced", |app| phase(app) == "Succeeded").await;

@@ -132,6 +132,11 @@ fn a_patch_removes_finalizers_as_145() {
         json!("spec: {syncPolicy: {$deleteFromPrimitiveList/syncOptions: [A=true]}}");
     let run = with_input(&["render", "-f", "-"], set.to_string());
     run.fails(1, &["$deleteFromPrimitiveList/spec.syncPolicy.syncOptions", "write the whole list"]);
+
+    // Of several documents none is guessed.
+    set["spec"]["templatePatch"] = json!("metadata: {}\n---\nspec: {}\n");
+    let run = with_input(&["render", "-f", "-"], set.to_string());
+    run.fails(1, &["spec.templatePatch", "expected one document, found 2"]);
 }
 
 #[test]

@@ -96,6 +96,7 @@ impl World {
             WaitKind::Quarantined | WaitKind::HeldBack => {
                 run.is_some_and(|run| !run.status.quarantine.is_empty())
             }
+            WaitKind::Skipped => run.is_some_and(|run| !run.spec.skip.is_empty()),
             WaitKind::RollingBack => phase_is(&[RunPhase::RollingBack]),
             WaitKind::HeldByPerson => {
                 let mut entries = self.set.status.entries.iter().flatten();
