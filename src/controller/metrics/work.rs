@@ -12,6 +12,9 @@ use super::sets::{gauges, value};
 use super::{Kept, Labels};
 use crate::controller::runtime::{QueueStats, Work};
 
+/// What is measured of a queue.
+type Part<T> = fn(&Work) -> &T;
+
 /// A queue by the name of the queue, and of its controller.
 const fn controller_of(queue: &'static str) -> &'static str {
     match queue.as_bytes() {
@@ -40,7 +43,7 @@ impl Kept {
         let adds = queues.iter().map(|(name, queue)| (named(name), queue.work().adds.get()));
         counters(encoder, ("workqueue_adds", "Objects that were enqueued"), adds)?;
         let all = || queues.iter().map(|(name, queue)| (*name, queue.work()));
-        let histograms: [(&str, &str, fn(&Work) -> &Histogram); 2] = [
+        let histograms: [(&str, &str, Part<Histogram>); 2] = [
             (
                 "workqueue_queue_duration_seconds",
                 "Time of objects in the queue before their reconcile, in seconds",
@@ -66,7 +69,7 @@ fn encode_controllers(
 ) -> fmt::Result {
     let named = |name| -> Labels<1> { [("controller", controller_of(name).to_owned())] };
     let help = "Reconciles by their result";
-    let of_results: [(&str, fn(&Work) -> &Counter); 4] = [
+    let of_results: [(&str, Part<Counter>); 4] = [
         ("success", |work| &work.success),
         ("requeue_after", |work| &work.requeue_after),
         ("requeue", |work| &work.requeue),
