@@ -40,10 +40,12 @@ const ATTEMPTS: u32 = 5;
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Applies objects for one Application.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Applier<'a> {
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account.
+    pub client: &'a kube::Client,
     /// The field manager of all requests.
     pub manager: &'a str,
     /// The manager whose fields are taken over when an object is migrated to server-side
@@ -381,8 +383,9 @@ impl Applier<'_> {
         let uid = uid.unwrap_or_default();
         if found.is_some() {
             let foreground = Propagation::Foreground;
-            let of = (&**self.cluster, self.meter);
-            match delete::delete(of, send.resource, send.key, uid, foreground).await {
+            let through =
+                delete::Through { cluster: self.cluster, client: self.client, meter: self.meter };
+            match delete::delete(through, send.resource, send.key, uid, foreground).await {
                 Happened::Failed(words) => return Happened::Failed(words),
                 Happened::Unknown(words) => return Happened::Unknown(words),
                 Happened::Done { .. } | Happened::Gone => {}

@@ -18,12 +18,23 @@ use crate::watch::failure::{checked, has_code, reason};
 /// Maximum number of attempts after conflicts, each with a new read.
 const ATTEMPTS: u32 = 5;
 
+/// How deletions reach a cluster.
+#[derive(Clone, Copy)]
+pub struct Through<'a> {
+    /// Its live state.
+    pub cluster: &'a ClusterCache,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account.
+    pub client: &'a kube::Client,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
+}
+
 /// Deletes an object. [`Happened::Done`] means that the server has accepted the deletion
 /// and the object still exists, for example because of finalizers; [`Happened::Gone`]
 /// that it does not exist any more or was replaced by another one. An object without a
 /// UID is not deleted, since the name may refer to another one.
 pub async fn delete(
-    (cluster, meter): (&ClusterCache, Meter<'_>),
+    Through { cluster, client, meter }: Through<'_>,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -45,7 +56,7 @@ pub async fn delete(
     if let Err(error) = checked(key) {
         return failed(&error);
     }
-    let api = api(cluster.client(), resource, &key.namespace);
+    let api = api(client, resource, &key.namespace);
     let of = (resource.plural.as_str(), key.namespace.as_str());
     let request = || async {
         let answer = api.delete(&key.name, &params).await;
@@ -92,7 +103,7 @@ pub async fn delete(
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
 /// or the object is gone, or the object was replaced.
 pub async fn remove_finalizer(
-    (cluster, meter): (&ClusterCache, Meter<'_>),
+    Through { cluster, client, meter }: Through<'_>,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -100,7 +111,7 @@ pub async fn remove_finalizer(
     if let Err(error) = checked(key) {
         return failed(&error);
     }
-    let api = api(cluster.client(), resource, &key.namespace);
+    let api = api(client, resource, &key.namespace);
     for attempt in 1..=ATTEMPTS {
         let object = match cluster.read(resource, key).await {
             Ok(Some(object)) => object,

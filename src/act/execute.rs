@@ -52,6 +52,9 @@ fn lacks(target: &Value, stored: &Value) -> bool {
 pub struct Executor<'a> {
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account
+    /// (SE-079).
+    pub client: &'a kube::Client,
     /// Our field manager.
     pub manager: &'a str,
     /// The manager whose fields are taken over by server-side apply.
@@ -71,13 +74,14 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    fn of(&self) -> (&ClusterCache, Meter<'_>) {
-        (&**self.cluster, self.meter)
+    fn through(&self) -> delete::Through<'_> {
+        delete::Through { cluster: self.cluster, client: self.client, meter: self.meter }
     }
 
     fn applier(&self) -> Applier<'_> {
         Applier {
             cluster: self.cluster,
+            client: self.client,
             manager: self.manager,
             former_manager: self.former_manager,
             owner: self.owner,
@@ -136,7 +140,7 @@ impl Executor<'_> {
             Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
                 Ok(resource) => {
-                    delete::remove_finalizer(self.of(), &resource, &target.key, &target.uid).await
+                    delete::remove_finalizer(self.through(), &resource, &target.key, &target.uid).await
                 }
                 Err(happened) => happened,
             },
@@ -145,7 +149,7 @@ impl Executor<'_> {
                     Ok(resource) => {
                         let (key, uid) = (&target.key, &target.uid);
                         let _permit = self.requests.acquire().await;
-                        delete::delete(self.of(), &resource, key, uid, *propagation).await
+                        delete::delete(self.through(), &resource, key, uid, *propagation).await
                     }
                     Err(happened) => happened,
                 }
@@ -237,13 +241,13 @@ impl Executor<'_> {
         };
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
         if removal.release {
-            delete::remove_finalizer(self.of(), &resource, key, uid).await;
+            delete::remove_finalizer(self.through(), &resource, key, uid).await;
         }
         if !removal.delete {
             return Ok(());
         }
         let _permit = self.requests.acquire().await;
-        match delete::delete(self.of(), &resource, key, uid, *propagation).await {
+        match delete::delete(self.through(), &resource, key, uid, *propagation).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {
                 Err(format!("cannot delete {key}: {words}"))

@@ -8,7 +8,7 @@ use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::apply::Applier;
-use super::delete::delete;
+use super::delete::{Through, delete};
 use super::meter::Meter;
 use super::retry::TRIES;
 use crate::act::request_limit::RequestLimit;
@@ -80,11 +80,17 @@ impl World {
         requests.iter().filter(ours).count()
     }
 
+    fn through(&self) -> Through<'_> {
+        let client = self.cluster.client();
+        Through { cluster: &self.cluster, client, meter: Meter::default() }
+    }
+
     fn applier(&self) -> Applier<'_> {
         let owner =
             Owner { tracking: &self.tracking, control_plane_namespace: "argocd", uid: "uid" };
         Applier {
             cluster: &self.cluster,
+            client: self.cluster.client(),
             manager: US,
             former_manager: "kubectl",
             owner,
@@ -235,7 +241,7 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
         let happened =
-            delete((&*world.cluster, Meter::default()), &resource, &key, &uid, background).await;
+            delete(world.through(), &resource, &key, &uid, background).await;
         assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
@@ -243,7 +249,7 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.server.clear_faults();
         world.server.forget_requests();
         let happened =
-            delete((&*world.cluster, Meter::default()), &resource, &key, "", background).await;
+            delete(world.through(), &resource, &key, "", background).await;
         assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::reader::{Reader, yes_or_no};
 use super::{customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
-use crate::decide::app_state::unsupported::IMPERSONATION;
+use crate::decide::app_state::impersonation::IMPERSONATION;
 use crate::settings::ApplicationSettings;
 use crate::source::{BuildOptions, Programs};
 

@@ -99,16 +99,10 @@ pub const SETTINGS: &[Unused] = &[
 ];
 
 /// Settings that refuse Applications.
-pub const REFUSED_SETTINGS: &[Unused] = &[
-    refused(
-        &["application.sync.impersonation.enabled"],
-        "a ComparisonError on every Application; syncs use the credentials of the cluster",
-    ),
-    refused(
-        &["globalProjects"],
-        "an InvalidSpecError on every Application; restrictions of global projects are not applied",
-    ),
-];
+pub const REFUSED_SETTINGS: &[Unused] = &[refused(
+    &["globalProjects"],
+    "an InvalidSpecError on every Application; restrictions of global projects are not applied",
+)];
 
 /// Settings that a SyncWarning reports on the Applications whose resources they concern
 /// (SE-163, SE-165, SE-168, SE-170, SE-178).
@@ -128,11 +122,6 @@ pub const FIELDS: &[Unused] = &[
         &["AppProject.spec.signatureKeys", "AppProject.spec.sourceIntegrity"],
         "ComparisonError on the Applications of the project, and an error of git generators; \
          commits cannot be verified",
-    ),
-    refused(
-        &["AppProject.spec.destinationServiceAccounts"],
-        "ComparisonError while application.sync.impersonation.enabled is true; otherwise it has \
-         no effect, in Argo CD neither",
     ),
     none(
         &["AppProject.spec.orphanedResources"],

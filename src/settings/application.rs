@@ -52,7 +52,7 @@ pub struct ApplicationSettings {
     pub resource_filter: ResourceFilter,
     /// Whether Applications may use the controller's own cluster.
     pub in_cluster_enabled: bool,
-    /// Whether syncs should use service accounts of projects, which is refused (SE-079).
+    /// Whether syncs act as the service accounts of projects (SE-079).
     pub impersonation: bool,
     /// Settings about some kinds that have no effect, for the Applications they concern.
     pub customizations: Vec<KindSetting>,

@@ -9,6 +9,7 @@ pub mod control_plane;
 pub mod counted;
 pub mod failure;
 pub mod follow;
+pub mod impersonation;
 pub mod mutation_cache;
 pub mod object;
 pub mod read_only;

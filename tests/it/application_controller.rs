@@ -51,6 +51,7 @@ mod git_identities;
 mod git_ssh;
 mod health_scripts;
 mod jsonnet;
+mod impersonation;
 mod kustomizations;
 mod limits;
 mod operation_fields;

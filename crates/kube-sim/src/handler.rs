@@ -44,6 +44,7 @@ where
     let (parts, body) = request.into_parts();
     let within = client.is_some();
     let client = client.unwrap_or_else(|| agent(&parts.headers));
+    let client = impersonated(&parts.headers).unwrap_or(client);
     let query = Query::parse(parts.uri.query());
     let route = route(parts.uri.path());
     let mut record = describe(client, &parts, &route, &query);
@@ -148,6 +149,11 @@ fn user(headers: &HeaderMap) -> &str {
         "" => "system:admin",
         user => user,
     }
+}
+
+/// The user that a client acts as.
+fn impersonated(headers: &header::HeaderMap) -> Option<&str> {
+    headers.get("impersonate-user")?.to_str().ok()
 }
 
 /// The first word of `User-Agent`.

@@ -5,7 +5,8 @@
 pub struct RequestRecord {
     /// Counts from 1 over the life of the server.
     pub seq: u64,
-    /// Name given to [`Server::client_as`](super::Server::client_as), or the first word of `User-Agent`.
+    /// The user of `Impersonate-User`, the name given to
+    /// [`Server::client_as`](super::Server::client_as), or the first word of `User-Agent`.
     pub client: String,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`;
     /// the HTTP method in lower case for paths that are no resource.

@@ -37,7 +37,7 @@ impl<'a> Sender<'a> {
         validate: bool,
         dry_run: bool,
     ) -> Self {
-        let (client, manager) = (applier.cluster.client(), applier.manager);
+        let (client, manager) = (applier.client, applier.manager);
         let (requests, meter) = (applier.requests, applier.meter);
         Self { client, requests, meter, manager, resource, key, dry_run, validate }
     }

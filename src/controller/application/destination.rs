@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use http::HeaderValue;
+
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use crate::api::ApplicationSpec;
@@ -10,7 +12,7 @@ use crate::decide::app_state::access::{
 };
 use crate::decide::app_state::deletion_scope::{self, Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::{Condition, unsupported};
+use crate::decide::app_state::{Condition, impersonation, unsupported};
 use crate::watch::cluster_cache;
 use crate::watch::clusters::{self, ConnectedCluster};
 
@@ -25,6 +27,8 @@ pub struct Destination {
     pub destination: ConnectedCluster,
     /// The project.
     pub project: Arc<Project>,
+    /// The user that writes are sent as; `None` for the credentials of the cluster.
+    pub acting: Option<HeaderValue>,
 }
 
 impl Destination {
@@ -38,6 +42,17 @@ impl Destination {
             windows: &self.project.windows,
             server: &self.destination.server,
             cluster: &self.destination.name,
+        }
+    }
+}
+
+impl Destination {
+    /// The client that sends the writes.
+    pub fn client(&self) -> kube::Client {
+        let client = self.destination.cluster.client().clone();
+        match &self.acting {
+            Some(user) => crate::watch::impersonation::client(client, user.clone()),
+            None => client,
         }
     }
 }
@@ -74,23 +89,42 @@ impl Reconciliation<'_> {
         access::check(&applicant, project, cluster).map_err(ObserveError::Refused)?;
         match (known, resolved) {
             (Some(Ok(project)), Ok(destination)) => {
-                Ok(Destination { application: key.name.clone(), spec, destination, project })
+                let application = key.name.clone();
+                Ok(Destination { application, spec, destination, project, acting: None })
             }
             // Both cases were rejected above.
             _ => Err(refused(problem)),
         }
     }
 
+    /// The user that the writes of an operation are sent as, if they are not those of the
+    /// cluster's credentials (SE-079).
+    pub(super) fn acting(
+        &self,
+        destination: &Destination,
+    ) -> Result<Option<HeaderValue>, ObserveError> {
+        if !self.ctx.settings.impersonation {
+            return Ok(None);
+        }
+        let place = impersonation::Destination {
+            server: &destination.destination.server,
+            namespace: &destination.spec.destination.namespace,
+            application_namespace: &self.key.namespace,
+        };
+        let user = impersonation::user(&destination.project.spec, place);
+        let user = user.map_err(ObserveError::Operation)?;
+        let header = HeaderValue::try_from(user);
+        header.map(Some).map_err(|error| ObserveError::Operation(error.to_string()))
+    }
+
     /// Refuses what reads the sources of an Application whose project has guards that cannot
-    /// be enforced (SE-079, SE-080). A deletion without hooks reads none, and goes on.
+    /// be enforced (SE-080). A deletion without hooks reads none, and goes on.
     pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
         let name = access::project_name(&destination.spec);
-        let impersonation = self.ctx.settings.impersonation;
         let conditions = unsupported::refusals(
             name,
             &destination.project.spec,
             destination.project.lost.as_ref(),
-            impersonation,
         );
         if conditions.is_empty() {
             return Ok(());
@@ -137,8 +171,10 @@ impl Reconciliation<'_> {
         });
         let application = key.name.clone();
         let destination = resolved.ok();
-        let destination =
-            destination.map(|destination| Destination { application, spec, destination, project });
+        let destination = destination.map(|destination| {
+            let acting = None;
+            Destination { application, spec, destination, project, acting }
+        });
         Ok((destination, place))
     }
 }

@@ -385,6 +385,7 @@ impl Reconciliation<'_> {
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message));
         }
+        let destination = Destination { acting: self.acting(&destination)?, ..destination };
         Ok((destination, self.deployed()?))
     }
 

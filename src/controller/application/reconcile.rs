@@ -331,7 +331,8 @@ impl Reconciliation<'_> {
                 self.save().await?;
             }
             let uid = operation::uid(self.app.raw());
-            let executor = self.executor(&observed, &act.former_manager, &uid);
+            let client = observed.destination.client();
+            let executor = self.executor(&observed, &client, &act.former_manager, &uid);
             outcomes = executor.run(&act, &observed.state.placed.targets).await;
             last = act.sends_nothing().then_some(observed);
         }
@@ -378,12 +379,14 @@ impl Reconciliation<'_> {
     fn executor<'e>(
         &'e self,
         observed: &'e Observed,
+        client: &'e kube::Client,
         former_manager: &'e str,
         uid: &'e str,
     ) -> Executor<'e> {
         let settings = &self.ctx.settings;
         Executor {
             cluster: &observed.destination.destination.cluster,
+            client,
             manager: &settings.field_manager,
             former_manager,
             owner: Owner {
@@ -464,7 +467,8 @@ impl Reconciliation<'_> {
     /// Deletes objects and creates hooks.
     async fn delete(&mut self, observed: &Observed, plan: &Plan) -> Result<(), String> {
         let uid = operation::uid(self.app.raw());
-        let executor = self.executor(observed, "", &uid);
+        let client = observed.destination.client();
+        let executor = self.executor(observed, &client, "", &uid);
         executor.remove(&plan.removals).await?;
         let (mut rest, mut made) = (plan.creations.as_slice(), Ok(()));
         while let [(hook, attempt), others @ ..] = rest {

@@ -56,6 +56,7 @@ pub mod errors;
 pub mod events;
 pub mod finalize;
 pub mod held_back;
+pub mod impersonation;
 pub mod lost;
 pub mod manual;
 pub mod memory;

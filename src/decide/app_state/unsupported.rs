@@ -17,9 +17,6 @@ use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
 use crate::glob;
 
-/// The key that switches impersonation on, in the ConfigMap `argocd-cm`.
-pub const IMPERSONATION: &str = "application.sync.impersonation.enabled";
-
 /// The field of a project that demands verified commits; `None` without one.
 pub fn unverifiable(project: &AppProjectSpec) -> Option<&'static str> {
     if !project.signature_keys.is_empty() {
@@ -88,7 +85,6 @@ pub fn refusals(
     project_name: &str,
     project: &AppProjectSpec,
     lost: Option<&Lost>,
-    impersonation: bool,
 ) -> Vec<Condition> {
     let mut refusals = Vec::new();
     if let Some(lost) = lost {
@@ -96,13 +92,6 @@ pub fn refusals(
     }
     if let Some(field) = unverifiable(project) {
         refusals.push(Condition::comparison(unverified(project_name, field)));
-    }
-    if impersonation {
-        refusals.push(Condition::comparison(format!(
-            "{IMPERSONATION} of ConfigMap argocd-cm: syncs cannot use the service accounts of \
-             spec.destinationServiceAccounts of AppProject {project_name}, so nothing is \
-             deployed; set it to false to sync with the credentials of the cluster"
-        )));
     }
     refusals
 }

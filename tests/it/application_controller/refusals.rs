@@ -1,5 +1,5 @@
 //! Guards of projects and settings that cannot be enforced refuse the Applications that
-//! they protect (SE-079, SE-080); what only reports or changes a judgement is reported.
+//! they protect (SE-080); what only reports or changes a judgement is reported.
 
 use super::limits::settings;
 use super::*;
@@ -72,35 +72,6 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     world.sync("new", json!({})).await;
     world.until_good("new").await;
     assert!(world.has_map("new").await);
-}
-
-/// SE-079: a sync with more rights than the service account has would be no impersonation.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
-    let mut world = World::start().await;
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    world.commit();
-    let accounts =
-        json!([{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}]);
-    world.patch_project(json!({"destinationServiceAccounts": accounts})).await;
-    let key = "application.sync.impersonation.enabled";
-    world.crash().await;
-    world.settings.impersonation = settings(&[(key, "true")]).impersonation;
-    world.run();
-    let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] = json!({"automated": {}});
-    world.create_app(&app).await;
-    world.until("app", "refused", |app| says(app, "ComparisonError", key)).await;
-    world.sync("app", json!({})).await;
-    world.until("app", "failed", |app| phase(app) == "Error").await;
-    assert!(!world.has_map("one").await);
-
-    // Without the switch, Argo CD does not use the field either.
-    world.crash().await;
-    world.settings.impersonation = settings(&[(key, "false")]).impersonation;
-    world.run();
-    world.sync("app", json!({})).await;
-    world.until_good("app").await;
 }
 
 /// What has no effect is reported on the Applications that it concerns, once, and they are

@@ -1,0 +1,132 @@
+//! Syncs that act as service accounts of the project (SE-079).
+
+use super::limits::settings;
+use super::*;
+
+const SWITCH: &str = "application.sync.impersonation.enabled";
+const DEPLOYER: &str = "system:serviceaccount:web:deployer";
+
+fn message(app: &Value) -> &str {
+    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
+}
+
+/// The clients of the requests that change objects of a kind, as `CLIENT VERB NAME`.
+fn writers(world: &World, resource: &str) -> Vec<String> {
+    let requests = world.server.requests().into_iter();
+    let writes = requests.filter(|one| {
+        one.resource == resource
+            && one.client != "test"
+            && !["get", "list", "watch"].contains(&one.verb.as_str())
+    });
+    writes.map(|one| format!("{} {} {}", one.client, one.verb, one.name)).collect()
+}
+
+/// Every write of a sync, hooks and prunes included, is one of the service account; what is
+/// read, and the Application itself, is not. A deletion is not a sync.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
+    let world = World::with(settings(&[(SWITCH, "true")])).await;
+    let hook = [
+        ("argocd.argoproj.io/hook", "PreSync"),
+        ("argocd.argoproj.io/hook-delete-policy", "HookSucceeded"),
+    ];
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/two.json", &config_map("two", "1", &[]));
+    world.write("app/before.json", &config_map("before", "1", &hook));
+    world.commit();
+    let accounts = json!([
+        {"server": "https://elsewhere", "namespace": "*", "defaultServiceAccount": "other"},
+        {"server": "*", "namespace": "w*", "defaultServiceAccount": "deployer"},
+        {"server": "*", "namespace": "web", "defaultServiceAccount": "later"},
+    ]);
+    world.patch_project(json!({ "destinationServiceAccounts": accounts })).await;
+    let mut app = world.application("app", "app");
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    world.create_app(&app).await;
+    world.sync("app", json!({})).await;
+    world.until_good("app").await;
+    let written = writers(&world, "configmaps");
+    for name in ["one", "two", "before"] {
+        assert!(written.iter().any(|write| write.ends_with(&format!(" {name}"))), "{written:?}");
+    }
+    assert!(written.iter().any(|write| write.ends_with("delete before")), "{written:?}");
+    let foreign = written.iter().filter(|write| !write.starts_with(DEPLOYER));
+    assert_eq!(foreign.count(), 0, "{written:?}");
+    let applications = writers(&world, "applications");
+    assert!(applications.iter().all(|write| !write.starts_with(DEPLOYER)), "{applications:?}");
+    let reads = world.server.requests();
+    let read = |one: &&RequestRecord| one.client == DEPLOYER && one.verb == "watch";
+    assert_eq!(reads.iter().filter(read).count(), 0, "comparisons read with their own rights");
+
+    // A prune is a write of the sync, too.
+    world.server.forget_requests();
+    world.remove("app/two.json");
+    world.commit();
+    world.sync("app", json!({"prune": true})).await;
+    world
+        .until("app", "pruned", |app| {
+            settled(app) && app["status"]["resources"].as_array().is_some_and(|all| all.len() == 1)
+        })
+        .await;
+    let written = writers(&world, "configmaps");
+    assert!(written.contains(&format!("{DEPLOYER} delete two")), "{written:?}");
+
+    // What the account may not do fails with the words of the API server.
+    let forbidden = |request: &RequestRecord| request.client == DEPLOYER && request.name == "one";
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.write("app/one.json", &config_map("one", "2", &[]));
+    world.commit();
+    world.sync("app", json!({})).await;
+    let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
+    let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == "one").unwrap();
+    assert_eq!(row["status"], "SyncFailed", "{app}");
+    assert!(row["message"].as_str().unwrap().contains("orbidden"), "{row}");
+    world.server.clear_faults();
+
+    world.server.forget_requests();
+    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    apps.delete("app", &DeleteParams::default()).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
+    let written = writers(&world, "configmaps");
+    assert!(
+        written.iter().any(|write| write == &format!("{CONTROLLER} delete one")),
+        "{written:?}"
+    );
+}
+
+/// Without an account nothing is written with the rights of the controller: the operation
+/// ends with Argo CD's words, and the comparison goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_service_account_nothing_is_synced_as_se_079() {
+    let mut world = World::with(settings(&[(SWITCH, "true")])).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    let none = "failed to find a matching service account to impersonate: no matching service \
+                account found for destination server https://kubernetes.default.svc and namespace \
+                web";
+    world.until("app", "failed", |app| phase(app) == "Error" && message(app) == none).await;
+    let bad = json!([{"server": "*", "namespace": "*", "defaultServiceAccount": "*"}]);
+    world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
+    world.sync("app", json!({})).await;
+    let text = "default service account contains invalid chars '*'";
+    let app = world.until("app", "failed", |app| message(app).contains(text)).await;
+    assert_eq!(phase(&app), "Error", "{app}");
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    assert_eq!(writers(&world, "configmaps"), [""; 0]);
+
+    // Switched off, the field has no effect, as in Argo CD.
+    world.crash().await;
+    world.settings.impersonation = settings(&[(SWITCH, "false")]).impersonation;
+    world.run();
+    world.sync("app", json!({})).await;
+    world.until_good("app").await;
+    let written = writers(&world, "configmaps");
+    assert!(
+        !written.is_empty() && written.iter().all(|one| one.starts_with(CONTROLLER)),
+        "{written:?}"
+    );
+}
