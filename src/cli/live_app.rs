@@ -13,6 +13,8 @@ use super::error::Error;
 use crate::api::ApplicationDestination;
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::{ApplicationSpec, Raw};
+use crate::controller::credential_programs::CredentialPrograms;
+use crate::source::Programs;
 use crate::watch::cluster_cache::{ClusterCache, Mark};
 use crate::watch::clusters::{self, Clusters};
 use crate::watch::secrets::is_cluster;
@@ -111,7 +113,8 @@ impl Destinations {
         // Nothing is watched, so nothing is triggered.
         let (trigger, _) = mpsc::unbounded_channel();
         let clusters =
-            Clusters::new(connection.client().clone(), Mark::default(), trigger, stop.clone());
+            Clusters::new(connection.client().clone(), Mark::default(), trigger, stop.clone())
+                .with_programs(Arc::new(CredentialPrograms(Programs::default())));
         for secret in secrets.iter().filter(|secret| is_cluster(secret)) {
             clusters.put(secret);
         }

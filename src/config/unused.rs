@@ -149,10 +149,6 @@ pub const ANNOTATIONS: &[Unused] = &[
         &["argocd.argoproj.io/ignore-resource-updates"],
         "SyncWarning; each change of the resource is compared",
     ),
-    refused(
-        &["config.awsAuthConfig", "config.execProviderConfig"],
-        "an error of the Applications of the cluster names the field",
-    ),
     none(&["shard"], "one process handles all clusters"),
     none(
         &["depth", "webhookManifestCacheWarmDisabled"],

@@ -8,6 +8,7 @@ pub mod application;
 pub mod application_set;
 pub mod argocd_cache;
 pub mod context;
+pub mod credential_programs;
 pub mod credentials;
 pub mod error;
 pub mod health_scripts;

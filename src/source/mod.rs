@@ -35,6 +35,7 @@ mod credentials;
 mod dependencies;
 mod directory;
 mod error;
+pub mod exec_plugin;
 mod git;
 mod git_login;
 mod helm;

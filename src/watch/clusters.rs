@@ -24,11 +24,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster_cache::{ClusterCache, ClusterFacts, Mark, Reach, TreeReaders};
 use super::connection::{self, Unusable};
+use super::exec_credentials::{self, Call, Credentials, Runner};
 use super::{read_only, secrets};
 use crate::api::ApplicationDestination;
 use crate::api::annotations::is_skipped_by;
 use crate::api::cluster::{ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::resource_filter::ResourceFilter;
+use crate::clock::Clock;
 use crate::redact;
 
 /// Why a destination cannot be used. A retry does not help before the Application or the
@@ -119,6 +121,7 @@ pub struct Clusters {
     filter: ResourceFilter,
     own_enabled: bool,
     trees: Option<TreeReaders>,
+    runner: Option<Arc<dyn Runner>>,
 }
 
 impl std::fmt::Debug for Clusters {
@@ -153,6 +156,7 @@ impl Clusters {
             filter: ResourceFilter::default(),
             own_enabled: true,
             trees: None,
+            runner: None,
         }
     }
 
@@ -165,6 +169,12 @@ impl Clusters {
     /// The same with the objects of all kinds, for those who read resource trees.
     pub fn with_trees(self, trees: Option<TreeReaders>) -> Self {
         Self { trees, ..self }
+    }
+
+    /// The same with programs that provide credentials; without it, clusters that need one
+    /// cannot be used.
+    pub fn with_programs(self, runner: Arc<dyn Runner>) -> Self {
+        Self { runner: Some(runner), ..self }
     }
 
     /// The same, reading only a part of each cluster.
@@ -201,6 +211,7 @@ impl Clusters {
         if let Ok(config) = serde_json::from_slice::<Value>(&entry.config) {
             let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
             secrets.into_iter().flatten().for_each(redact::know_secret);
+            config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
         }
         let mut entries = self.entries.lock();
         let old = entries.get(&id);
@@ -276,8 +287,10 @@ impl Clusters {
             return Ok(ConnectedCluster { cluster, server, name, project, scope });
         }
         let client = match found {
-            Some(entry) if self.read_only => read_only::client(connect(entry).await?),
-            Some(entry) => connect(entry).await?,
+            Some(entry) if self.read_only => {
+                read_only::client(connect(entry, self.runner.as_ref()).await?)
+            }
+            Some(entry) => connect(entry, self.runner.as_ref()).await?,
             None => self.own.clone(),
         };
         if let Some(old) = connections.remove(&server) {
@@ -390,7 +403,7 @@ fn id(secret: &Secret) -> String {
     format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
 }
 
-async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
+async fn connect(entry: &Entry, runner: Option<&Arc<dyn Runner>>) -> Result<kube::Client, Error> {
     let failed = |reason: String| Error::Secret {
         secret: entry.secret.clone(),
         server: redact::url(&entry.server),
@@ -403,13 +416,7 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
             failed(format!("config is not JSON, line {} column {}", error.line(), error.column()))
         })?,
     };
-    for field in ["awsAuthConfig", "execProviderConfig"] {
-        if !config[field].is_null() {
-            return Err(failed(format!(
-                "config.{field} is not supported; use bearerToken or client certificates"
-            )));
-        }
-    }
+    let call = Call::of(&config).map_err(&failed)?;
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let tls = &config["tlsClientConfig"];
     let pem = |field: &str| -> Result<Option<String>, Error> {
@@ -425,6 +432,8 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
         insecure_skip_tls_verify: tls["insecure"].as_bool(),
         certificate_authority_data: pem("caData")?,
         tls_server_name: text(&tls["serverName"]),
+        proxy_url: text(&config["proxyUrl"]),
+        disable_compression: config["disableCompression"].as_bool(),
         ..KubeCluster::default()
     };
     let user = AuthInfo {
@@ -435,17 +444,37 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
         client_key_data: pem("keyData")?.map(Into::into),
         ..AuthInfo::default()
     };
+    let Some(call) = call else { return made(cluster, user).await.map_err(failed) };
+    let Some(runner) = runner else {
+        return Err(failed("config: its program is run by the controller only".to_owned()));
+    };
+    // What is wrong with the rest is said at once.
+    made(cluster.clone(), AuthInfo::default()).await.map_err(&failed)?;
+    let make = move |found: Credentials| {
+        let base64 = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);
+        let (certificate, key) = found.certificate.unzip();
+        let user = AuthInfo {
+            token: found.token.map(Into::into),
+            client_certificate_data: certificate.map(base64),
+            client_key_data: key.map(|key| base64(key).into()),
+            ..AuthInfo::default()
+        };
+        made(cluster.clone(), user)
+    };
+    Ok(exec_credentials::client(call, Arc::clone(runner), Clock::system(), make))
+}
+
+/// A client of a cluster; the error names fields of its Secret.
+async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, String> {
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
-    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
-    connection::client(config).map_err(|error| {
-        failed(match error {
-            Unusable::Server => format!("server {error}"),
-            Unusable::Token => format!("config.bearerToken {error}"),
-            Unusable::Credentials(reason) => {
-                format!("config: certificates or credentials cannot be used: {reason}")
-            }
-        })
+    let config = config.map_err(|_| "server or config cannot be used".to_owned())?;
+    connection::client(config).map_err(|error| match error {
+        Unusable::Server => format!("server {error}"),
+        Unusable::Token => format!("config.bearerToken {error}"),
+        Unusable::Credentials(reason) => {
+            format!("config: certificates or credentials cannot be used: {reason}")
+        }
     })
 }
 

@@ -7,6 +7,7 @@ pub mod clusters;
 pub mod connection;
 pub mod control_plane;
 pub mod counted;
+pub mod exec_credentials;
 pub mod failure;
 pub mod follow;
 pub mod impersonation;

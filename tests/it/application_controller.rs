@@ -41,6 +41,7 @@ mod chart_dependencies;
 mod chart_repositories;
 mod charts;
 mod clients;
+mod cluster_credentials;
 mod comparisons;
 mod conditions;
 mod custom_health;

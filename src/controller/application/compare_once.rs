@@ -30,6 +30,7 @@ use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ApplicationStatus, ObjectKey, Raw, ResourceKey, sources};
 use crate::clock::Clock;
 use crate::controller::context::Core;
+use crate::controller::credential_programs::CredentialPrograms;
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Live, Observation, inventory};
@@ -240,6 +241,7 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     let (trigger, _) = mpsc::unbounded_channel();
     let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone())
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
         .read_only();
     let queue = Arc::new(Queue::new(BACKOFF));
     let ctx = Context::new(core, settings, inputs.sources.clone(), clusters, queue);

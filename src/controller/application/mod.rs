@@ -46,6 +46,7 @@ use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
 use crate::act::redis::Writer;
 use crate::api::tracking::from_instance_name;
+use crate::controller::credential_programs::CredentialPrograms;
 use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::status;
 use crate::settings::ApplicationSettings;
@@ -110,7 +111,8 @@ pub async fn run_with(
     let (trigger, triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
         .within(own.reach)
-        .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled);
+        .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())));
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let (publisher, trees, of_trees) = match open_readers(&core, &settings) {
         Some((publisher, trees, changes)) => (Some(publisher), Some(trees), Some(changes)),
