@@ -140,7 +140,8 @@ impl Executor<'_> {
             Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
                 Ok(resource) => {
-                    delete::remove_finalizer(self.through(), &resource, &target.key, &target.uid).await
+                    delete::remove_finalizer(self.through(), &resource, &target.key, &target.uid)
+                        .await
                 }
                 Err(happened) => happened,
             },

@@ -240,16 +240,14 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
         world.inject(&effect, TRIES - 1, "delete");
         let (resource, key) = (kind("ConfigMap"), key());
         let background = Propagation::Background;
-        let happened =
-            delete(world.through(), &resource, &key, &uid, background).await;
+        let happened = delete(world.through(), &resource, &key, &uid, background).await;
         assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
         assert_eq!(world.names().await, [""; 0], "{effect:?}");
 
         world.make(&map("another", None)).await;
         world.server.clear_faults();
         world.server.forget_requests();
-        let happened =
-            delete(world.through(), &resource, &key, "", background).await;
+        let happened = delete(world.through(), &resource, &key, "", background).await;
         assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
         assert_eq!(world.sent("delete"), 0, "{effect:?}");
     }

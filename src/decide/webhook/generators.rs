@@ -45,6 +45,8 @@ fn lists(generator: &Value, push: &Push, changed: &ChangedPullRequest) -> bool {
         Provider::GitHub => "github",
         Provider::GitLab => "gitlab",
         Provider::AzureDevOps => "azuredevops",
+        // Only their pushes are read, as in Argo CD.
+        Provider::Gogs | Provider::Bitbucket | Provider::BitbucketServer => return false,
     };
     let of = &generator[key];
     let text = |field: &str| of[field].as_str().unwrap_or_default();
@@ -72,6 +74,7 @@ fn lists(generator: &Value, push: &Push, changed: &ChangedPullRequest) -> bool {
             let path = [text("organization"), text("project"), "_git", text("repo")].join("/");
             format!("{server}/{path}")
         }
+        Provider::Gogs | Provider::Bitbucket | Provider::BitbucketServer => return false,
     };
     push.repositories.iter().any(|repository| repository.is(&url))
 }

@@ -2,9 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{
-    ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, Refused, Repository, bitbucket,
-};
+use super::{ChangedPullRequest, MAX_TEXT, Provider, Push, Ref, Refused, Repository, bitbucket};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
