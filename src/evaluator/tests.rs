@@ -1,3 +1,5 @@
+mod costs;
+
 use serde_json::json;
 
 use super::*;

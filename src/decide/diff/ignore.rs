@@ -83,8 +83,8 @@ pub fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
             let located = |value: &&Value| -> Vec<Path> {
                 rule.pointers.iter().filter_map(|tokens| locate(value, tokens)).collect()
             };
-            ignored.in_target.extend(target.into_iter().flat_map(located));
-            ignored.in_live.extend(live.into_iter().flat_map(located));
+            ignored.in_target.extend(target.iter().flat_map(located));
+            ignored.in_live.extend(live.iter().flat_map(located));
             if let (Some(target), Some(live), Some(owned)) = (target, live, owned) {
                 managed(rule, (target, live), owned, ignored);
             }

@@ -1,0 +1,51 @@
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::decide::diff::{Comparison, Config, compare_all};
+use crate::evaluator::{JQ_TIME, jq};
+
+/// What a jq rule costs in a comparison of 1,000 objects; prints the times.
+///
+/// `cargo test --release --lib -- --ignored --nocapture costs_of_a_jq_rule`
+#[test]
+#[ignore = "a measurement"]
+fn costs_of_a_jq_rule() {
+    let containers: Vec<Value> = (0..4)
+        .map(|n| {
+            let env: Vec<Value> =
+                (0..10).map(|i| json!({"name": format!("E{i}"), "value": "x".repeat(20)})).collect();
+            json!({"name": format!("c{n}"), "image": "i", "env": env, "resources": {"limits": {"cpu": "1"}}})
+        })
+        .collect();
+    let of = |n: usize, replicas: i64| {
+        let spec = json!({"replicas": replicas, "template": {"spec": {"containers": containers}}});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("d{n}")}, "spec": spec})
+    };
+    let objects: Vec<(Value, Value)> = (0..1000).map(|n| (of(n, 1), of(n, 2))).collect();
+    let pairs: Vec<(&Value, &Value)> =
+        objects.iter().map(|(target, live)| (target, live)).collect();
+    let rules = |field: &str, path: &str| {
+        let entry = json!({"group": "apps", "kind": "Deployment", field: [path]});
+        let application = json!({"spec": {"ignoreDifferences": [entry]}});
+        Config::from_application(&application, &jq(JQ_TIME)).0
+    };
+    let measure = |name: &str, config: &Config| {
+        // The first one starts the workers.
+        for round in 0..4 {
+            let mut config = config.clone();
+            config.jq = jq(JQ_TIME);
+            let began = Instant::now();
+            let compared: Vec<Comparison> =
+                pairs.chunks(256).flat_map(|some| compare_all(some, &config)).collect();
+            assert_eq!(compared.len(), 1000);
+            println!("{name}, round {round}: {:?}", began.elapsed());
+        }
+    };
+    measure("no rule", &rules("jsonPointers", "/none"));
+    measure("a pointer", &rules("jsonPointers", "/spec/replicas"));
+    measure("a path", &rules("jqPathExpressions", ".spec.replicas"));
+    let select =
+        r#".spec.template.spec.containers[] | select(.name == "c1").env[] | select(.name == "E1")"#;
+    measure("a selection", &rules("jqPathExpressions", select));
+}
