@@ -106,7 +106,8 @@ impl Controllers {
         let Self { core, settings, sources } = self;
         let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
         let applications = settings.applications.map(|settings| (settings, own));
-        run_with(core, Some(settings.application_sets), applications, sources, shutdown).await
+        let sets = Some(settings.application_sets);
+        Box::pin(run_with(core, sets, applications, sources, shutdown)).await
     }
 
     /// Runs them while the Lease is held, if there is one, or until `shutdown`, or until their
@@ -208,7 +209,10 @@ async fn run_with(
         match sets {
             None => shutdown.cancelled().await,
             Some(sets) => {
-                application_set::run(core.clone(), sets, sources.clone(), stop.clone()).await;
+                let (core, sources) = (core.clone(), sources.clone());
+                // On the heap, as below: the stack of a thread would hold a copy of it for each
+                // function on the way here.
+                Box::pin(application_set::run(core, sets, sources, stop.clone())).await;
             }
         }
         until(&shutdown)
@@ -218,7 +222,8 @@ async fn run_with(
             None => shutdown.cancelled().await,
             Some((settings, own)) => {
                 let (core, sources) = (core.clone(), sources.clone());
-                application::run_with(core, own, settings, sources, stop.clone()).await;
+                let run = application::run_with(core, own, settings, sources, stop.clone());
+                Box::pin(run).await;
             }
         }
         until(&shutdown)
@@ -253,7 +258,7 @@ pub async fn run_elsewhere(
         syncs: true,
     };
     let core = Core::new(control_plane, scope, Clock::system());
-    run_with(core, None, Some((settings, own)), sources, shutdown).await
+    Box::pin(run_with(core, None, Some((settings, own)), sources, shutdown)).await
 }
 
 /// A controller may end only on shutdown.
