@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -59,28 +59,27 @@ const ATTEMPTS: u32 = 3;
 
 /// Evaluates jq expressions, each for this time at most on one object.
 pub fn jq(limit: Duration) -> Jq {
-    Jq::new(Arc::new(Workers {
-        limit,
-        hashers: [RandomState::new(), RandomState::new()],
-        known: Mutex::default(),
-    }))
+    Jq::new(Arc::new(Workers { limit, hasher: RandomState::new(), known: Mutex::default() }))
 }
 
-/// The text of an expression, and the digest of an object.
-type Key = (u128, u128);
+/// The digests of an expression and of what it sees of an object.
+type Key = (u64, u64);
+
+/// The places of an object that an expression sees; `None` is all of it.
+type Sees = Option<Arc<Vec<Vec<String>>>>;
 
 #[derive(Debug)]
 struct Workers {
     limit: Duration,
     /// Unknown to those who write objects.
-    hashers: [RandomState; 2],
+    hasher: RandomState,
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     /// Whether texts are expressions.
-    checked: HashMap<String, Result<(), String>>,
+    checked: HashMap<String, Result<Sees, String>>,
     /// Answers: the newer half, and the older one.
     answers: [HashMap<Key, Found>; 2],
     /// Expressions of a scope that exceeded a limit, with the limit and the end of that.
@@ -88,6 +87,10 @@ struct Known {
 }
 
 impl Known {
+    fn sees(&self, text: &str) -> Sees {
+        self.checked.get(text)?.as_ref().ok()?.clone()
+    }
+
     fn answer(&self, key: &Key) -> Option<Found> {
         self.answers.iter().find_map(|half| half.get(key)).cloned()
     }
@@ -133,10 +136,10 @@ struct Input<'a> {
     work: Vec<(Option<usize>, usize)>,
 }
 
-/// One evaluation: positions of its question and its expression there, and what is evaluated.
+/// One evaluation, with its number.
 #[derive(Clone, Copy, Debug)]
 struct Item {
-    at: (usize, usize),
+    at: usize,
     object: usize,
     expression: usize,
 }
@@ -148,9 +151,8 @@ struct Done {
 }
 
 impl Workers {
-    fn digest(&self, text: &str) -> u128 {
-        let [one, other] = &self.hashers;
-        (u128::from(one.hash_one(text)) << 64) | u128::from(other.hash_one(text))
+    fn digest(&self, text: &str) -> u64 {
+        self.hasher.hash_one(text)
     }
 
     async fn ask(&self, input: &Input<'_>, time: Duration) -> Result<Vec<Value>, Failure> {
@@ -176,7 +178,7 @@ impl Workers {
         scope: &str,
         (texts, objects): (&[&str], &[Box<RawValue>]),
         items: Vec<Item>,
-    ) -> BTreeMap<(usize, usize), Found> {
+    ) -> BTreeMap<usize, Found> {
         let began = Instant::now();
         let total = self.limit.saturating_mul(ALL_TOGETHER);
         let mut answers = BTreeMap::new();
@@ -359,60 +361,57 @@ impl Evaluate for Workers {
         let known = self.known.lock();
         let of = |text: &&str| {
             let now = failed.get(*text).or_else(|| known.checked.get(*text));
-            now.cloned().unwrap_or_else(|| Err("cannot be checked; try again".to_owned()))
+            let now = now.map(|known| known.as_ref().map(drop).map_err(String::clone));
+            now.unwrap_or_else(|| Err("cannot be checked; try again".to_owned()))
         };
         texts.iter().map(of).collect()
     }
 
     fn paths(&self, scope: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
-        let now = Instant::now();
+        let mut batch = Batch::default();
         let mut answers: BTreeMap<(usize, usize), Found> = BTreeMap::new();
-        let mut objects: Vec<Box<RawValue>> = Vec::new();
-        let mut texts: Vec<&str> = Vec::new();
-        let mut places: HashMap<&str, (usize, u128)> = HashMap::new();
-        let mut items = Vec::new();
-        let mut keys: HashMap<(usize, usize), Key> = HashMap::new();
+        let now = Instant::now();
         for (at, question) in questions.iter().enumerate() {
-            let object = match to_raw_value(question.object) {
-                Ok(object) => object,
-                Err(error) => {
-                    for of in 0..question.expressions.len() {
-                        answers.insert((at, of), Err(Error::Mismatch(error.to_string())));
-                    }
-                    continue;
-                }
-            };
-            let digest = self.digest(object.get());
-            let known = self.known.lock();
-            let before = items.len();
+            let mut sent: Vec<(Sees, usize, u64)> = Vec::new();
             for (of, text) in question.expressions.iter().enumerate() {
-                let (expression, text_digest) = *places.entry(text).or_insert_with(|| {
-                    texts.push(text);
-                    (texts.len() - 1, self.digest(text))
-                });
-                let key = (text_digest, digest);
+                let sees = self.known.lock().sees(text);
+                let before = sent.iter().find(|(other, ..)| *other == sees);
+                let (object, digest) = match before {
+                    Some((_, object, digest)) => (*object, *digest),
+                    None => match to_raw_value(&part(question.object, &sees)) {
+                        Ok(object) => {
+                            let digest = self.digest(object.get());
+                            let object = batch.object(object, digest);
+                            sent.push((sees, object, digest));
+                            (object, digest)
+                        }
+                        Err(error) => {
+                            answers.insert((at, of), Err(Error::Mismatch(error.to_string())));
+                            continue;
+                        }
+                    },
+                };
+                let expression = batch.expression(text);
+                let key = (self.digest(text), digest);
+                let known = self.known.lock();
                 if let Some(found) = known.answer(&key) {
                     answers.insert((at, of), found);
                 } else if let Some(why) = known.exceeded(scope, text, now) {
                     answers.insert((at, of), Err(Error::Deferred(why)));
                 } else {
-                    items.push(Item { at: (at, of), object: objects.len(), expression });
-                    keys.insert((at, of), key);
+                    batch.ask(key, (object, expression), (at, of));
                 }
-            }
-            if items.len() > before {
-                objects.push(object);
             }
         }
-        if !items.is_empty() {
-            let evaluated = self.evaluate(scope, (&texts, &objects), items);
+        if !batch.items.is_empty() {
+            let items = std::mem::take(&mut batch.items);
+            let evaluated = self.evaluate(scope, (&batch.texts, &batch.objects), items);
             let evaluated = futures::executor::block_on(evaluated);
             let mut known = self.known.lock();
-            for (at, found) in evaluated {
-                if let Some(key) = keys.get(&at) {
-                    known.remember(*key, &found);
-                }
-                answers.insert(at, found);
+            for (item, found) in evaluated {
+                let (key, places) = &batch.asked[item];
+                known.remember(*key, &found);
+                answers.extend(places.iter().map(|place| (*place, found.clone())));
             }
         }
         let missing = || Err(Error::Unavailable("no answer".to_owned()));
@@ -424,12 +423,88 @@ impl Evaluate for Workers {
     }
 }
 
+/// What has to be evaluated for some questions: equal ones once.
+#[derive(Default)]
+struct Batch<'q> {
+    objects: Vec<Box<RawValue>>,
+    by_digest: HashMap<u64, usize>,
+    texts: Vec<&'q str>,
+    by_text: HashMap<&'q str, usize>,
+    items: Vec<Item>,
+    /// Of each item, its key and the questions and expressions that ask for it.
+    asked: Vec<(Key, Vec<(usize, usize)>)>,
+    by_key: HashMap<Key, usize>,
+}
+
+impl<'q> Batch<'q> {
+    fn object(&mut self, object: Box<RawValue>, digest: u64) -> usize {
+        *self.by_digest.entry(digest).or_insert_with(|| {
+            self.objects.push(object);
+            self.objects.len() - 1
+        })
+    }
+
+    fn expression(&mut self, text: &'q str) -> usize {
+        *self.by_text.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        })
+    }
+
+    fn ask(&mut self, key: Key, (object, expression): (usize, usize), place: (usize, usize)) {
+        let at = *self.by_key.entry(key).or_insert_with(|| {
+            self.items.push(Item { at: self.asked.len(), object, expression });
+            self.asked.push((key, Vec::new()));
+            self.asked.len() - 1
+        });
+        self.asked[at].1.push(place);
+    }
+}
+
+/// A part of an object: less to send, and the same for more objects.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Part<'a> {
+    All(&'a Value),
+    Fields(BTreeMap<&'a str, Self>),
+}
+
+/// What an expression sees of an object.
+fn part<'a>(object: &'a Value, sees: &Sees) -> Part<'a> {
+    let (Some(places), Value::Object(fields)) = (sees, object) else { return Part::All(object) };
+    let mut all = BTreeMap::new();
+    for place in places.iter() {
+        add_place(&mut all, fields, place);
+    }
+    Part::Fields(all)
+}
+
+/// Adds the value at a place. What is no object on the way there is added as it is, since it
+/// decides whether the expression fails.
+fn add_place<'a>(
+    all: &mut BTreeMap<&'a str, Part<'a>>,
+    fields: &'a serde_json::Map<String, Value>,
+    place: &[String],
+) {
+    let Some((name, rest)) = place.split_first() else { return };
+    let Some((name, value)) = fields.get_key_value(name) else { return };
+    match value {
+        Value::Object(fields) if !rest.is_empty() => {
+            let below = all.entry(name).or_insert_with(|| Part::Fields(BTreeMap::new()));
+            if let Part::Fields(below) = below {
+                add_place(below, fields, rest);
+            }
+        }
+        value => drop(all.insert(name, Part::All(value))),
+    }
+}
+
 impl Workers {
     /// Whether texts are expressions; `Err` when that cannot be found out.
     async fn checked<'t>(
         &self,
         texts: &[&'t str],
-    ) -> Vec<(&'t str, Result<Result<(), String>, String>)> {
+    ) -> Vec<(&'t str, Result<Result<Sees, String>, String>)> {
         let mut all = Vec::new();
         let mut waiting: VecDeque<Vec<&str>> = texts.chunks(BATCH).map(<[&str]>::to_vec).collect();
         let began = Instant::now();
@@ -448,7 +523,10 @@ impl Workers {
                     let count = results.len();
                     for (text, result) in batch.iter().zip(results) {
                         let invalid = result.get("invalid").and_then(Value::as_str);
-                        all.push((*text, Ok(invalid.map_or(Ok(()), |why| Err(why.to_owned())))));
+                        let sees = result.get("sees");
+                        let sees = sees.and_then(|sees| Vec::deserialize(sees).ok());
+                        let valid = Ok(sees.map(Arc::new));
+                        all.push((*text, Ok(invalid.map_or(valid, |why| Err(why.to_owned())))));
                     }
                     if let Some(text) = batch.get(count) {
                         let why = format!("it takes longer than {:?} to read it", self.limit);

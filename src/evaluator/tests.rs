@@ -712,3 +712,52 @@ fn a_text_that_is_no_json_of_jq_is_still_an_answer() {
     assert_eq!(del(r#"."a\u0000b""#, value.clone()).as_object().unwrap().len(), 2);
     assert_eq!(del(".n", value).as_object().unwrap().len(), 2);
 }
+
+/// A rule sees what it names, and no more is sent; what it selects is the same.
+#[test]
+fn places_that_an_expression_sees() {
+    let evaluator = Workers { limit: JQ_TIME, hasher: RandomState::new(), known: Mutex::default() };
+    let cases = [
+        (".spec.replicas", Some(json!([["spec", "replicas"]]))),
+        (".a[].b", Some(json!([["a"]]))),
+        (r#".spec["x y"]?.z | .. | select(.q)"#, Some(json!([["spec", "x y", "z"]]))),
+        (".a.b, .c", Some(json!([["a", "b"], ["c"]]))),
+        (
+            r#"if .kind == "X" then .spec.replicas else empty end"#,
+            Some(json!([["kind"], ["spec", "replicas"]])),
+        ),
+        (".a as $x | .b[$x]", Some(json!([["a"], ["b"]]))),
+        (".a[.b].c", Some(json!([["a"], ["b"]]))),
+        (".a[.b:.c]", Some(json!([["a"], ["b"], ["c"]]))),
+        (".a[..]", None),
+        (".a[length]", None),
+        (".[\"a\\(.b)\"]", None),
+        ("..", None),
+        (".", None),
+        (". | .a", None),
+        ("select(.a) | .b", None),
+        (".a, select(.b)", None),
+        (". as {a: $x} | .b", None),
+        ("def empty: .c; .a, empty", None),
+        ("first(.a[])", None),
+        ("if .a then .b end", None),
+        ("try .a catch .", None),
+    ];
+    for (text, want) in &cases {
+        let found = futures::executor::block_on(evaluator.checked(&[*text])).remove(0).1;
+        let sees = found.unwrap().unwrap_or_else(|why| panic!("{text}: {why}"));
+        assert_eq!(sees.as_ref().map(|sees| json!(**sees)), *want, "{text}");
+    }
+    let object = json!({"a": {"b": 1, "c": 2}, "d": "text", "e": null, "f": [{"g": 1}]});
+    let cases = [
+        (json!([["a", "b"]]), json!({"a": {"b": 1}})),
+        (json!([["a", "b"], ["a"]]), json!({"a": {"b": 1, "c": 2}})),
+        (json!([["a"], ["a", "b"]]), json!({"a": {"b": 1, "c": 2}})),
+        (json!([["d", "x"], ["e", "x"]]), json!({"d": "text", "e": null})),
+        (json!([["f", "g"], ["no", "x"], ["a", "no"]]), json!({"f": [{"g": 1}], "a": {}})),
+    ];
+    for (places, want) in cases {
+        let sees = Some(Arc::new(Vec::deserialize(&places).unwrap()));
+        assert_eq!(serde_json::to_value(part(&object, &sees)).unwrap(), want, "{places}");
+    }
+}

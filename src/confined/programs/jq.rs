@@ -6,7 +6,7 @@
 //!
 //! - `{"paths": [[step…]…]}`, as jq's `path(EXPRESSION)` gives them;
 //! - `{"invalid": message}` for an expression that is none, and `{"valid": true}` for one
-//!   without an object;
+//!   without an object, with `"sees": [[name…]…]` if it sees these places of an object only;
 //! - `{"mismatch": message}` when it fails for this object, as one does that selects no paths;
 //! - `{"exhausted": message}` when it selects too much.
 //!
@@ -19,9 +19,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jaq_core::data::JustLut;
-use jaq_core::load::parse::{Def, Term};
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
 use jaq_core::load::{Arena, File, Loader, lex, parse};
-use jaq_core::{Compiler, Ctx, Filter, Vars, load};
+use jaq_core::{Compiler, Ctx, Filter, Vars, load, path};
 use jaq_json::{Num, Val};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -80,7 +80,13 @@ pub(in crate::confined) struct Input {
     work: Vec<(Option<usize>, usize)>,
 }
 
-type Compiled = Result<Filter<JustLut<Val>>, String>;
+/// An expression, and the places that it sees.
+struct Expression {
+    filter: Filter<JustLut<Val>>,
+    sees: Option<Vec<Vec<String>>>,
+}
+
+type Compiled = Result<Expression, String>;
 
 thread_local! {
     /// Depends on the text alone, so that it may serve everyone.
@@ -94,8 +100,8 @@ pub(in crate::confined) fn run(input: Input) -> Result<Value, String> {
         let compiled = compiled(text);
         let result = match (&*compiled, object) {
             (Err(message), _) => json!({"invalid": message}),
-            (Ok(_), None) => json!({"valid": true}),
-            (Ok(filter), Some(object)) => {
+            (Ok(expression), None) => json!({"valid": true, "sees": expression.sees}),
+            (Ok(Expression { filter, .. }), Some(object)) => {
                 let object = input.objects.get(*object).ok_or("no such object")?;
                 paths(filter, object)
             }
@@ -128,14 +134,89 @@ fn compile(text: &str) -> Compiled {
     let modules = load(&arena, &wrapped)?;
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let functions = functions.filter(|(name, ..)| !REMOVED.contains(name));
-    Compiler::default().with_funs(functions).with_global_vars(["$ENV"]).compile(modules).map_err(
-        |errors| {
-            let all = errors.into_iter().flat_map(|(_, errors)| errors);
-            let all =
-                all.map(|(name, kind)| format!("{} '{name}' is not supported", kind.as_str()));
-            joined(all)
+    let unknown = |errors: jaq_core::compile::Errors<&str, ()>| {
+        let all = errors.into_iter().flat_map(|(_, errors)| errors);
+        joined(all.map(|(name, kind)| format!("{} '{name}' is not supported", kind.as_str())))
+    };
+    let filter = Compiler::default()
+        .with_funs(functions)
+        .with_global_vars(["$ENV"])
+        .compile(modules)
+        .map_err(unknown)?;
+    let term = load::parse(text, |parser| parser.term());
+    Ok(Expression { filter, sees: term.as_ref().and_then(seen) })
+}
+
+/// The places of an object that an expression sees, by the names that lead there from the
+/// root; `None` when it may see all of it.
+///
+/// What is not among these simple forms may see all of it: functions, and definitions.
+fn seen(term: &Term<&str>) -> Option<Vec<Vec<String>>> {
+    let both = |one: &Term<&str>, other: &Term<&str>| Some([seen(one)?, seen(other)?].concat());
+    match term {
+        Term::Num(_) | Term::Var(_) => Some(Vec::new()),
+        Term::Str(None, _) => constant(term).map(|_| Vec::new()),
+        Term::Path(head, path::Path(parts)) => {
+            let mut all = match &**head {
+                Term::Id => {
+                    let names = parts.iter().map_while(|(part, _)| match part {
+                        path::Part::Index(name) => constant(name),
+                        path::Part::Range(..) => None,
+                    });
+                    let names: Vec<String> = names.collect();
+                    if names.is_empty() {
+                        return None;
+                    }
+                    vec![names]
+                }
+                head => seen(head)?,
+            };
+            // An index is computed from the same input as the head.
+            let terms = parts.iter().flat_map(|(part, _)| match part {
+                path::Part::Index(index) => [Some(index), None],
+                path::Part::Range(from, to) => [from.as_ref(), to.as_ref()],
+            });
+            for index in terms.flatten() {
+                all.extend(seen(index)?);
+            }
+            Some(all)
+        }
+        // What follows sees the results of what is before it only.
+        Term::BinOp(first, BinaryOp::Pipe(None), _) => seen(first),
+        Term::BinOp(first, BinaryOp::Pipe(Some(Pattern::Var(_))), rest) => both(first, rest),
+        Term::BinOp(one, operator, other) => match operator {
+            BinaryOp::Comma
+            | BinaryOp::Alt
+            | BinaryOp::Or
+            | BinaryOp::And
+            | BinaryOp::Math(_)
+            | BinaryOp::Cmp(_) => both(one, other),
+            _ => None,
         },
-    )
+        Term::IfThenElse(cases, Some(otherwise)) => {
+            let mut all = seen(otherwise)?;
+            for (condition, then) in cases {
+                all.extend(both(condition, then)?);
+            }
+            Some(all)
+        }
+        // Nothing defines them anew, since definitions are not among these forms.
+        Term::Call("empty" | "null" | "true" | "false", arguments) if arguments.is_empty() => {
+            Some(Vec::new())
+        }
+        _ => None,
+    }
+}
+
+/// The text of a string without interpolation.
+fn constant(term: &Term<&str>) -> Option<String> {
+    let Term::Str(None, parts) = term else { return None };
+    let text = |part: &lex::StrPart<&str, Term<&str>>| match part {
+        lex::StrPart::Str(text) => Some((*text).to_owned()),
+        lex::StrPart::Char(char) => Some(char.to_string()),
+        lex::StrPart::Term(_) => None,
+    };
+    parts.iter().map(text).collect()
 }
 
 fn load<'s>(arena: &'s Arena, code: &'s str) -> Result<load::Modules<&'s str, ()>, String> {

@@ -11,18 +11,20 @@ use crate::evaluator::{JQ_TIME, jq};
 #[test]
 #[ignore = "a measurement"]
 fn costs_of_a_jq_rule() {
-    let containers: Vec<Value> = (0..4)
-        .map(|n| {
-            let env: Vec<Value> =
-                (0..10).map(|i| json!({"name": format!("E{i}"), "value": "x".repeat(20)})).collect();
-            json!({"name": format!("c{n}"), "image": "i", "env": env, "resources": {"limits": {"cpu": "1"}}})
-        })
-        .collect();
-    let of = |n: usize, replicas: i64| {
-        let spec = json!({"replicas": replicas, "template": {"spec": {"containers": containers}}});
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("d{n}")}, "spec": spec})
+    let container = |of: usize, n: usize| {
+        let variable = |i: usize| json!({"name": format!("E{i}"), "value": format!("{of:020}")});
+        let env: Vec<Value> = (0..10).map(variable).collect();
+        let limits = json!({"limits": {"cpu": "1"}});
+        json!({"name": format!("c{n}"), "image": "i", "env": env, "resources": limits})
     };
-    let objects: Vec<(Value, Value)> = (0..1000).map(|n| (of(n, 1), of(n, 2))).collect();
+    let object = |n: usize, replicas: i64| {
+        let containers: Vec<Value> = (0..4).map(|at| container(n, at)).collect();
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("d{n}")},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
+        })
+    };
+    let objects: Vec<(Value, Value)> = (0..1000).map(|n| (object(n, 1), object(n, 2))).collect();
     let pairs: Vec<(&Value, &Value)> =
         objects.iter().map(|(target, live)| (target, live)).collect();
     let rules = |field: &str, path: &str| {
