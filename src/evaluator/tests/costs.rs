@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::decide::diff::jq::Expression;
 use crate::decide::diff::{Comparison, Config, compare_all};
 use crate::evaluator::{JQ_TIME, jq};
 
@@ -36,7 +37,11 @@ fn costs_of_a_jq_rule() {
         // The first one starts the workers.
         for round in 0..4 {
             let mut config = config.clone();
+            // Without what it remembers of the last round, but for the expressions.
             config.jq = jq(JQ_TIME);
+            let expressions = config.rules.iter().flat_map(|rule| &rule.expressions);
+            let texts: Vec<&str> = expressions.map(Expression::text).collect();
+            assert!(config.jq.parse(&texts).iter().all(Result::is_ok));
             let began = Instant::now();
             let compared: Vec<Comparison> =
                 pairs.chunks(256).flat_map(|some| compare_all(some, &config)).collect();
