@@ -184,15 +184,16 @@ fn seen(term: &Term<&str>) -> Option<Vec<Vec<String>>> {
         // What follows sees the results of what is before it only.
         Term::BinOp(first, BinaryOp::Pipe(None), _) => seen(first),
         Term::BinOp(first, BinaryOp::Pipe(Some(Pattern::Var(_))), rest) => both(first, rest),
-        Term::BinOp(one, operator, other) => match operator {
+        Term::BinOp(
+            one,
             BinaryOp::Comma
             | BinaryOp::Alt
             | BinaryOp::Or
             | BinaryOp::And
             | BinaryOp::Math(_)
-            | BinaryOp::Cmp(_) => both(one, other),
-            _ => None,
-        },
+            | BinaryOp::Cmp(_),
+            other,
+        ) => both(one, other),
         Term::IfThenElse(cases, Some(otherwise)) => {
             let mut all = seen(otherwise)?;
             for (condition, then) in cases {
