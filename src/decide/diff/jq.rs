@@ -83,7 +83,8 @@ pub struct Jq(Arc<dyn Evaluate>);
 impl Default for Jq {
     #[cfg(test)]
     fn default() -> Self {
-        crate::evaluator::jq(crate::evaluator::JQ_TIME)
+        static SHARED: std::sync::OnceLock<Jq> = std::sync::OnceLock::new();
+        SHARED.get_or_init(|| crate::evaluator::jq(crate::evaluator::JQ_TIME)).clone()
     }
 
     #[cfg(not(test))]

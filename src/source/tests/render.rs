@@ -136,7 +136,7 @@ async fn errors_of_rendering_name_the_reason() {
             json!({"kustomize": {"a": 1}, "helm": {"a": 1}, "plugin": {"name": "p"}}),
             "multiple application sources defined: Kustomize,Helm,Plugin",
         ),
-        ("plugin", json!({"plugin": {"name": "p"}}), "plugins are not supported"),
+        ("plugin", json!({"plugin": {"name": "p"}}), "there is no socket "),
         ("path", json!({"path": "none"}), "none: app path does not exist"),
         ("out", json!({"path": "../x"}), "app path is outside of the repository"),
         (
