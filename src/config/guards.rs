@@ -9,12 +9,14 @@ use std::sync::Arc;
 use super::reader::{Reader, yes_or_no};
 use super::{customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
-use crate::decide::app_state::impersonation::IMPERSONATION;
 use crate::settings::ApplicationSettings;
 use crate::source::{BuildOptions, Programs};
 
 /// Whether Applications may use the controller's own cluster; the default is true.
 const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
+
+/// Whether syncs act as the service accounts of projects (SE-079); the default is false.
+const IMPERSONATION: &str = "application.sync.impersonation.enabled";
 
 /// Projects whose restrictions others inherit.
 const GLOBAL_PROJECTS: &str = "globalProjects";

@@ -198,8 +198,8 @@ fn socks(proxy: &str) -> Result<Option<Socks>, &'static str> {
     if proxy.is_empty() {
         return Ok(None);
     }
-    let wrong = "proxy: the proxy of an ssh repository is a SOCKS5 proxy, written as \
-                 socks5://host:port";
+    let wrong = "proxy: the proxy of an ssh repository is a SOCKS5 proxy: write socks5:// \
+                 with host and port";
     let rest = proxy.strip_prefix("socks5://").ok_or(wrong)?;
     let rest = rest.trim_end_matches('/');
     let (login, place) = match rest.rsplit_once('@') {

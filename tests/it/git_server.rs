@@ -35,7 +35,8 @@ impl Certificates {
             "req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=localhost",
             "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out server.crt -days 1 -extfile names",
             "req -newkey rsa:2048 -nodes -keyout client.key -out client.csr -subj /CN=client",
-            "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt -days 1",
+            // With extensions it is of version 3, which rustls asks for.
+            "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt -days 1 -extfile names",
         ] {
             openssl(directory.path(), command);
         }
@@ -299,6 +300,11 @@ impl Drop for Proxy {
 
 impl Proxy {
     pub async fn start() -> Self {
+        Self::start_that(false).await
+    }
+
+    /// A proxy that `asks` for a login, as git gives none unasked.
+    pub async fn start_that(asks: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -315,6 +321,12 @@ impl Proxy {
                     let head = String::from_utf8(head).unwrap();
                     let target = head.split(' ').nth(1).unwrap().to_owned();
                     let is_connect = head.starts_with("CONNECT ");
+                    if asks && !head.contains("\r\nProxy-Authorization: ") {
+                        let answer = "HTTP/1.1 407 Login\r\nProxy-Authenticate: Basic realm=\"p\"\r\n\
+                                      Content-Length: 0\r\nConnection: close\r\n\r\n";
+                        let _ = client.write_all(answer.as_bytes()).await;
+                        return;
+                    }
                     log.lock().unwrap().push(head);
                     if !is_connect {
                         let _ = client.write_all(b"HTTP/1.1 405 No\r\n\r\n").await;

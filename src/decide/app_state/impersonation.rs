@@ -3,9 +3,6 @@
 use crate::api::AppProjectSpec;
 use crate::glob;
 
-/// The key that switches impersonation on, in the ConfigMap `argocd-cm`.
-pub const IMPERSONATION: &str = "application.sync.impersonation.enabled";
-
 /// Characters that no service account has, and that a glob in the wrong field would have.
 const NOT_IN_A_NAME: &[char] = &['!', '*', '[', ']', '{', '}', '\\', '/'];
 

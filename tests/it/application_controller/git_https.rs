@@ -201,7 +201,7 @@ async fn se_032_a_repository_behind_a_proxy() {
     let world = World::with(confined(|_| {})).await;
     let certificates = Arc::new(Certificates::new());
     trust(&world, &certificates).await;
-    let proxy = Proxy::start().await;
+    let proxy = Proxy::start_that(true).await;
     for (name, no_proxy) in [("through", "example.com"), ("around", "example.com,localhost")] {
         let server = server(&world, &certificates, Setup::default()).await;
         let url = server.url("team/app.git");
@@ -260,7 +260,13 @@ async fn se_032_submodules_are_read_with_their_own_credentials() {
     for name in ["whole", "outer", "inner"] {
         assert_eq!(world.data(name).await, json!({"value": "1"}), "{name}");
     }
-    world.deploy_app(&world.with_source("part", source("whole", "sub/deep"))).await;
+    // The same objects as those of the other Application.
+    world.create_app(&world.with_source("part", source("whole", "sub/deep"))).await;
+    let has_inner = |app: &Value| {
+        let all = app["status"]["resources"].as_array().into_iter().flatten();
+        all.map(|row| row["name"].as_str()).collect::<Vec<_>>() == [Some("inner")]
+    };
+    world.until("part", "compared", has_inner).await;
 
     let project = json!({
         "metadata": {"name": "closed", "namespace": NAMESPACE},

@@ -152,5 +152,5 @@ async fn se_032_a_repository_over_ssh() {
     secret(&world, "proxied", fields).await;
     let proxied = json!({"repoURL": "git@proxied.invalid:team/app", "path": "app"});
     let message = world.refusal_of(&world.with_source("proxied", proxied)).await;
-    assert!(message.contains("is a SOCKS5 proxy, written as socks5://host:port"), "{message}");
+    assert!(message.contains("is a SOCKS5 proxy: write socks5:// with host and port"), "{message}");
 }

@@ -129,8 +129,9 @@ fn state(name: &str, section: &str) -> Option<State> {
         }
         _ => {
             let field = name.rsplit('.').next().unwrap();
-            let file = root().join("src/watch/clusters.rs");
-            text_of(&[file]).contains(&format!("\"{field}\""))
+            let files = ["clusters.rs", "exec_credentials.rs"];
+            let files = files.map(|file| root().join("src/watch").join(file));
+            text_of(&files).contains(&format!("\"{field}\""))
         }
     };
     is_read.then_some(State::Honoured)
