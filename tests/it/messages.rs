@@ -71,6 +71,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("controller/credentials.rs", &["://", "prefix"]),
     ("decide/app_state/children.rs", &[".k8s.io", "own"]),
     ("decide/app_state/delete_hooks.rs", &["deletion_id(application)"]),
+    ("decide/app_state/impersonation.rs", &["is_odd"]),
     ("decide/app_state/lost.rs", &["field"]),
     ("decide/app_state/project.rs", &[".git", "://", "own", "prefix"]),
     ("decide/external_urls.rs", &["://", "LINK"]),
@@ -82,9 +83,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
     ("decide/argocd_cache/network.rs", &["Route"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
-    ("decide/diff/ignore.rs", &["f:", "i:", "k:", "v:"]),
-    ("decide/diff/jq/functions.rs", &["part"]),
-    ("decide/diff/jq/lex.rs", &["arith.sign()", "sign"]),
+    ("decide/diff/ignore.rs", &["f:", "i:", "k:", "start", "v:"]),
     ("decide/diff/keys.rs", &["spec"]),
     ("decide/diff/mask.rs", &["applied", "original"]),
     ("decide/diff/merge.rs", &["elector"]),
@@ -102,6 +101,7 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
     ("decide/sync/hooks.rs", &["operation", "uid"]),
     ("decide/webhook/applications.rs", &["folder"]),
+    ("decide/webhook/bitbucket.rs", &["/projects/", "/repos/", "pr:", "pullrequest:"]),
     ("decide/webhook/generators.rs", &["refs/", "suffix"]),
     ("decide/webhook/mod.rs", &["kind", "refs/heads/", "refs/tags/"]),
     (
@@ -176,7 +176,7 @@ fn no_decision_depends_on_the_words_of_a_message() {
     let mut found = BTreeSet::new();
     for path in files {
         let source = std::fs::read_to_string(&path).unwrap();
-        let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let source = source.split("\nmod tests {").next().unwrap_or_default();
         let file = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         found.extend(readers(source).into_iter().map(|what| (file.clone(), what)));
     }

@@ -81,7 +81,7 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
     let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
     let row = rows.iter().find(|row| row["name"] == "one").unwrap();
     assert_eq!(row["status"], "SyncFailed", "{app}");
-    assert!(row["message"].as_str().unwrap().contains("orbidden"), "{row}");
+    assert!(row["message"].as_str().unwrap().contains("injected refusal"), "{row}");
     world.server.clear_faults();
 
     world.server.forget_requests();
