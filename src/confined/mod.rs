@@ -1,11 +1,11 @@
 //! Confined processes, for everything that runs what users write.
 //!
-//! Two kinds, with one mechanism ([`restrict`]): this program starts itself again, and the
+//! Two kinds, with one mechanism (`restrict`): this program starts itself again, and the
 //! new process limits itself before it touches anything of a user.
 //!
 //! - **Programs** that read repositories (`helm`, `kustomize`, `git` with `ssh` and `gpg`):
 //!   the new process becomes the program, with exactly the files that it needs
-//!   ([`Policy`]).
+//!   (`Policy`).
 //! - **Workers** that evaluate expressions and scripts (jq and others, [`Program`]): the new
 //!   process has no files, no network, no environment and no credentials, and answers
 //!   requests over a socket until it is replaced ([`Pool`]).
