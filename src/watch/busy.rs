@@ -55,15 +55,19 @@ impl Policy<Request<Body>, Response<Body>, kube::Error> for Repeat {
     }
 
     fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
-        let body = request.body().try_clone()?;
-        let mut copy = Request::new(body);
-        *copy.method_mut() = request.method().clone();
-        *copy.uri_mut() = request.uri().clone();
-        *copy.version_mut() = request.version();
-        *copy.headers_mut() = request.headers().clone();
-        *copy.extensions_mut() = request.extensions().clone();
-        Some(copy)
+        copy(request)
     }
+}
+
+/// A copy of a request that may be sent again; `None` if its body is not in memory.
+pub(super) fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.version_mut() = request.version();
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    Some(copy)
 }
 
 /// For how long a busy server asks to wait; `None` for every other answer, and for a pause

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::busy;
 use crate::clock::Clock;
 use crate::redact;
 
@@ -269,7 +270,7 @@ where
 {
     async fn send(&self, request: Request<Body>) -> Result<Response<Body>, kube::Error> {
         let current = self.current(None).await?;
-        let again = copy(&request);
+        let again = busy::copy(&request);
         let answer = current.client.send(request).await?;
         match again {
             // They may have been revoked before they expired.
@@ -326,21 +327,6 @@ where
 
 fn failed(error: String) -> kube::Error {
     kube::Error::Service(format!("no credentials for the cluster: {error}").into())
-}
-
-/// A copy of a request whose body is in memory.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.version_mut() = request.version();
-    copy.headers_mut().extend(
-        request
-            .headers()
-            .iter()
-            .map(|(name, value): (_, &HeaderValue)| (name.clone(), value.clone())),
-    );
-    Some(copy)
 }
 
 #[cfg(test)]
