@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::failure::{Failure, existing};
+use super::github::Request;
 use super::http::{Api, Pages, Reply, path_segments, segment};
 use super::{Asker, Providers};
 use crate::desired::queries::{
@@ -44,33 +45,6 @@ struct ListedBranch {
 #[derive(Deserialize)]
 struct Commit {
     id: String,
-}
-
-#[derive(Deserialize)]
-struct Request {
-    number: i64,
-    title: String,
-    head: Head,
-    base: Base,
-    #[serde(default)]
-    labels: Option<Vec<Label>>,
-    user: Option<User>,
-}
-
-#[derive(Deserialize)]
-struct Head {
-    r#ref: String,
-    sha: String,
-}
-
-#[derive(Deserialize)]
-struct Base {
-    r#ref: String,
-}
-
-#[derive(Deserialize)]
-struct User {
-    login: String,
 }
 
 /// The items of a page. Servers without links end with an empty page.
@@ -175,15 +149,7 @@ impl Gitea {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?state=open&limit=50");
         let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
-        let items = items.into_iter().map(|one| PullRequest {
-            number: one.number,
-            title: one.title,
-            branch: one.head.r#ref,
-            target_branch: one.base.r#ref,
-            head_sha: one.head.sha,
-            labels: one.labels.unwrap_or_default().into_iter().map(|label| label.name).collect(),
-            author: one.user.map(|user| user.login).unwrap_or_default(),
-        });
+        let items = items.into_iter().map(Request::pull_request);
         Ok(Pages { items: items.collect(), several })
     }
 }

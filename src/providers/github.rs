@@ -51,8 +51,9 @@ struct Commit {
     sha: String,
 }
 
+/// A pull request; servers of Gitea write it alike.
 #[derive(Deserialize)]
-struct Request {
+pub(super) struct Request {
     number: i64,
     title: String,
     head: Head,
@@ -60,6 +61,21 @@ struct Request {
     #[serde(default)]
     labels: Option<Vec<Label>>,
     user: Option<Owner>,
+}
+
+impl Request {
+    pub fn pull_request(self) -> PullRequest {
+        PullRequest {
+            number: self.number,
+            title: self.title,
+            branch: self.head.r#ref,
+            target_branch: self.base.r#ref,
+            head_sha: self.head.sha,
+            labels: self.labels.unwrap_or_default().into_iter().map(|label| label.name).collect(),
+            // A deleted user is null.
+            author: self.user.map(|user| user.login).unwrap_or_default(),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -171,16 +187,7 @@ impl GitHub {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
         let Pages { items, several } = api.pages(&path, page::<Request>).await?;
-        let items = items.into_iter().map(|one| PullRequest {
-            number: one.number,
-            title: one.title,
-            branch: one.head.r#ref,
-            target_branch: one.base.r#ref,
-            head_sha: one.head.sha,
-            labels: one.labels.unwrap_or_default().into_iter().map(|label| label.name).collect(),
-            // A deleted user is null.
-            author: one.user.map(|user| user.login).unwrap_or_default(),
-        });
+        let items = items.into_iter().map(Request::pull_request);
         Ok(Pages { items: items.collect(), several })
     }
 }
