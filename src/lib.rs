@@ -29,8 +29,10 @@ pub mod evaluator;
 pub mod clock;
 pub mod confined;
 pub mod entropy;
+mod jwt;
 pub mod providers;
 pub mod source;
+mod tls;
 pub mod watch;
 
 pub mod act;

@@ -1,21 +1,16 @@
 //! Tokens of GitHub Apps: a signed claim to be the app is exchanged for a token of its
 //! installation.
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::AUTHORIZATION;
-use ring::rand::SystemRandom;
-use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use serde_json::json;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use super::failure::Failure;
 use super::http::{Api, segment};
 use super::objects::text_of;
 use super::{Asker, Providers, github};
 use crate::desired::queries::Provider;
+use crate::jwt::{self, BadKey};
 use crate::redact;
 
 /// How long a claim is valid; GitHub accepts ten minutes.
@@ -75,21 +70,12 @@ struct Token {
 }
 
 /// The signed claim to be an app: a JSON Web Token.
-fn claim(id: &str, key: &str, now: i64) -> Result<String, &'static str> {
-    let key =
-        PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| "is no private key as PEM")?;
-    let pair = match &key {
-        PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
-        PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
-        _ => return Err("is not an RSA key"),
-    };
-    let pair = pair.map_err(|_| "is not an RSA key of 2048 bits or more")?;
-    let part = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let header = part(json!({"alg": "RS256", "typ": "JWT"}));
+fn claim(id: &str, key: &str, now: i64) -> Result<String, String> {
     let claims = json!({"iat": now - SKEW_SECONDS, "exp": now + VALID_SECONDS, "iss": id});
-    let text = format!("{header}.{}", part(claims));
-    let mut signature = vec![0; pair.public().modulus_len()];
-    pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
-        .map_err(|_| "cannot sign")?;
-    Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    jwt::signed(key, &claims).map_err(|bad| match bad {
+        BadKey::NoPem => "is no private key as PEM".to_owned(),
+        BadKey::OtherKind => "is not an RSA key".to_owned(),
+        BadKey::Rejected(_) => "is not an RSA key of 2048 bits or more".to_owned(),
+        BadKey::TooLarge | BadKey::Unusable => bad.to_string(),
+    })
 }

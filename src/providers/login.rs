@@ -3,20 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderName};
-use rustls_platform_verifier::Verifier;
-use std::sync::Arc;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, verify_tls12_signature, verify_tls13_signature,
-};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
-};
+use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
 use super::app;
 use super::failure::Failure;
@@ -24,7 +11,7 @@ use super::http::Api;
 use super::objects::text_of;
 use super::{Asker, Providers};
 use crate::desired::queries::{KeyRef, Kind, Login, Provider};
-use crate::redact;
+use crate::{redact, tls};
 
 /// The label that Secrets with tokens must have in strict mode.
 const SECRET_TYPE: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds");
@@ -136,66 +123,15 @@ pub(super) fn basic(user: &str, password: &str) -> String {
 
 /// Trust in the certificates of this machine and in these, or in any.
 pub(super) fn trust(pem: Option<&str>, insecure: bool) -> Result<ClientConfig, TlsError> {
-    let provider = Arc::new(default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?
-        .dangerous();
-    let builder = if insecure {
-        builder.with_custom_certificate_verifier(Arc::new(Any(provider)))
-    } else {
-        let verifier = match pem {
-            None => Verifier::new(provider)?,
-            Some(pem) => {
-                let read: Result<Vec<_>, _> =
-                    CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-                match read {
-                    Ok(read) if !read.is_empty() => Verifier::new_with_extra_roots(read, provider)?,
-                    Ok(_) | Err(_) => {
-                        return Err(TlsError::General("has no certificate as PEM".to_owned()));
-                    }
-                }
+    let trusting = match pem {
+        _ if insecure => tls::trusting_any()?,
+        None => tls::trusting(Vec::new())?,
+        Some(pem) => match tls::certificates(pem) {
+            Ok(read) if !read.is_empty() => tls::trusting(read)?,
+            Ok(_) | Err(_) => {
+                return Err(TlsError::General("has no certificate as PEM".to_owned()));
             }
-        };
-        builder.with_custom_certificate_verifier(Arc::new(verifier))
+        },
     };
-    Ok(builder.with_no_client_auth())
-}
-
-/// Accepts any certificate, for `insecure: true`; the handshake is verified.
-#[derive(Debug)]
-struct Any(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Any {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls12_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        verify_tls13_signature(message, cert, signature, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+    Ok(trusting.with_no_client_auth())
 }

@@ -17,9 +17,9 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::address::{Address, Transport};
 use super::credentials::Credentials;
 use super::error::Error;
-use super::jwt;
 use super::limits::SourceSettings;
 use super::web::{Ask, Failed, Said, ask};
+use crate::jwt;
 use crate::redact;
 use crate::repository::RepositoryUrl;
 

@@ -44,7 +44,6 @@ mod hosts;
 mod identity;
 mod in_memory;
 mod jsonnet;
-mod jwt;
 mod kind;
 mod kustomization;
 mod kustomize;

@@ -16,21 +16,15 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring::default_provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme,
-};
+use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
 use super::credentials::Credentials;
+use crate::tls;
 
 /// Timeout of a request with its answer.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -107,7 +101,7 @@ async fn attempt(
     if !is_encrypted {
         return exchange(stream, request, &url).await;
     }
-    let tls = tls(credentials).map_err(|error| Failed::Unusable(error.to_string()))?;
+    let tls = trusting(credentials).map_err(|error| Failed::Unusable(error.to_string()))?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name = name.map_err(|_| unusable("its host is no name for a certificate"))?;
     let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await;
@@ -189,72 +183,19 @@ fn is_excepted(no_proxy: &str, host: &str) -> bool {
     })
 }
 
-fn tls(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
-    let provider = Arc::new(default_provider());
+fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
     let wrong = |what: &str| TlsError::General(format!("{what} is no PEM"));
-    let certificates = |pem: &str| -> Result<Vec<_>, TlsError> {
-        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-        read.map_err(|_| wrong("a certificate"))
+    let certificates = |pem: &str| tls::certificates(pem).map_err(|_| wrong("a certificate"));
+    let config = match credentials.insecure_skip_server_verification {
+        true => tls::trusting_any()?,
+        false => tls::trusting(certificates(&credentials.ca_certificates)?)?,
     };
-    let verifier: Arc<dyn ServerCertVerifier> = if credentials.insecure_skip_server_verification {
-        Arc::new(Anyone(Arc::clone(&provider)))
-    } else if credentials.ca_certificates.is_empty() {
-        Arc::new(Verifier::new(Arc::clone(&provider))?)
-    } else {
-        let own = certificates(&credentials.ca_certificates)?;
-        Arc::new(Verifier::new_with_extra_roots(own, Arc::clone(&provider))?)
-    };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier);
     if credentials.client_certificate.is_empty() {
         return Ok(config.with_no_client_auth());
     }
     let key = PrivateKeyDer::from_pem_slice(credentials.client_key.as_bytes());
     let key = key.map_err(|_| wrong("tlsClientCertKey"))?;
     config.with_client_auth_cert(certificates(&credentials.client_certificate)?, key)
-}
-
-/// Takes any certificate, as a repository with `insecure` asks for.
-#[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, TlsError> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        let known = &self.0.signature_verification_algorithms;
-        tokio_rustls::rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, TlsError> {
-        let known = &self.0.signature_verification_algorithms;
-        tokio_rustls::rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 async fn exchange<S>(stream: S, ask: &Ask<'_>, url: &Uri) -> Result<Said, Failed>

@@ -11,11 +11,13 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 25] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
     ("yaml", &[]),
+    ("jwt", &[]),
+    ("tls", &[]),
     ("api", &["glob", "yaml"]),
     ("openapi", &["api"]),
     ("desired", &["api", "gotemplate", "yaml"]),
@@ -23,9 +25,9 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("watch", &["api", "clock", "openapi", "redact"]),
     ("confined", &[]),
     ("evaluator", &["confined", "decide"]),
-    ("source", &["confined", "glob", "redact", "repository", "yaml"]),
-    ("providers", &["api", "clock", "desired", "redact", "settings", "watch"]),
-    ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
+    ("source", &["confined", "glob", "jwt", "redact", "repository", "tls", "yaml"]),
+    ("providers", &["api", "clock", "desired", "jwt", "redact", "settings", "tls", "watch"]),
+    ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "tls", "watch"]),
     ("clock", &[]),
     ("entropy", &["clock", "gotemplate"]),
     ("terminal", &[]),

@@ -18,12 +18,9 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
@@ -33,6 +30,7 @@ use super::reply;
 use crate::api::steering::{Format, Sink};
 use crate::decide::notify::address;
 use crate::decide::notify::sink::{self, Credentials, SIGNATURE, Target};
+use crate::tls;
 use crate::watch::connection::AGENT;
 use crate::watch::failure::{chain, has_code, reason};
 
@@ -200,8 +198,7 @@ impl Connector {
 
     fn tls(&self, certificates: Option<&str>) -> Result<Arc<ClientConfig>, TlsError> {
         if let Some(pem) = certificates {
-            let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-            return match read {
+            return match tls::certificates(pem) {
                 Ok(read) if !read.is_empty() => trusting(read),
                 Ok(_) | Err(_) => {
                     Err(TlsError::General("key ca.crt: has no certificate as PEM".to_owned()))
@@ -218,19 +215,8 @@ impl Connector {
     }
 }
 
-/// Trust in the certificates of this machine, and in these.
 fn trusting(certificates: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {
-    let provider = Arc::new(default_provider());
-    let verifier = match certificates.is_empty() {
-        true => Verifier::new(Arc::clone(&provider))?,
-        false => Verifier::new_with_extra_roots(certificates, Arc::clone(&provider))?,
-    };
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(Arc::new(config))
+    Ok(Arc::new(tls::trusting(certificates)?.with_no_client_auth()))
 }
 
 /// The data of a Secret.
