@@ -9,6 +9,8 @@
 //! Pure; a text that is no URL is compared as it is written. Patterns have a normal form,
 //! too: their special characters stay.
 
+pub mod signature;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Hosts on which a server offers ssh on port 443, and its own name.

@@ -24,7 +24,7 @@ use crate::desired::name_of;
 use crate::providers::{Objects, Providers};
 use crate::settings::{ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE};
 use crate::watch::control_plane::{cluster_secret, clusters_of};
-use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
+use crate::watch::trust::{TRUST_MAPS, Trust};
 
 /// Flags of the controller that affect generators.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -167,7 +167,7 @@ impl Controller {
             error.to_string()
         });
         let trust = Arc::new(Trust::default());
-        for name in [KNOWN_HOSTS, CERTIFICATES] {
+        for name in TRUST_MAPS {
             let found = unless_unreadable(cluster.config_map(&namespace, name).await);
             trust.put(name, found.flatten());
         }

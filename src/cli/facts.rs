@@ -21,7 +21,7 @@ use crate::providers::{Objects, Providers};
 use crate::settings::{ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings};
 use crate::source::{Allow, Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
-use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
+use crate::watch::trust::{TRUST_MAPS, Trust};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
@@ -91,7 +91,7 @@ impl Facts {
                 secrets.extend(serde_json::from_value(object.clone()));
             } else if object["kind"] == "ConfigMap" {
                 let name = object.name();
-                if [KNOWN_HOSTS, CERTIFICATES].contains(&name) {
+                if TRUST_MAPS.contains(&name) {
                     let data = serde_json::from_value(object["data"].clone());
                     trust.put(name, Some(data.unwrap_or_default()));
                 }

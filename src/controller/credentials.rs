@@ -109,6 +109,11 @@ impl RepositorySecrets {
         (found.is_some() || known != Credentials::default()).then_some(known)
     }
 
+    /// The public keys of those who sign commits, by key ID.
+    pub fn signing_keys(&self) -> Arc<BTreeMap<String, String>> {
+        self.trust.signing_keys()
+    }
+
     /// What the answers of servers depend on: a request that was refused may succeed with
     /// another version.
     pub fn version(&self) -> Version {

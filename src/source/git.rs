@@ -45,6 +45,9 @@ const CONFIG: [&str; 17] = [
     "http.lowSpeedTime=20",
 ];
 
+/// The program that checks signatures.
+pub(super) const GPG: &str = "gpg";
+
 /// Longest part of the output of `git` in an error, in bytes.
 const DETAIL_LIMIT: usize = 600;
 
@@ -118,7 +121,6 @@ impl Git {
     }
 
     async fn run_uncounted(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
-        let repo = || call.address.shown.clone();
         let exchanged = match call.credentials {
             None => None,
             Some(given) => self.tokens.exchanged(call.address, given, &self.settings).await?,
@@ -126,6 +128,82 @@ impl Git {
         let credentials = exchanged.as_ref().or(call.credentials);
         // Dropped after the call has ended, which removes its files.
         let private = Login::write(&self.secrets, call.address, credentials, call.proactive)?;
+        let run = self.start(&call, private.env.clone());
+        tracing::debug!(repository = call.address.shown, "running {}", call.what);
+        let output = run.wait().await.map_err(|failure| self.stopped(&call, failure))?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let mut detail = detail_of(&output.stderr, call.address, credentials);
+        detail = detail.replace(&self.root.display().to_string(), "(cache)");
+        if let Some(advice) = advice(&output.stderr, call.address) {
+            detail = format!("{detail}; {advice}");
+        }
+        let error = failed(call.what, call.address, &output, detail);
+        if let Some(given) = call.credentials
+            && let Error::Refused { .. } | Error::MissingRepository { .. } = &error
+        {
+            // It may have been revoked.
+            self.tokens.forget(call.address, given).await;
+        }
+        Err(error)
+    }
+
+    /// Runs a call that checks a signature, with the key ring of a directory: whether it was found
+    /// valid, and what was written to standard error. It gets no credentials and no network.
+    ///
+    /// # Errors
+    ///
+    /// When the program did not exit by itself.
+    pub(super) async fn check_signature(
+        &self,
+        call: Call<'_>,
+        key_ring: &Path,
+    ) -> Result<Output, Error> {
+        let mut run = self.start(&call, Vec::new());
+        run.env.push(("GNUPGHOME".into(), key_ring.into()));
+        run.policy.network = false;
+        run.wait().await.map_err(|failure| self.stopped(&call, failure))
+    }
+
+    /// Runs `gpg` with the key ring of a directory, without network.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, or did not exit by itself.
+    pub(super) async fn gpg(
+        &self,
+        address: &Address,
+        key_ring: &Path,
+        args: Vec<OsString>,
+    ) -> Result<Output, Error> {
+        let (what, program) = ("gpg", Path::new(GPG));
+        let call = Call {
+            what,
+            address,
+            credentials: None,
+            git_dir: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            stdout_limit: 1 << 20,
+            watch: None,
+            proactive: false,
+        };
+        let mut run = Run { program, args, ..self.start(&call, Vec::new()) };
+        run.env.push(("GNUPGHOME".into(), key_ring.into()));
+        run.policy.network = false;
+        run.wait().await.map_err(|failure| match failure {
+            Failure::Start(error) => Error::MissingProgram {
+                repo: address.shown.clone(),
+                program: GPG.to_owned(),
+                detail: format!("{error}; it verifies the signatures that the project demands"),
+            },
+            failure => self.stopped(&call, failure),
+        })
+    }
+
+    /// The run of a call.
+    fn start(&self, call: &Call<'_>, private: Vec<(OsString, OsString)>) -> Run<'_> {
         let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 38);
         for entry in CONFIG {
             args.push("-c".into());
@@ -135,12 +213,12 @@ impl Git {
             args.push("--git-dir".into());
             args.push(directory.into());
         }
-        args.extend(call.args);
+        args.extend(call.args.iter().cloned());
         let mut env = self.environment();
-        env.extend(private.env);
-        env.extend(call.env);
+        env.extend(private);
+        env.extend(call.env.iter().cloned());
         let limits = &self.settings.limits;
-        let run = Run {
+        Run {
             program: &self.settings.program,
             args,
             directory: &self.home,
@@ -150,9 +228,14 @@ impl Git {
             policy: self.policy(),
             helper: self.settings.helper.clone(),
             disk: call.watch.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
-        };
-        tracing::debug!(repository = call.address.shown, "running {}", call.what);
-        let output = run.wait().await.map_err(|failure| match failure {
+        }
+    }
+
+    /// The error of a program that did not exit by itself.
+    fn stopped(&self, call: &Call<'_>, failure: Failure) -> Error {
+        let limits = &self.settings.limits;
+        let repo = || call.address.shown.clone();
+        match failure {
             Failure::Start(error) => Error::MissingProgram {
                 repo: repo(),
                 program: self.settings.program.display().to_string(),
@@ -178,23 +261,7 @@ impl Git {
             Failure::Read(error) => {
                 Error::Git { repo: repo(), what: call.what.into(), detail: error.to_string() }
             }
-        })?;
-        if output.status.success() {
-            return Ok(output.stdout);
         }
-        let mut detail = detail_of(&output.stderr, call.address, credentials);
-        detail = detail.replace(&self.root.display().to_string(), "(cache)");
-        if let Some(advice) = advice(&output.stderr, call.address) {
-            detail = format!("{detail}; {advice}");
-        }
-        let error = failed(call.what, call.address, &output, detail);
-        if let Some(given) = call.credentials
-            && let Error::Refused { .. } | Error::MissingRepository { .. } = &error
-        {
-            // It may have been revoked.
-            self.tokens.forget(call.address, given).await;
-        }
-        Err(error)
     }
 
     /// Reads everywhere but credentials of this process: certificates, keys of hosts, and

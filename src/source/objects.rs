@@ -54,6 +54,15 @@ enum Format {
     Sha256,
 }
 
+/// An annotated tag.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Tag {
+    /// Its full name.
+    pub name: String,
+    /// The hash of its object.
+    pub object: String,
+}
+
 /// Address, credentials and program of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Remote<'a> {
@@ -148,6 +157,41 @@ impl Objects {
         })
     }
 
+    /// Fetches the object of an annotated tag of a fetched commit, if it is not present.
+    pub(super) async fn fetch_tag(
+        &mut self,
+        remote: Remote<'_>,
+        Tag { name, object }: &Tag,
+        commit: &str,
+    ) -> Result<(), Error> {
+        if self.peeled(remote, object, "tag").await.is_err() {
+            self.dirty = true;
+            self.fetches += 1;
+            let refspec = format!("+{name}:refs/wavegate/{object}");
+            let outcome = self.git_fetch(remote, "--depth=1", &[refspec]).await;
+            if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+                self.dirty = false;
+            }
+            self.bytes = disk_use(self.directory.path()).await;
+            outcome?;
+        }
+        let is_tag = self.peeled(remote, object, "tag").await.is_ok_and(|hash| hash == *object);
+        let is_of_commit = self.commit(remote, object).await.is_ok_and(|hash| hash == commit);
+        if is_tag && is_of_commit {
+            return Ok(());
+        }
+        Err(Error::Git {
+            repo: remote.address.shown.clone(),
+            what: "reading a tag".into(),
+            detail: format!("{name} has moved since it was resolved"),
+        })
+    }
+
+    /// The directory of the repository.
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// For servers that serve listed references only.
     async fn fetch_by_name(&self, remote: Remote<'_>, revision: &Revision) -> Result<(), Error> {
         if let Some(name) = &revision.reference {
@@ -222,9 +266,13 @@ impl Objects {
 
     /// The full hash of a commit, from a hash that may be abbreviated.
     async fn commit(&self, remote: Remote<'_>, hash: &str) -> Result<String, Error> {
+        self.peeled(remote, hash, "commit").await
+    }
+
+    async fn peeled(&self, remote: Remote<'_>, hash: &str, kind: &str) -> Result<String, Error> {
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsString::from);
         let mut args = Vec::from(args);
-        args.push(format!("{hash}^{{commit}}").into());
+        args.push(format!("{hash}^{{{kind}}}").into());
         let answer = remote.git.run(self.call(remote, "git rev-parse", args)).await?;
         let commit = String::from_utf8_lossy(&answer).trim().to_owned();
         if is_full_hash(&commit) {
@@ -233,7 +281,7 @@ impl Objects {
         Err(Error::Git {
             repo: remote.address.shown.clone(),
             what: "git rev-parse".into(),
-            detail: "the output is not a commit hash".into(),
+            detail: format!("the output is not the hash of a {kind}"),
         })
     }
 

@@ -30,7 +30,7 @@ const KILL_WAIT: Duration = Duration::from_secs(5);
 
 /// How much of standard error is kept; the rest is read and discarded, so that the
 /// program does not block.
-const STDERR_LIMIT: usize = 16 * 1024;
+pub(super) const STDERR_LIMIT: usize = 16 * 1024;
 
 /// One program run, with its limits.
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use super::version::{Range, version};
 /// Shortest abbreviated commit hash that is resolved.
 const MIN_SHORT: usize = 7;
 
-/// The references of a repository, by full name.
+/// The references of a repository, by full name, and the objects of annotated tags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Refs(BTreeMap<String, String>);
+pub(super) struct Refs(BTreeMap<String, String>, BTreeMap<String, String>);
 
 /// A target to resolve in a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,17 +79,26 @@ impl Refs {
     /// Parses lines of `hash TAB name`; a tag object is replaced by its commit. Other
     /// lines are skipped.
     pub(super) fn parse(listing: &str) -> Self {
-        let mut refs = BTreeMap::new();
+        let (mut refs, mut tags) = (BTreeMap::<String, String>::new(), BTreeMap::new());
         for line in listing.lines() {
             let Some((hash, name)) = line.split_once('\t') else { continue };
             if !is_full_hash(hash) {
                 continue;
             }
             // `git` lists the peeled name directly after the tag.
-            let name = name.strip_suffix("^{}").unwrap_or(name);
-            refs.insert(name.to_owned(), hash.to_ascii_lowercase());
+            let peeled = name.strip_suffix("^{}");
+            let name = peeled.unwrap_or(name);
+            let before = refs.insert(name.to_owned(), hash.to_ascii_lowercase());
+            if let Some(object) = before.filter(|_| peeled.is_some()) {
+                tags.insert(name.to_owned(), object);
+            }
         }
-        Self(refs)
+        Self(refs, tags)
+    }
+
+    /// The hash of the object of an annotated tag, by the full name of the tag.
+    pub(super) fn tag_object(&self, name: &str) -> Option<&str> {
+        self.1.get(name).map(String::as_str)
     }
 
     /// Resolves a target by the rules of [`Target`]. A branch takes precedence over a tag

@@ -5,7 +5,7 @@
 //! and shares the result of the first one, including failures. All calls are cancel-safe;
 //! the next caller does the work.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,10 +27,12 @@ use super::git::{Call, Git};
 use super::hosts::{Availability, Hosts};
 use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
-use super::objects::{Objects, Remote};
+use super::objects::{Objects, Remote, Tag};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
 use super::requests::GitRequests;
+use super::signatures::{Signatures, Signed};
 use super::snapshot;
+use crate::repository::signature::Signature;
 
 /// Longest accepted `targetRevision`, in bytes.
 const MAX_REVISION: usize = 256;
@@ -145,6 +147,24 @@ impl Repositories {
         }
     }
 
+    /// The signature of a commit, or of the annotated tag that it was asked for by, checked with
+    /// some armoured public keys. What is no commit of a Git repository is not signed.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::checkout`], and when `gpg` cannot be used.
+    pub async fn signature(
+        &self,
+        signed: &Signed<'_>,
+        keys: &BTreeMap<String, String>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Signature, Error> {
+        match &self.0 {
+            Kind::Git(git) => git.signature(signed, keys, credentials).await,
+            Kind::Memory(_) => Ok(Signature::none()),
+        }
+    }
+
     /// Counts what is asked of Git servers.
     pub fn git_requests(&self) -> GitRequests {
         match &self.0 {
@@ -206,6 +226,7 @@ pub(super) struct GitRepositories {
     clock: AtomicU64,
     pub(super) cache: Arc<Cache>,
     charts: Charts,
+    signatures: Signatures,
 }
 
 /// State of one repository, by URL and credentials.
@@ -244,6 +265,7 @@ impl GitRepositories {
             kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
             charts: Charts::default(),
+            signatures: Signatures::default(),
             settings,
             cache,
         })
@@ -340,6 +362,74 @@ impl GitRepositories {
                 Err(error)
             }
         }
+    }
+
+    async fn signature(
+        &self,
+        signed: &Signed<'_>,
+        keys: &BTreeMap<String, String>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Signature, Error> {
+        let address = self.address(signed.repo_url, credentials)?;
+        if self.directory(&address).is_some() {
+            return Ok(Signature::none());
+        }
+        let revision = Revision::pinned(signed.commit);
+        if !is_full_hash(&revision.sha) {
+            return Err(Error::InvalidRevision {
+                repo: address.shown,
+                revision: revision.sha,
+                reason: "a signature is checked of a full commit hash".into(),
+            });
+        }
+        let repository = self.repository(&address, credentials);
+        let tag = self.signed_tag(&repository, &address, credentials, signed, &revision).await?;
+        let ring = self.signatures.ring(&self.git, &self.cache, &address, keys).await?;
+        let object = tag.as_ref().map_or(&revision.sha, |tag| &tag.object);
+        let checked = ring.checked(&repository.id, object);
+        if let Some(known) = self.signatures.known(&checked) {
+            return Ok(known);
+        }
+        let mut fetched = repository.objects.lock().await;
+        let _turn = self.hosts.acquire(&address, &repository.availability).await?;
+        let remote = self.remote(&address, credentials);
+        let commit = fetched.objects.fetch(remote, &revision).await;
+        self.hosts.record_fetch(&address, &repository.availability, &commit);
+        let commit = commit?;
+        if let Some(tag) = &tag {
+            fetched.objects.fetch_tag(remote, tag, &commit).await?;
+        }
+        repository.bytes.store(fetched.objects.bytes, Ordering::Relaxed);
+        let git = &self.git;
+        let signature = ring.check(git, &address, &fetched.objects, &commit, tag.as_ref()).await?;
+        self.signatures.keep(checked, &signature);
+        Ok(signature)
+    }
+
+    /// The annotated tag by which a commit was asked for.
+    async fn signed_tag(
+        &self,
+        repository: &Repository,
+        address: &Address,
+        credentials: Option<&Credentials>,
+        signed: &Signed<'_>,
+        revision: &Revision,
+    ) -> Result<Option<Tag>, Error> {
+        for name in signed.revisions.iter().filter(|name| !is_full_hash(name)) {
+            check_revision(address, name)?;
+            // The listing that the commit was found in, or a newer one.
+            let fresh = Freshness(std::time::Duration::MAX);
+            let refs = self.refs(repository, address, credentials, fresh).await?;
+            let target = Target { revision: name, tag_prefix: signed.tag_prefix };
+            let Found::One(found) = refs.find(&target) else { continue };
+            if found.sha != revision.sha {
+                continue;
+            }
+            let Some(name) = found.reference else { return Ok(None) };
+            let object = refs.tag_object(&name).map(str::to_owned);
+            return Ok(object.map(|object| Tag { name, object }));
+        }
+        Ok(None)
     }
 
     /// The directory of an address that is read as files, not as a repository.

@@ -1,7 +1,8 @@
-//! Whom Git servers are trusted to be: the ConfigMaps `argocd-ssh-known-hosts-cm` and
-//! `argocd-tls-certs-cm`, followed live.
+//! Whom Git servers are trusted to be, and whom signatures of commits: the ConfigMaps
+//! `argocd-ssh-known-hosts-cm`, `argocd-tls-certs-cm` and `argocd-gpg-keys-cm`, followed live.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,27 +18,36 @@ use super::follow::{follow, with_log};
 pub const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
 /// The ConfigMap with the certificates of https servers, by host name.
 pub const CERTIFICATES: &str = "argocd-tls-certs-cm";
+/// The ConfigMap with the GnuPG keys that commits are signed with, by key ID.
+pub const SIGNING_KEYS: &str = "argocd-gpg-keys-cm";
+/// The ConfigMaps that are read here.
+pub const TRUST_MAPS: [&str; 3] = [KNOWN_HOSTS, CERTIFICATES, SIGNING_KEYS];
 /// The key of the host keys, as lines of `known_hosts`.
 const KNOWN_HOSTS_KEY: &str = "ssh_known_hosts";
 
-/// The keys and certificates of Git servers.
+/// The keys and certificates of Git servers, and the keys of those who sign commits.
 #[derive(Debug)]
 pub struct Trust {
     known: RwLock<Known>,
     /// How often they have changed, and which ConfigMaps were listed.
-    changes: watch::Sender<(u64, [bool; 2])>,
+    changes: watch::Sender<(u64, Listed)>,
 }
+
+/// Which of [`TRUST_MAPS`] were listed.
+type Listed = [bool; TRUST_MAPS.len()];
 
 #[derive(Debug, Default)]
 struct Known {
     /// `None` without the ConfigMap.
     hosts: Option<String>,
     certificates: BTreeMap<String, String>,
+    /// Armoured public keys.
+    signing_keys: Arc<BTreeMap<String, String>>,
 }
 
 impl Default for Trust {
     fn default() -> Self {
-        Self { known: RwLock::default(), changes: watch::channel((0, [false; 2])).0 }
+        Self { known: RwLock::default(), changes: watch::channel((0, [false; TRUST_MAPS.len()])).0 }
     }
 }
 
@@ -56,21 +66,26 @@ impl Trust {
         found.map(|(_, pem)| pem.clone()).filter(|pem| !pem.trim().is_empty())
     }
 
+    /// The armoured public keys of those who sign commits, by key ID.
+    pub fn signing_keys(&self) -> Arc<BTreeMap<String, String>> {
+        Arc::clone(&self.known.read().signing_keys)
+    }
+
     /// Increased by each change.
     pub fn version(&self) -> u64 {
         self.changes.borrow().0
     }
 
     /// Notified about each change.
-    pub fn subscribe(&self) -> watch::Receiver<(u64, [bool; 2])> {
+    pub fn subscribe(&self) -> watch::Receiver<(u64, Listed)> {
         self.changes.subscribe()
     }
 
-    /// Waits until both ConfigMaps were listed once, or must not be listed.
+    /// Waits until all ConfigMaps were listed once, or must not be listed.
     pub async fn listed(&self) {
         let mut changes = self.changes.subscribe();
         // The sender is part of `self`.
-        let _ = changes.wait_for(|(_, listed)| *listed == [true; 2]).await;
+        let _ = changes.wait_for(|(_, listed)| *listed == [true; TRUST_MAPS.len()]).await;
     }
 
     /// Takes over what another one knows.
@@ -79,12 +94,13 @@ impl Trust {
         let hosts = known.hosts.clone().map(|hosts| [(KNOWN_HOSTS_KEY.to_owned(), hosts)].into());
         self.put(KNOWN_HOSTS, hosts);
         self.put(CERTIFICATES, Some(known.certificates.clone()));
+        self.put(SIGNING_KEYS, Some((*known.signing_keys).clone()));
     }
 
-    /// Follows both ConfigMaps; never ends.
+    /// Follows the ConfigMaps; never ends.
     pub async fn follow(&self, client: &Client, namespace: &str) {
-        let both = [KNOWN_HOSTS, CERTIFICATES].map(|name| self.follow_one(client, namespace, name));
-        futures::future::join_all(both).await;
+        let all = TRUST_MAPS.map(|name| self.follow_one(client, namespace, name));
+        futures::future::join_all(all).await;
     }
 
     async fn follow_one(&self, client: &Client, namespace: &str, name: &'static str) {
@@ -118,7 +134,11 @@ impl Trust {
         let is_there = data.is_some();
         let data = data.unwrap_or_default();
         let mut known = self.known.write();
-        let has_changed = if name == KNOWN_HOSTS {
+        let has_changed = if name == SIGNING_KEYS {
+            let has_changed = *known.signing_keys != data;
+            known.signing_keys = Arc::new(data);
+            has_changed
+        } else if name == KNOWN_HOSTS {
             let hosts = data.get(KNOWN_HOSTS_KEY).cloned().unwrap_or_default();
             let hosts = is_there.then_some(hosts);
             std::mem::replace(&mut known.hosts, hosts.clone()) != hosts
@@ -133,7 +153,7 @@ impl Trust {
     }
 
     fn is_listed(&self, name: &str) {
-        let at = usize::from(name != KNOWN_HOSTS);
+        let Some(at) = TRUST_MAPS.iter().position(|map| *map == name) else { return };
         self.changes.send_if_modified(|(_, listed)| !std::mem::replace(&mut listed[at], true));
     }
 }
@@ -188,6 +208,10 @@ mod tests {
         put(CERTIFICATES, json!({"git.example.com": "PEM"})).await;
         until(&trust, |trust| trust.certificates("GIT.example.com").is_some()).await;
         assert_eq!(trust.certificates("example.com"), None);
+        put(SIGNING_KEYS, json!({"4AEE18F83AFDEB23": "KEY"})).await;
+        until(&trust, |trust| trust.signing_keys().contains_key("4AEE18F83AFDEB23")).await;
+        maps.delete(SIGNING_KEYS, &DeleteParams::default()).await.unwrap();
+        until(&trust, |trust| trust.signing_keys().is_empty()).await;
         maps.delete(KNOWN_HOSTS, &DeleteParams::default()).await.unwrap();
         until(&trust, |trust| trust.known_hosts().is_none()).await;
         follower.abort();

@@ -19,14 +19,14 @@ use crate::api::sources::InEffect;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ResourceKey};
-use crate::decide::app_state::access;
+use crate::decide::app_state::access::{self, Refusal};
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::deletion_scope::{Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
-    Condition, Placed, finalize, held_back, operation, targets, unlisted, unsupported,
+    Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,
 };
 use crate::decide::argocd_cache::{Orphans, orphan_warning};
 use crate::decide::health::Checks;
@@ -397,7 +397,14 @@ impl Reconciliation<'_> {
         commits: &[Revision],
     ) -> Result<Observed, ObserveError> {
         let rendered = match deployed {
-            Deployed::Manifests(rendered, _) => rendered,
+            Deployed::Manifests(rendered, _) => {
+                let name = access::project_name(&destination.spec);
+                let refusal = signatures::local_manifests(name, &destination.project.spec);
+                if let Some(refused) = refusal {
+                    return Err(ObserveError::Refused(Refusal::of(vec![refused])));
+                }
+                rendered
+            }
             Deployed::Sources { raw, .. } => {
                 self.manifests(&raw, commits, &destination, false).await?
             }

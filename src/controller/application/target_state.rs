@@ -14,11 +14,12 @@ use crate::api::annotations::MANIFEST_GENERATE_PATHS;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey, Raw};
 use crate::controller::credentials::RepositorySecrets;
-use crate::decide::app_state::access::project_of;
+use crate::decide::app_state::access::{self, Refusal, project_of};
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::operation;
+use crate::decide::app_state::signatures::Demands;
+use crate::decide::app_state::{Condition, operation};
 use crate::source::{
-    self, ChartSource, ClusterFacts, RenderFor, RepositoryAccess, Revision, SourceType,
+    self, ChartSource, ClusterFacts, RenderFor, RepositoryAccess, Revision, Signed, SourceType,
 };
 
 /// Maximum number of reported warnings about manifests; each is a condition.
@@ -49,6 +50,7 @@ impl Reconciliation<'_> {
         destination: &Destination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
+        self.verified(raw_sources, revisions, destination).await?;
         let (ctx, key) = (self.ctx, self.key);
         let namespace = destination.spec.destination.namespace.clone();
         let project = project_of(self.app.raw()).to_owned();
@@ -171,6 +173,61 @@ impl Reconciliation<'_> {
         ctx.bound_renderings(key, self.cached);
         self.cached.memory.rendered_at = Some(ctx.now());
         Ok(rendered)
+    }
+
+    /// Refuses commits that are not signed as the project demands (SE-080). Called before
+    /// anything is rendered or taken from an earlier rendering: keys, project and the signature
+    /// may have changed.
+    async fn verified(
+        &self,
+        raw_sources: &[Value],
+        revisions: &[Revision],
+        destination: &Destination,
+    ) -> Result<(), ObserveError> {
+        let project_name = access::project_name(&destination.spec);
+        let refused = |why: String| {
+            let message = format!("AppProject {project_name}: {why}");
+            ObserveError::Refused(Refusal::of(vec![Condition::comparison(message)]))
+        };
+        let demands = Demands::of(&destination.project.spec).map_err(refused)?;
+        if !demands.any() {
+            return Ok(());
+        }
+        if raw_sources.len() != revisions.len() {
+            let (sources, revisions) = (raw_sources.len(), revisions.len());
+            return Err(refused(format!("{revisions} revisions are known for {sources} sources")));
+        }
+        let requested = operation::requested(&self.app.status.operation_state);
+        let mut problems = Vec::new();
+        for (index, (raw, revision)) in raw_sources.iter().zip(revisions).enumerate() {
+            let text = |field: &str| raw[field].as_str().unwrap_or_default();
+            let url = text("repoURL");
+            // As in Argo CD, only commits are signed.
+            if !text("chart").is_empty() {
+                continue;
+            }
+            let Some(demand) = demands.about(url).map_err(refused)? else { continue };
+            let of_operation = requested.get(index).filter(|name| !name.is_empty());
+            let named = revision.reference.as_deref().into_iter();
+            let named = named.chain(of_operation.map(String::as_str));
+            let revisions: Vec<&str> = named.chain([text("targetRevision")]).collect();
+            let signed = Signed {
+                repo_url: url,
+                commit: &revision.sha,
+                revisions: &revisions,
+                tag_prefix: text("tagPrefix"),
+            };
+            let credentials = self.ctx.credentials.of(url, project_of(self.app.raw()));
+            let keys = self.ctx.credentials.signing_keys();
+            let check = self.ctx.sources.signature(&signed, &keys, credentials.as_ref());
+            let signature = self.ctx.lend_slot(check).await.map_err(of_source)?;
+            problems.extend(demand.problem(&revision.sha, &signature));
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        let conditions = problems.into_iter().map(Condition::comparison).collect();
+        Err(ObserveError::Refused(Refusal::of(conditions)))
     }
 
     /// Which sources the operation reads, and which of their commits are known: those pinned

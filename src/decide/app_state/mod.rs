@@ -14,6 +14,7 @@
 //! - [`targets`]: manifests become targets in their namespaces (SE-131 …
 //!   SE-140);
 //! - [`lost`]: guards of a project that the API server has dropped;
+//! - [`signatures`]: which commits must be signed, and by whom (SE-080);
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
@@ -70,6 +71,7 @@ pub mod project_deletion;
 pub mod reconcile;
 pub mod refresh;
 pub mod request;
+pub mod signatures;
 pub mod spec;
 pub mod status;
 pub mod steps;

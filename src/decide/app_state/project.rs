@@ -110,6 +110,22 @@ pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
     Some(rule(&refused, "sourceRepos", entry, "its URL"))
 }
 
+/// Whether a glob of a rule about repositories means this one. `denies` is whether the rule
+/// forbids or demands something: it then applies to each spelling of the URL.
+pub(super) fn is_meant(glob: &str, repo_url: &str, denies: bool) -> bool {
+    let url = RepositoryUrl::of(repo_url);
+    let matches = |glob: &str, text: &str| match denies {
+        true => glob::denies(glob, text, None),
+        false => glob::allows(glob, text, None),
+    };
+    let own = RepositoryUrl::of_pattern(glob).folded();
+    let other = other_scheme(&url).folded();
+    glob == "*"
+        || matches(&own, &url.folded())
+        || (denies && matches(&own, &other))
+        || matches(&as_written(glob), &as_written(repo_url))
+}
+
 fn other_scheme(url: &RepositoryUrl) -> RepositoryUrl {
     let scheme = match url.scheme.as_str() {
         "http" => "https",

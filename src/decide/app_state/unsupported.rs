@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::condition::Condition;
 use super::lost::Lost;
+use super::signatures::Demands;
 use super::targets::Target;
 use crate::api::AppProjectSpec;
 use crate::api::annotations::{
@@ -17,67 +18,37 @@ use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
 use crate::glob;
 
-/// The field of a project that demands verified commits; `None` without one.
-pub fn unverifiable(project: &AppProjectSpec) -> Option<&'static str> {
-    if !project.signature_keys.is_empty() {
-        return Some("spec.signatureKeys");
-    }
-    let demands = project.source_integrity.as_ref().is_some_and(demands_integrity);
-    demands.then_some("spec.sourceIntegrity")
-}
-
-/// Whether a `sourceIntegrity` demands something; what is not understood does.
-fn demands_integrity(integrity: &Value) -> bool {
-    let is_empty = |value: &Value| match value {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        _ => false,
-    };
-    let is_off = |policy: &Value| policy["gpg"]["mode"] == "none";
-    let git = |git: &Value| match git.as_object() {
-        Some(fields) => fields.iter().any(|(field, value)| match (field.as_str(), value) {
-            ("policies", Value::Array(policies)) => !policies.iter().all(is_off),
-            (_, value) => !is_empty(value),
-        }),
-        None => !is_empty(git),
-    };
-    match integrity.as_object() {
-        Some(fields) => fields.iter().any(|(field, value)| match field.as_str() {
-            "git" => git(value),
-            _ => !is_empty(value),
-        }),
-        None => !is_empty(integrity),
-    }
-}
-
-/// Why commits of a project cannot be used, for the Applications and the generators that
-/// read its repositories.
-pub fn unverified(project_name: &str, field: &str) -> String {
-    format!(
-        "{field} of AppProject {project_name}: signatures of commits cannot be verified, so \
-         nothing from its repositories is deployed; remove the field to deploy commits that \
-         are not verified"
-    )
-}
-
 /// Why the repositories of a raw project must not be read by generators; `None` for no
 /// reason. One that cannot be read might demand anything.
 pub fn demand(project: &Value) -> Option<String> {
     let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    match crate::api::read::<AppProjectSpec>(&project["spec"]) {
-        Ok(spec) => unverifiable(&spec).map(|field| unverified(name, field)).or_else(|| {
-            let lost = Lost::of(project).filter(Lost::is_about_commits);
-            lost.map(|lost| lost.message(name))
+    let spec = match crate::api::read::<AppProjectSpec>(&project["spec"]) {
+        Ok(spec) => spec,
+        Err(error) => return Some(format!("AppProject {name} cannot be read: spec.{error}")),
+    };
+    match Demands::of(&spec) {
+        Err(why) => return Some(format!("AppProject {name}: {why}")),
+        Ok(demands) => demands.field().map(|field| {
+            format!(
+                "{field} of AppProject {name}: generators do not verify signatures of commits, so \
+                 they read nothing of its repositories; use another project for the ApplicationSet"
+            )
         }),
-        Err(error) => Some(format!("AppProject {name} cannot be read: spec.{error}")),
     }
+    .or_else(|| {
+        let lost = Lost::of(project).filter(Lost::is_about_commits);
+        lost.map(|lost| lost.message(name))
+    })
 }
 
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
 pub fn refusal(project: &Value) -> Option<String> {
     let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    demand(project).or_else(|| Lost::of(project).map(|lost| lost.message(name)))
+    let unread = match crate::api::read::<AppProjectSpec>(&project["spec"]) {
+        Ok(spec) => Demands::of(&spec).err().map(|why| format!("AppProject {name}: {why}")),
+        Err(error) => Some(format!("AppProject {name} cannot be read: spec.{error}")),
+    };
+    unread.or_else(|| Lost::of(project).map(|lost| lost.message(name)))
 }
 
 /// The guards of a project that cannot be enforced: nothing is compared or synced.
@@ -86,14 +57,9 @@ pub fn refusals(
     project: &AppProjectSpec,
     lost: Option<&Lost>,
 ) -> Vec<Condition> {
-    let mut refusals = Vec::new();
-    if let Some(lost) = lost {
-        refusals.push(Condition::comparison(lost.message(project_name)));
-    }
-    if let Some(field) = unverifiable(project) {
-        refusals.push(Condition::comparison(unverified(project_name, field)));
-    }
-    refusals
+    let lost = lost.map(|lost| lost.message(project_name));
+    let unread = Demands::of(project).err().map(|why| format!("AppProject {project_name}: {why}"));
+    lost.into_iter().chain(unread).map(Condition::comparison).collect()
 }
 
 /// A key of the ConfigMap `argocd-cm` about some kinds, which has no effect.
@@ -172,37 +138,4 @@ pub(super) fn unused<'a>(
         }
     }
     messages
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    /// SE-080: only what demands nothing is no guard.
-    #[test]
-    fn a_project_that_demands_verified_commits_is_recognised_as_se_080() {
-        let policy =
-            |gpg: Value| json!({"git": {"policies": [{"repos": [{"url": "*"}], "gpg": gpg}]}});
-        let cases = [
-            (json!({}), None),
-            (json!({"signatureKeys": []}), None),
-            (json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]}), Some("spec.signatureKeys")),
-            (json!({"sourceIntegrity": {}}), None),
-            (json!({"sourceIntegrity": {"git": {"policies": []}}}), None),
-            (json!({"sourceIntegrity": policy(json!({"mode": "none"}))}), None),
-            (
-                json!({"sourceIntegrity": policy(json!({"mode": "head"}))}),
-                Some("spec.sourceIntegrity"),
-            ),
-            (json!({"sourceIntegrity": policy(json!({}))}), Some("spec.sourceIntegrity")),
-            (json!({"sourceIntegrity": {"oci": {"policies": [1]}}}), Some("spec.sourceIntegrity")),
-            (json!({"sourceIntegrity": {"git": {"other": true}}}), Some("spec.sourceIntegrity")),
-        ];
-        for (spec, want) in cases {
-            let project: AppProjectSpec = crate::api::read(&spec).unwrap();
-            assert_eq!(unverifiable(&project), want, "{spec}");
-        }
-    }
 }
