@@ -44,10 +44,10 @@ lenient! {
         /// Roles of users and tokens; stored, not used here.
         #[schemars(with = "Vec<ProjectRole>")]
         pub roles: Vec<Value>,
-        /// Keys that commits must be signed with; stored, not used here.
+        /// Keys that commits must be signed with.
         #[schemars(with = "Vec<SignatureKey>")]
         pub signature_keys: Vec<Value>,
-        /// Signature policies of sources; stored, not used here.
+        /// Signature policies of sources.
         #[schemars(with = "Option<SourceIntegrity>")]
         pub source_integrity: Option<Value>,
     } and extra

@@ -118,11 +118,6 @@ pub const REPORTED_SETTINGS: &[Unused] = &[none(
 
 /// Fields of objects. What lies below a field is as the field.
 pub const FIELDS: &[Unused] = &[
-    refused(
-        &["AppProject.spec.signatureKeys", "AppProject.spec.sourceIntegrity"],
-        "ComparisonError on the Applications of the project, and an error of git generators; \
-         commits cannot be verified",
-    ),
     none(
         &["AppProject.spec.orphanedResources"],
         "SyncWarning on the Applications of the project; with Redis (--redis) it is honoured",

@@ -45,9 +45,6 @@ const CONFIG: [&str; 17] = [
     "http.lowSpeedTime=20",
 ];
 
-/// The program that checks signatures.
-pub(super) const GPG: &str = "gpg";
-
 /// Longest part of the output of `git` in an error, in bytes.
 const DETAIL_LIMIT: usize = 600;
 
@@ -149,6 +146,16 @@ impl Git {
         Err(error)
     }
 
+    /// The cache of this process.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The program that checks signatures.
+    pub(super) fn gpg_program(&self) -> &Path {
+        &self.settings.gpg
+    }
+
     /// Runs a call that checks a signature, with the key ring of a directory: whether it was found
     /// valid, and what was written to standard error. It gets no credentials and no network.
     ///
@@ -177,7 +184,7 @@ impl Git {
         key_ring: &Path,
         args: Vec<OsString>,
     ) -> Result<Output, Error> {
-        let (what, program) = ("gpg", Path::new(GPG));
+        let (what, program) = ("gpg", self.settings.gpg.as_path());
         let call = Call {
             what,
             address,
@@ -195,7 +202,7 @@ impl Git {
         run.wait().await.map_err(|failure| match failure {
             Failure::Start(error) => Error::MissingProgram {
                 repo: address.shown.clone(),
-                program: GPG.to_owned(),
+                program: program.display().to_string(),
                 detail: format!("{error}; it verifies the signatures that the project demands"),
             },
             failure => self.stopped(&call, failure),

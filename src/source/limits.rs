@@ -69,6 +69,8 @@ impl Default for Limits {
 pub struct SourceSettings {
     /// The `git` program, a path or a name. Default `git`.
     pub program: PathBuf,
+    /// The `gpg` program, which verifies signatures of commits. Default `gpg`.
+    pub gpg: PathBuf,
     /// Transports besides https and ssh. Default none.
     pub allow: Allow,
     /// Additional environment variables of `git`, such as `HTTPS_PROXY`. They do not
@@ -91,6 +93,7 @@ impl Default for SourceSettings {
     fn default() -> Self {
         Self {
             program: "git".into(),
+            gpg: "gpg".into(),
             allow: Allow::default(),
             environment: BTreeMap::new(),
             working_trees: false,

@@ -28,7 +28,7 @@ use super::hosts::{Availability, Hosts};
 use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
 use super::objects::{Objects, Remote, Tag};
-use super::refs::{Found, Refs, Revision, Target, is_full_hash};
+use super::refs::{Found, Refs, Revision, Target, is_full_hash, is_short_hash};
 use super::requests::GitRequests;
 use super::signatures::{Signatures, Signed};
 use super::snapshot;
@@ -425,7 +425,12 @@ impl GitRepositories {
             if found.sha != revision.sha {
                 continue;
             }
-            let Some(name) = found.reference else { return Ok(None) };
+            let Some(reference) = found.reference else { return Ok(None) };
+            if is_short_hash(name) && !reference.ends_with(name) {
+                // It names the commit itself.
+                return Ok(None);
+            }
+            let name = reference;
             let object = refs.tag_object(&name).map(str::to_owned);
             return Ok(object.map(|object| Tag { name, object }));
         }

@@ -19,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::address::Address;
 use super::cache::{Cache, OwnedDirectory};
 use super::error::Error;
-use super::git::{Call, GPG, Git};
+use super::git::{Call, Git};
 use super::objects::{Objects, Tag};
 use super::process::STDERR_LIMIT;
 use crate::repository::signature::Signature;
@@ -29,10 +29,9 @@ const OPTIONS: &str = "batch\nno-tty\nno-greeting\nno-autostart\ndisable-dirmngr
                        no-auto-key-retrieve\nno-auto-key-locate\nno-auto-check-trustdb\n\
                        trust-model always\n";
 
-/// Options of `git`: the only program that may check a signature.
-const PROGRAMS: [&str; 5] = [
+/// Options of `git`: no other program than GnuPG checks a signature.
+const PROGRAMS: [&str; 4] = [
     "gpg.format=openpgp",
-    "gpg.openpgp.program=gpg",
     "gpg.x509.program=/nonexistent/gpgsm",
     "gpg.ssh.program=/nonexistent/ssh-keygen",
     "gpg.minTrustLevel=fully",
@@ -162,7 +161,7 @@ impl KeyRing {
         let detail = detail.replace(&cache.path().display().to_string(), "(cache)");
         Err(Error::Git {
             repo: repo(),
-            what: GPG.into(),
+            what: "gpg".into(),
             detail: format!("{detail}; signatures of commits cannot be verified"),
         })
     }
@@ -189,6 +188,9 @@ impl KeyRing {
         for option in PROGRAMS {
             args.extend(["-c".into(), option.into()]);
         }
+        let mut program = OsString::from("gpg.openpgp.program=");
+        program.push(git.gpg_program());
+        args.extend(["-c".into(), program]);
         args.extend([command, "--raw", object].map(OsString::from));
         let call = Call {
             what,
@@ -204,7 +206,8 @@ impl KeyRing {
         let output = git.check_signature(call, self.home.path()).await?;
         let cut = output.stderr.len() >= STDERR_LIMIT;
         let is_valid = output.status.success();
-        Ok(Signature::read(tag.is_some(), &output.stderr, is_valid, cut))
+        let said = output.stderr.replace(&git.root().display().to_string(), "(cache)");
+        Ok(Signature::read(tag.is_some(), &said, is_valid, cut))
     }
 }
 

@@ -63,6 +63,7 @@ mod refusals;
 mod retries;
 mod retry_times;
 mod sequences;
+mod signatures;
 mod sources;
 mod spec_fields;
 mod status_fields;

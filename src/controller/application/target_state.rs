@@ -197,7 +197,10 @@ impl Reconciliation<'_> {
             let (sources, revisions) = (raw_sources.len(), revisions.len());
             return Err(refused(format!("{revisions} revisions are known for {sources} sources")));
         }
-        let requested = operation::requested(&self.app.status.operation_state);
+        // A request may name another revision than its sources, whose commit is pinned then.
+        let state = &self.app.status.operation_state;
+        let is_running = state.phase.is_running();
+        let requested = if is_running { operation::requested(state) } else { Vec::new() };
         let mut problems = Vec::new();
         for (index, (raw, revision)) in raw_sources.iter().zip(revisions).enumerate() {
             let text = |field: &str| raw[field].as_str().unwrap_or_default();
@@ -208,9 +211,9 @@ impl Reconciliation<'_> {
             }
             let Some(demand) = demands.about(url).map_err(refused)? else { continue };
             let of_operation = requested.get(index).filter(|name| !name.is_empty());
-            let named = revision.reference.as_deref().into_iter();
-            let named = named.chain(of_operation.map(String::as_str));
-            let revisions: Vec<&str> = named.chain([text("targetRevision")]).collect();
+            let named = of_operation.map(String::as_str).into_iter();
+            let named = named.chain([text("targetRevision")]);
+            let revisions: Vec<&str> = named.chain(revision.reference.as_deref()).collect();
             let signed = Signed {
                 repo_url: url,
                 commit: &revision.sha,

@@ -21,15 +21,19 @@ impl World {
         api.patch("default", &PatchParams::default(), &patch).await.unwrap();
     }
 
-    async fn has_map(&self, name: &str) -> bool {
+    pub(super) async fn has_map(&self, name: &str) -> bool {
         !self.get("v1", "ConfigMap", "web", name).await.is_null()
     }
 }
 
-/// SE-080, SE-206: nothing of a repository is deployed while a project demands signatures,
-/// and what was deployed before can still be deleted.
+/// SE-080, SE-206: nothing of a repository is deployed while a project demands signatures that
+/// its commits do not have, or demands what cannot be understood; and what was deployed before
+/// can still be deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_must_be_verified_are_refused_as_se_080() {
+    if !super::signatures::has_gpg() {
+        return;
+    }
     let world = World::start().await;
     world.write("old/old.json", &config_map("old", "1", &[]));
     world.write("new/new.json", &config_map("new", "1", &[]));
@@ -44,7 +48,7 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     let mut new = world.application("new", "new");
     new["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&new).await;
-    let text = "spec.signatureKeys of AppProject default";
+    let text = "in Git is not signed, but a signature is required (spec.signatureKeys)";
     for name in ["old", "new"] {
         let app = world.until(name, "refused", |app| says(app, "ComparisonError", text)).await;
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{app}");
@@ -53,14 +57,30 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
     let app = world.until("new", "failed", |app| phase(app) == "Error").await;
     let message = app["status"]["operationState"]["message"].as_str().unwrap();
     assert!(message.contains(text), "{message}");
+    world.sync("new", json!({"manifests": [config_map("new", "2", &[])]})).await;
+    let local = "local manifests cannot be synced while spec.signatureKeys demands";
+    let is_refused = |app: &Value| {
+        let message = app["status"]["operationState"]["message"].as_str();
+        phase(app) == "Error" && message.is_some_and(|message| message.contains(local))
+    };
+    world.until("new", "refused", is_refused).await;
 
-    let policy =
-        json!({"repos": [{"url": "*"}], "gpg": {"mode": "head", "keys": ["4AEE18F83AFDEB23"]}});
-    let integrity =
-        json!({"signatureKeys": null, "sourceIntegrity": {"git": {"policies": [policy]}}});
-    world.patch_project(integrity).await;
-    let text = "spec.sourceIntegrity of AppProject default";
-    world.until("new", "refused", |app| says(app, "ComparisonError", text)).await;
+    let head =
+        |keys: Value| json!({"repos": [{"url": "*"}], "gpg": {"mode": "head", "keys": keys}});
+    let strict = json!({"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": []}});
+    let cases = [
+        (
+            json!([head(json!(["4AEE18F83AFDEB23"]))]),
+            "is not signed, but a signature is required (spec.sourceIntegrity)",
+        ),
+        (json!([head(json!(["3AFDEB23"]))]), "gpg.keys[0]: \"3AFDEB23\" is no ID of a key"),
+        (json!([strict]), "the mode strict is not supported"),
+    ];
+    for (policies, text) in cases {
+        let integrity = json!({"git": {"policies": policies}});
+        world.patch_project(json!({"signatureKeys": null, "sourceIntegrity": integrity})).await;
+        world.until("new", "refused", |app| says(app, "ComparisonError", text)).await;
+    }
     assert!(!world.has_map("new").await);
 
     let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);

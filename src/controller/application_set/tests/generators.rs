@@ -224,7 +224,7 @@ async fn a_project_that_is_created_later_is_noticed_as_091() {
     world.until_applications(&["a"]).await;
 }
 
-/// SE-080: a project demands signatures of commits, which cannot be verified: its generators
+/// SE-080: a project demands signatures of commits, which generators do not verify: its own
 /// read nothing, and nothing is deleted. Without the demand they go on.
 #[tokio::test]
 async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se_080() {
@@ -246,7 +246,7 @@ async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se
     std::fs::write(file("b"), "").unwrap();
     std::fs::remove_dir_all(folder.path().join("a")).unwrap();
     world.refresh().await;
-    let policies = json!([{"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": ["x"]}}]);
+    let policies = json!([{"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": []}}]);
     let integrity = json!({"git": {"policies": policies}});
     let other = json!({"spec": {"signatureKeys": null, "sourceIntegrity": integrity}});
     world.patch("AppProject", "signed", other).await;
