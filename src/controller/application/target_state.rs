@@ -50,7 +50,8 @@ impl Reconciliation<'_> {
         destination: &Destination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
-        self.verified(raw_sources, revisions, destination).await?;
+        // On the heap: it would make the future of each reconcile larger.
+        Box::pin(self.verified(raw_sources, revisions, destination)).await?;
         let (ctx, key) = (self.ctx, self.key);
         let namespace = destination.spec.destination.namespace.clone();
         let project = project_of(self.app.raw()).to_owned();

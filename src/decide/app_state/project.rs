@@ -111,7 +111,8 @@ pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
 }
 
 /// Whether a glob of a rule about repositories means this one. `denies` is whether the rule
-/// forbids or demands something: it then applies to each spelling of the URL.
+/// forbids or demands something: it then applies to each spelling of the URL. What exempts
+/// applies to the normal form only: `https://h/open/../closed` is no repository below `open`.
 pub(super) fn is_meant(glob: &str, repo_url: &str, denies: bool) -> bool {
     let url = RepositoryUrl::of(repo_url);
     let matches = |glob: &str, text: &str| match denies {
@@ -123,7 +124,7 @@ pub(super) fn is_meant(glob: &str, repo_url: &str, denies: bool) -> bool {
     glob == "*"
         || matches(&own, &url.folded())
         || (denies && matches(&own, &other))
-        || matches(&as_written(glob), &as_written(repo_url))
+        || (denies && matches(&as_written(glob), &as_written(repo_url)))
 }
 
 fn other_scheme(url: &RepositoryUrl) -> RepositoryUrl {
