@@ -8,6 +8,7 @@
 
 mod accepted;
 mod application;
+mod comparisons;
 mod customizations;
 mod guards;
 mod health_scripts;
@@ -25,6 +26,7 @@ use jiff::SignedDuration;
 
 pub use accepted::{AcceptedFlags, accepted};
 pub use application::ApplicationFlags;
+pub use comparisons::read as comparison_settings;
 pub use reader::Error;
 
 use reader::{Reader, switch};

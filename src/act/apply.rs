@@ -107,6 +107,22 @@ impl Applier<'_> {
         self.wait_for_effects(apply, happened, dry_run).await
     }
 
+    /// What the object would be after a server-side apply: the answer to its dry run.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be applied, without values of a Secret.
+    pub async fn predict(&self, key: &ResourceKey, target: &Value) -> Result<Value, String> {
+        let resource = match self.resource(key, target).await {
+            Ok(resource) => resource,
+            Err(Happened::Failed(why) | Happened::Unknown(why)) => return Err(why),
+            Err(_) => return Err("it cannot be applied".to_owned()),
+        };
+        // As in Argo CD, unknown fields are dropped by the server, and so are no difference.
+        let send = Sender::new(self, &resource, key, false, true);
+        send.server_side(target).await.map_err(|error| reason(&error))
+    }
+
     /// The dry run of every strategy except server-side apply. It sends no request: what
     /// only the apply itself can check is checked in its own wave, with its hooks
     /// (SE-250).

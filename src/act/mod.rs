@@ -15,6 +15,7 @@ pub mod meter;
 pub mod notify;
 pub mod operation;
 pub mod outcome;
+pub mod predict;
 pub mod project;
 mod redacted_status;
 pub mod redis;

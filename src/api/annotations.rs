@@ -37,8 +37,8 @@ pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 pub const REFRESH_TIMESTAMP: &str = "argocd.argoproj.io/refresh-timestamp";
 /// On an Application: the paths whose changes count; reported as without effect (SE-422).
 pub const MANIFEST_GENERATE_PATHS: &str = "argocd.argoproj.io/manifest-generate-paths";
-/// On an object: its changes do not refresh the Application; reported as without effect
-/// (SE-178).
+/// On an object that belongs to no Application: changes that the settings ignore cause no
+/// comparison (SE-178).
 pub const IGNORE_RESOURCE_UPDATES: &str = "argocd.argoproj.io/ignore-resource-updates";
 /// On an Application: hydrate again; kept through writes (AS-154).
 pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";

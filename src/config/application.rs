@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -13,6 +14,7 @@ use super::redis::{self, RedisFlags};
 use crate::api::tracking::TrackingMethod;
 use crate::confined::Confinement;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::diff::SystemSettings;
 use crate::decide::health::KindPattern;
 use crate::decide::sync::HookPolicyScope;
 use crate::glob::Glob;
@@ -144,6 +146,10 @@ pub struct ApplicationFlags {
     /// The dry run of a server-side apply is sent to the server [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub server_dry_run: Option<bool>,
+    /// The API server predicts what an apply changes, by a dry run, unless an Application says
+    /// otherwise [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub server_side_diff: Option<bool>,
     /// Operations without sync options take those of the Application's spec [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
@@ -557,6 +563,14 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         "controller.server.dry.run",
         &mut settings.server_dry_run,
     );
+    let mut compared = SystemSettings::default();
+    switch(
+        flags.server_side_diff,
+        "SERVER_SIDE_DIFF",
+        "controller.diff.server.side",
+        &mut compared.server_side,
+    );
+    settings.compared = Arc::new(compared);
     settings.checks.not_generic = read.pick_in_full(
         flags
             .generic_health_exclude

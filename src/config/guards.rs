@@ -7,8 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::reader::{Reader, yes_or_no};
-use super::{customizations, health_scripts};
+use super::{comparisons, customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
+use crate::decide::diff::SystemSettings;
+use crate::evaluator;
 use crate::settings::ApplicationSettings;
 use crate::source::{BuildOptions, Programs};
 
@@ -53,6 +55,10 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let (scripts, problems) = health_scripts::read(read.config_map);
     settings.checks.scripts = Arc::new(scripts);
     read.warnings.extend(problems);
+    let compared = comparisons::read(read.config_map, &evaluator::jq(evaluator::JQ_TIME));
+    read.warnings.extend(compared.problems.iter().map(|problem| problem.message.clone()));
+    settings.compared =
+        Arc::new(SystemSettings { server_side: settings.compared.server_side, ..compared });
     for error in &settings.unreadable {
         read.warnings.push(format!("{error}; until then, no Application is reconciled"));
     }

@@ -42,10 +42,6 @@ pub const SETTINGS: &[Unused] = &[
         "operations and comparisons share controller.status.processors",
     ),
     none(
-        &["ARGOCD_APPLICATION_CONTROLLER_SERVER_SIDE_DIFF", "controller.diff.server.side"],
-        "the difference is computed from field ownership",
-    ),
-    none(
         &[
             "WORKQUEUE_BUCKET_SIZE",
             "WORKQUEUE_BUCKET_QPS",
@@ -79,15 +75,7 @@ pub const SETTINGS: &[Unused] = &[
         ],
         "one process handles all clusters; use leader election for more than one replica",
     ),
-    none(
-        &["resource.customizations.ignoreResourceUpdates."],
-        "each change of a resource of an Application is compared, with the same result",
-    ),
-    none(
-        &["resource.ignoreResourceUpdatesEnabled", "resource.respectRBAC"],
-        "each change of a resource of an Application is compared, and kinds that must not be \
-         listed are reported",
-    ),
+    none(&["resource.respectRBAC"], "kinds that must not be listed are reported"),
     none(
         &["resource.sensitive.mask.annotations"],
         "values of Secrets are never shown; annotations of others are",
@@ -105,14 +93,9 @@ pub const REFUSED_SETTINGS: &[Unused] = &[refused(
 )];
 
 /// Settings that a SyncWarning reports on the Applications whose resources they concern
-/// (SE-163, SE-165, SE-168, SE-170, SE-178).
+/// (SE-480).
 pub const REPORTED_SETTINGS: &[Unused] = &[none(
-    &[
-        "resource.customizations.actions.",
-        "resource.customizations.ignoreDifferences.",
-        "resource.customizations.knownTypeFields.",
-        "resource.compareoptions",
-    ],
+    &["resource.customizations.actions."],
     "SyncWarning on the Applications with resources of these kinds",
 )];
 
@@ -139,10 +122,6 @@ pub const ANNOTATIONS: &[Unused] = &[
         "SyncWarning; it limits webhooks only (and what plugins get, with \
          reposerver.plugin.use.manifest.generate.paths), and in comparisons every commit counts \
          as a change",
-    ),
-    none(
-        &["argocd.argoproj.io/ignore-resource-updates"],
-        "SyncWarning; each change of the resource is compared",
     ),
     none(&["shard"], "one process handles all clusters"),
     none(

@@ -1,6 +1,7 @@
 //! Settings of the application controller.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -14,7 +15,7 @@ use crate::decide::app_state::operate::OperationSettings;
 use crate::decide::app_state::reconcile::ComparisonSettings;
 use crate::decide::app_state::unsupported::KindSetting;
 use crate::decide::argocd_cache::{ReaderSettings, RedisSettings};
-use crate::decide::diff::DEFAULT_MANAGER;
+use crate::decide::diff::{DEFAULT_MANAGER, SystemSettings};
 use crate::decide::health::Checks;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
@@ -54,6 +55,8 @@ pub struct ApplicationSettings {
     pub in_cluster_enabled: bool,
     /// Whether syncs act as the service accounts of projects (SE-079).
     pub impersonation: bool,
+    /// How all Applications are compared (SE-150, SE-163 to SE-178).
+    pub compared: Arc<SystemSettings>,
     /// Settings about some kinds that have no effect, for the Applications they concern.
     pub customizations: Vec<KindSetting>,
     /// Settings that limit what is managed and are not understood, each with its key: no
@@ -127,6 +130,7 @@ impl Default for ApplicationSettings {
             resource_filter: ResourceFilter::default(),
             in_cluster_enabled: true,
             impersonation: false,
+            compared: Arc::default(),
             customizations: Vec::new(),
             unreadable: Vec::new(),
             parallel: 20,

@@ -8,14 +8,15 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
-/// A client of the same cluster that only sends read requests. Writes, also those with
-/// `dryRun=All`, get a response with code 405 and are not sent.
+/// A client of the same cluster that only sends read requests, and the dry runs by which the
+/// server predicts an apply. All else, also other requests with `dryRun=All`, gets a response with
+/// code 405 and is not sent.
 pub fn client(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
         let inner = inner.clone();
         async move {
-            if is_read(request.method()) {
+            if is_read(request.method()) || is_prediction(&request) {
                 return inner.send(request).await;
             }
             Ok(refusal(request.method(), request.uri().path()))
@@ -26,6 +27,17 @@ pub fn client(inner: Client) -> Client {
 
 fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// The dry run of a server-side apply, which changes nothing (SE-158).
+fn is_prediction(request: &Request<Body>) -> bool {
+    let is_apply = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|type_| type_.as_bytes().starts_with(b"application/apply-patch+"));
+    let query = request.uri().query().unwrap_or_default();
+    let is_dry = query.split('&').any(|part| part == "dryRun=All");
+    *request.method() == Method::PATCH && is_apply && is_dry
 }
 
 fn refusal(method: &Method, path: &str) -> Response<Body> {
@@ -60,17 +72,23 @@ mod tests {
         let dry = PostParams { dry_run: true, ..PostParams::default() };
         let map = ConfigMap::default();
         let patch = Patch::Merge(json!({}));
+        let apply = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap"}));
+        let dry_patch = PatchParams { dry_run: true, ..PatchParams::default() };
         let refused = [
             maps.create(&PostParams::default(), &map).await.err(),
             maps.create(&dry, &map).await.err(),
             maps.replace("a", &PostParams::default(), &map).await.err(),
             maps.patch("a", &PatchParams::default(), &patch).await.err(),
+            maps.patch("a", &dry_patch, &patch).await.err(),
+            maps.patch("a", &PatchParams::apply("m"), &apply).await.err(),
             maps.delete("a", &DeleteParams::default()).await.err(),
         ];
         for error in refused {
             let error = error.unwrap().to_string();
             assert!(error.contains("dry run: "), "{error}");
         }
+        let predicting = PatchParams { dry_run: true, ..PatchParams::apply("m") };
+        maps.patch("a", &predicting, &apply).await.unwrap();
         assert!(maps.get_opt("a").await.unwrap().is_none());
         let verbs: Vec<String> = server
             .requests()
@@ -78,6 +96,6 @@ mod tests {
             .filter(|request| request.client == "dry")
             .map(|request| request.verb)
             .collect();
-        assert_eq!(verbs, ["get"]);
+        assert_eq!(verbs, ["apply", "get"]);
     }
 }

@@ -46,6 +46,7 @@ mod comparisons;
 mod conditions;
 mod custom_health;
 mod deletions;
+mod differences;
 mod gaps;
 mod git_https;
 mod git_identities;
@@ -63,6 +64,7 @@ mod refusals;
 mod retries;
 mod retry_times;
 mod sequences;
+mod server_side_diff;
 mod signatures;
 mod sources;
 mod spec_fields;
@@ -162,6 +164,11 @@ impl World {
 
     /// Starts the controller.
     fn run(&mut self) {
+        self.run_as(self.server.client_as(CONTROLLER));
+    }
+
+    /// The same with a client of its own.
+    fn run_as(&mut self, client: kube::Client) {
         let stop = CancellationToken::new();
         let scope = Scope {
             namespace: self.settings.control_plane_namespace.clone(),
@@ -169,7 +176,7 @@ impl World {
             applications_everywhere: !self.settings.namespaces.is_empty(),
             syncs: true,
         };
-        let core = Core::new(self.server.client_as(CONTROLLER), scope, Clock::system());
+        let core = Core::new(client, scope, Clock::system());
         let (settings, sources) = (self.settings.clone(), self.sources.clone());
         let token = stop.clone();
         let task = tokio::spawn(async move {

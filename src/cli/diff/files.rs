@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -12,6 +13,7 @@ use super::super::output::{self, Output};
 use super::FieldChange;
 use crate::api::kind::KindRef;
 use crate::api::resource_key::split_api_version;
+use crate::config::comparison_settings;
 use crate::decide::diff::{Comparison, Config, compare, unified};
 
 #[derive(Serialize)]
@@ -104,19 +106,37 @@ fn one(path: &Path) -> Result<Option<Object>, Error> {
 fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let Some(path) = path else { return Ok(Config::default()) };
     let objects = input::objects_of(path)?;
-    let application = objects.iter().find(|object| object.value["kind"] == "Application");
-    let Some(application) = application else {
-        let why = "contains no Application";
+    let of = |kind: &str| objects.iter().find(|object| object.value["kind"] == kind);
+    let (application, settings) = (of("Application"), of("ConfigMap"));
+    if application.is_none() && settings.is_none() {
+        let why = "contains no Application, and no ConfigMap argocd-cm";
         return Err(Error::input("cannot use --config", path.display().to_string(), why));
+    }
+    let unusable = |object: &Object, why: String| {
+        Err(Error::input("cannot use --config", object.place(), why))
     };
     let jq = crate::evaluator::jq(crate::evaluator::JQ_TIME);
-    let (config, problems) = Config::from_application(&application.value, &jq);
-    match problems.first() {
-        None => Ok(config),
-        Some(problem) => {
-            let why = format!("{}: {}", problem.at, problem.message);
-            Err(Error::input("cannot use --config", application.place(), why))
+    let system = match settings {
+        None => Arc::default(),
+        Some(map) => {
+            let data = map.value["data"].as_object().into_iter().flatten();
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let data = data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect();
+            let system = comparison_settings(&data, &jq);
+            if let Some(problem) = system.problems.first() {
+                return unusable(map, problem.message.clone());
+            }
+            Arc::new(system)
         }
+    };
+    let nothing = Value::Null;
+    let spec = application.map_or(&nothing, |application| &application.value);
+    let (config, problems) = Config::with_settings(spec, &system, &jq);
+    match (problems.first(), application) {
+        (Some(problem), Some(application)) => {
+            unusable(application, format!("{}: {}", problem.at, problem.message))
+        }
+        _ => Ok(config),
     }
 }
 

@@ -13,6 +13,7 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::memory::{Memory, digest};
 use crate::decide::app_state::operation::StoredProgress;
+use crate::decide::app_state::predictions::Predictions;
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::decide::health::scripts::ScriptResults;
 use crate::watch::cluster_cache::ClusterCache;
@@ -32,6 +33,8 @@ pub struct CachedState {
     pub diffs: DiffCache,
     /// Results of health scripts for the objects that were observed last.
     pub script_results: Arc<ScriptResults>,
+    /// What the API server predicts of objects.
+    pub predictions: Predictions,
     /// Digest of the operation progress that was last logged.
     pub logged: u64,
     /// The cluster with the objects that it watches.

@@ -20,7 +20,8 @@ use super::BACKOFF;
 use super::cached_state::{CachedState, Rendered};
 use super::context::Context;
 use super::destination::of_cluster;
-use super::observe::{kinds, place, raw_sources};
+use super::observe::{kinds, place, raw_sources, schemas};
+use super::predictions::predictions_of;
 use super::queue::{Queue, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::revisions;
@@ -34,6 +35,7 @@ use crate::controller::credential_programs::CredentialPrograms;
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Live, Observation, inventory};
+use crate::decide::app_state::predictions::{Predicted, Predictions};
 use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::{self, Condition, DiffCache, Placed, access, spec};
 use crate::decide::diff;
@@ -157,7 +159,8 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
     placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
     let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
-    let observation = Observation {
+    let (nothing, schemas) = (Predicted::new(), schemas(cluster, &kinds).await);
+    let mut observation = Observation {
         access: destination.access(),
         tracking: &this.tracking,
         control_plane_namespace: &ctx.settings.control_plane_namespace,
@@ -166,9 +169,16 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         placed: &placed,
         kinds: &kinds,
         live: &live,
+        schemas: &schemas,
+        predicted: &nothing,
+        compared: &ctx.settings.compared,
         namespace: NamespaceFact::Exists,
         namespace_object: None,
     };
+    let asked = (&observation, this.app.raw(), true);
+    let mut kept = Predictions::default();
+    let predicted = predictions_of(&ctx, &this.tracking, cluster, asked, &mut kept).await;
+    observation.predicted = &predicted;
     let compared = observation.compare(&this.app, &DiffCache::default());
     let mut conditions = compared.conditions;
     conditions.extend(placed.conditions.iter().cloned());
@@ -236,7 +246,11 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     if let Some(project) = &inputs.project {
         core.control_plane.projects.wrote(project.clone().into(), Origin::Watch);
     }
-    let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
+    let mark = Mark {
+        method: settings.tracking_method,
+        label: settings.instance_label.clone(),
+        ..Mark::default()
+    };
     // Nothing is watched, so nothing is triggered.
     let (trigger, _) = mpsc::unbounded_channel();
     let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone())

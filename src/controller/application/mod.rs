@@ -21,6 +21,7 @@ pub mod compare_once;
 mod context;
 mod destination;
 mod observe;
+mod predictions;
 mod project_deletion;
 mod projects;
 mod queue;
@@ -49,9 +50,10 @@ use crate::api::tracking::from_instance_name;
 use crate::controller::credential_programs::CredentialPrograms;
 use crate::decide::app_state::request::{Level, Request};
 use crate::decide::app_state::status;
+use crate::decide::app_state::updates::Updates;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
-use crate::watch::cluster_cache::{Mark, Reach, TreeReaders};
+use crate::watch::cluster_cache::{Mark, Reach, Relevance, TreeReaders};
 use crate::watch::clusters::Clusters;
 
 use crate::api::ObjectKey;
@@ -107,7 +109,11 @@ pub async fn run_with(
     let queue = Arc::new(Queue::new(BACKOFF));
     core.metrics.queue("app_reconciliation_queue", queue.clone());
     core.metrics.show_applications(&settings);
-    let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
+    let mark = Mark {
+        method: settings.tracking_method,
+        label: settings.instance_label.clone(),
+        relevance: relevance(&settings),
+    };
     let (trigger, triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
         .within(own.reach)
@@ -141,6 +147,14 @@ pub async fn run_with(
         () = run_readers(&ctx, of_trees, stop.clone()) => {}
         () = work => {}
     }
+}
+
+/// Which changes of live objects cause a comparison.
+fn relevance(settings: &ApplicationSettings) -> Relevance {
+    let updates = Updates::new(&settings.compared, &settings.checks);
+    updates.map_or_else(Relevance::default, |updates| {
+        Relevance::new(move |object, instance| updates.digest(object, instance))
+    })
 }
 
 /// What keeps the copies for Argo CD's API server, if there is a Redis.

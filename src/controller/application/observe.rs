@@ -24,11 +24,13 @@ use crate::decide::app_state::app::App;
 use crate::decide::app_state::deletion_scope::{Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
+use crate::decide::app_state::predictions::Predicted;
 use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
     Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,
 };
 use crate::decide::argocd_cache::{Orphans, orphan_warning};
+use crate::decide::diff::Schemas;
 use crate::decide::health::Checks;
 use crate::decide::sync::NamespaceFact;
 use crate::source::Revision;
@@ -51,6 +53,10 @@ pub struct ClusterState {
     pub live: BTreeMap<ResourceKey, Arc<Value>>,
     /// The health checks, with the results of scripts for the live objects.
     pub checks: Checks,
+    /// The schemas of their kinds, of custom ones.
+    pub schemas: Arc<Schemas>,
+    /// What the API server predicts of objects: empty until it is asked.
+    pub predicted: Predicted,
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
     /// The namespace object, if a sync may have to change it.
@@ -103,6 +109,9 @@ impl Observed {
             placed: &state.placed,
             kinds: &state.kinds,
             live: &state.live,
+            schemas: &state.schemas,
+            predicted: &state.predicted,
+            compared: &ctx.settings.compared,
             namespace: state.namespace.clone(),
             namespace_object: state.namespace_object.clone(),
         }
@@ -235,7 +244,18 @@ impl Reconciliation<'_> {
             false => (NamespaceFact::Exists, None),
         };
         let checks = self.checks(live.values().chain(&namespace_object)).await;
-        Ok(ClusterState { placed, kinds, live, checks, namespace, namespace_object })
+        let schemas = self.ctx.lend_slot(schemas(cluster, &kinds)).await;
+        let predicted = Predicted::new();
+        Ok(ClusterState {
+            placed,
+            kinds,
+            live,
+            checks,
+            schemas,
+            predicted,
+            namespace,
+            namespace_object,
+        })
     }
 
     /// The health checks, with the results of scripts for these objects.
@@ -477,6 +497,21 @@ pub(super) async fn kinds(
         Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
     });
     silent.map_or(Ok(kinds), |reason| Err(ObserveError::Live(reason)))
+}
+
+/// The schemas of the custom kinds. One that cannot be read makes comparisons more lenient.
+pub(super) async fn schemas(
+    cluster: &ClusterCache,
+    kinds: &BTreeMap<GroupVersionKind, Served>,
+) -> Arc<Schemas> {
+    let is_served = |found: &Served| matches!(found, Served::Namespaced | Served::ClusterScoped);
+    let custom =
+        kinds.iter().filter(|(kind, found)| is_served(found) && !kind.borrowed().is_built_in());
+    let custom: Vec<GroupVersionKind> = custom.map(|(kind, _)| kind.clone()).collect();
+    if custom.is_empty() {
+        return Arc::default();
+    }
+    Arc::new(Schemas::of_kinds(cluster.structures(custom).await))
 }
 
 /// The targets of rendered manifests.

@@ -151,7 +151,12 @@ impl Reconciliation<'_> {
     /// One comparison: observe and decide. Returns what follows.
     async fn compare(&mut self, reason: Reason) -> Wait {
         let began = Instant::now();
-        let observed = self.observe(&reason).await;
+        let mut observed = self.observe(&reason).await;
+        if let Ok(observed) = &mut observed {
+            let is_asked_for = reason.asked_for && reason.request.level >= Level::Newest;
+            let afresh = reason.request.hard || is_asked_for;
+            self.predict(observed, afresh).await;
+        }
         let now = self.now();
         let decision = match &observed {
             Ok(observed) => {
@@ -296,7 +301,15 @@ impl Reconciliation<'_> {
         for _ in 0..ROUNDS {
             let (commits, observed) = match last.take() {
                 Some(observed) => (None, Ok(observed)),
-                None => self.observe_round().await?,
+                None => {
+                    let (commits, mut observed) = self.observe_round().await?;
+                    if let Ok(observed) = &mut observed
+                        && operate::skips_unchanged(&self.app)
+                    {
+                        self.predict(observed, false).await;
+                    }
+                    (commits, observed)
+                }
             };
             let decision = {
                 let observation =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::predictions::Predicted;
 use super::targets::Target;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::Tracking;
@@ -38,6 +39,8 @@ pub struct Facts<'a> {
     pub cluster: (&'a str, &'a str),
     /// The ignore rules.
     pub config: &'a diff::Config,
+    /// What the server predicts; only used if the rules say so.
+    pub predicted: &'a Predicted,
     /// Whether `managedNamespaceMetadata` differs from what the last sync
     /// applied.
     pub namespace_metadata_changed: bool,
@@ -58,6 +61,10 @@ pub struct ComparedResource {
     pub class: Class,
     /// Whether applying would change the live object.
     pub modified: bool,
+    /// Whether it could be compared: then `modified` means something (SE-146).
+    pub is_comparable: bool,
+    /// What the server predicts that it would be after an apply, if it was asked.
+    pub predicted: Option<Arc<Value>>,
     /// The health of its live object.
     pub health: Option<Health>,
     /// Whether its tracking id names this object (SE-116).
@@ -80,7 +87,11 @@ impl ComparedResource {
             self_referenced: self.self_referenced,
             permitted: self.permitted,
             managed_namespace: self.managed_namespace,
-            ..diff::Resource::new(self.target.as_deref(), self.live.as_deref(), Some(self.modified))
+            ..diff::Resource::new(
+                self.target.as_deref(),
+                self.live.as_deref(),
+                Some(self.modified).filter(|_| self.is_comparable),
+            )
         }
     }
 

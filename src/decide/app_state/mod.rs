@@ -17,6 +17,9 @@
 //! - [`signatures`]: which commits must be signed, and by whom (SE-080);
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
+//! - [`predictions`]: what the API server predicts, instead of a difference that is computed
+//!   here (SE-150, SE-158);
+//! - [`updates`]: which changes of live objects are compared (SE-178);
 //! - [`status`]: the comparison as fields of the Application;
 //! - [`held_back`]: the same with the revisions at which a rollback holds it (ST-061);
 //! - [`observation`]: the observed state, and [`errors`]: errors of observing it;
@@ -66,6 +69,7 @@ pub mod operate;
 pub mod operation;
 pub mod owner;
 mod pairs;
+pub mod predictions;
 pub mod project;
 pub mod project_deletion;
 pub mod reconcile;
@@ -78,6 +82,7 @@ pub mod steps;
 mod summary;
 pub mod targets;
 pub mod unsupported;
+pub mod updates;
 mod warnings;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The observed state of an Application, its source and its cluster: the input
 //! of comparisons, operations and deletions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,14 +13,16 @@ use super::condition::Condition;
 use super::memory::digest;
 use super::owner::Owner;
 use super::pairs::{self, Comparison, DiffCache, compare};
+use super::predictions::Predicted;
 use super::targets::Placed;
 use crate::api::ApplicationStatus;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
-use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::conditions::application as types;
+use crate::api::kind::{GroupVersionKind, KindRef, Served};
 use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
-use crate::decide::diff;
+use crate::decide::diff::{self, Schemas, SettingProblem, SystemSettings};
 use crate::decide::health::Checks;
 use crate::decide::sync::NamespaceFact;
 
@@ -49,6 +51,12 @@ pub struct Observation<'a> {
     pub kinds: &'a BTreeMap<GroupVersionKind, Served>,
     /// The live objects: tracked ones and those that a target names.
     pub live: &'a Live,
+    /// The schemas of their kinds, of custom ones.
+    pub schemas: &'a Arc<Schemas>,
+    /// What the server predicts of them.
+    pub predicted: &'a Predicted,
+    /// How all Applications are compared.
+    pub compared: &'a Arc<SystemSettings>,
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
     /// The destination namespace.
@@ -70,8 +78,10 @@ impl<'a> Observation<'a> {
     /// Compares source and cluster.
     pub fn compare(&self, app: &App, diffs: &DiffCache) -> ComparedState {
         let application = app.raw();
-        let (config, problems) = diff::Config::from_application(application, self.jq);
-        diffs.follow(rules(application));
+        let (mut config, problems) =
+            diff::Config::with_settings(application, self.compared, self.jq);
+        config.schemas = Arc::clone(self.schemas);
+        diffs.follow(digest(&(rules(application), self.schemas.digest())));
         let comparison = compare(
             &Facts {
                 application,
@@ -84,12 +94,29 @@ impl<'a> Observation<'a> {
                 project: self.access.project,
                 cluster: (self.access.server, self.access.cluster),
                 config: &config,
+                predicted: self.predicted,
                 namespace_metadata_changed: namespace_metadata_changed(app),
             },
             diffs,
         );
-        let conditions = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
-        ComparedState { comparison, conditions: conditions.collect(), config }
+        let own = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
+        let conditions = own.chain(self.problems_of_settings(&comparison)).collect();
+        ComparedState { comparison, conditions, config }
+    }
+
+    /// The settings about the compared kinds that are not understood.
+    fn problems_of_settings(&self, comparison: &Comparison) -> Vec<Condition> {
+        let kinds: BTreeSet<(&str, &str)> = (comparison.resources.iter())
+            .map(|resource| (&*resource.key.group, &*resource.key.kind))
+            .collect();
+        let concerns = |problem: &&SettingProblem| {
+            kinds.iter().any(|(group, kind)| problem.is_about(KindRef { group, version: "", kind }))
+        };
+        let condition = |problem: &SettingProblem| match problem.is_error {
+            true => Condition::comparison(problem.message.clone()),
+            false => Condition::new(types::SYNC_WARNING, problem.message.as_str()),
+        };
+        self.compared.problems.iter().filter(concerns).map(condition).collect()
     }
 
     /// The difference of one resource of a comparison, with the rules of the comparison:
@@ -101,7 +128,9 @@ impl<'a> Observation<'a> {
     ) -> diff::Comparison {
         match (&resource.target, &resource.live) {
             (Some(target), Some(live)) => {
-                pairs::compare_objects(self.tracking, config, (target, live), diff::Values::Plain)
+                let predicted = resource.predicted.as_deref();
+                let sides = (&**target, &**live);
+                pairs::compare_objects(self.tracking, config, sides, predicted, diff::Values::Plain)
             }
             (target, live) => diff::compare(target.as_deref(), live.as_deref(), config),
         }
@@ -110,6 +139,7 @@ impl<'a> Observation<'a> {
     /// Whether a decision takes only a moment: it compares few objects, without rules of users.
     pub fn is_short(&self) -> bool {
         self.access.spec.ignore_differences.is_empty()
+            && self.compared.rules.is_empty()
             && self.placed.targets.len() + self.live.len() <= FEW
     }
 

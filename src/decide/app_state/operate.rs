@@ -18,7 +18,7 @@ use super::pairs::DiffCache;
 use crate::api::annotations::{WAIT_FOR_HEALTH, annotation, deletion_approved};
 use crate::api::operation::{OperationPhase, OperationState};
 use crate::api::resource_key::ResourceKey;
-use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
+use crate::api::sync_options::{APPLY_OUT_OF_SYNC_ONLY, RESPECT_IGNORE_DIFFERENCES};
 use crate::api::time::Time;
 use crate::decide::diff;
 use crate::decide::health::Health;
@@ -235,6 +235,16 @@ fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot
         former_manager: compared.config.former_manager,
         warnings: if first { plan.warnings } else { Vec::new() },
     }))
+}
+
+/// Whether the operation skips objects that do not differ, so that it has to know which do as a
+/// comparison does (SE-318).
+pub fn skips_unchanged(app: &App) -> bool {
+    let spec = &app.raw()["spec"]["syncPolicy"]["syncOptions"];
+    let operation = app.status.operation_state.operation.raw();
+    let lists = [spec, &operation["sync"]["syncOptions"]];
+    let mut options = lists.into_iter().filter_map(Value::as_array).flatten();
+    options.any(|option| option == APPLY_OUT_OF_SYNC_ONLY)
 }
 
 /// What follows when the state cannot be observed.

@@ -10,6 +10,7 @@ use super::children;
 use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
 use super::memory::digest;
+use super::predictions::Prediction;
 use super::project::Permits;
 use super::summary::summary;
 use super::targets::Target;
@@ -22,6 +23,9 @@ use crate::api::tracking::{Tracking, from_instance_name, instance_of};
 use crate::decide::diff::{self, SyncStatus};
 use crate::decide::health::{self, Health};
 use crate::decide::sync::{Class, classify};
+
+/// Failed dry runs that conditions name; there is rarely more than one reason.
+const NAMED_FAILURES: usize = 10;
 
 /// The outcome of a comparison.
 #[derive(Clone, Debug)]
@@ -41,11 +45,13 @@ pub struct Comparison {
     pub summary: ApplicationSummary,
     /// Messages of `SharedResourceWarning`.
     pub shared: Vec<String>,
+    /// Whether no dry run failed.
+    pub is_predicted: bool,
 }
 
 /// Results of earlier comparisons: an event of one object does not compare the
 /// others again. An entry is valid for one version of the live object, one
-/// target and one digest of the rules.
+/// target, one prediction of the server and one digest of the rules.
 #[derive(Debug, Default)]
 pub struct DiffCache(Mutex<Differences>);
 
@@ -58,7 +64,7 @@ struct Differences {
 
 #[derive(Debug)]
 struct Entry {
-    /// Digest of UID and resource version of the live object, and of the target.
+    /// Digest of UID and resource version of the live object, of the target and the prediction.
     of: u64,
     difference: Difference,
 }
@@ -93,10 +99,22 @@ impl Differences {
         for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
             let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
             let Some(live) = live else { continue };
-            let (key, of) = (target.key.digest(), version(target, live));
-            match self.entries.get(&key).filter(|entry| Some(entry.of) == of) {
-                Some(entry) => drop(found.insert(key, entry.difference.clone())),
-                None => unknown.push((key, of, &*target.object, &**live)),
+            let (answer, told) = match prediction(facts, target, Some(live)) {
+                // What would change is not known.
+                Some(Prediction::Failed(_)) => continue,
+                Some(Prediction::Answer(answer, of)) => (Some(&**answer), Some(*of)),
+                None => (None, None),
+            };
+            let (key, of) = (target.key.digest(), version(target, live, told));
+            match (self.entries.get(&key).filter(|entry| Some(entry.of) == of), answer) {
+                (Some(entry), _) => drop(found.insert(key, entry.difference.clone())),
+                (None, Some(answer)) => {
+                    let (sides, values) = ((&*target.object, &**live), diff::Values::Plain);
+                    let (tracking, config) = (facts.tracking, facts.config);
+                    let compared = compare_objects(tracking, config, sides, Some(answer), values);
+                    found.insert(key, self.keep(key, of, compared));
+                }
+                (None, None) => unknown.push((key, of, &*target.object, &**live)),
             }
         }
         for some in unknown.chunks(TOGETHER) {
@@ -109,23 +127,28 @@ impl Differences {
             for ((key, of, ..), compared) in
                 some.iter().zip(diff::compare_all(&pairs, facts.config))
             {
-                let is_provisional = compared.is_provisional;
-                let difference =
-                    Difference { modified: compared.modified, exhausted: compared.exhausted_rules };
-                if let Some(of) = of.filter(|_| !is_provisional) {
-                    self.entries.insert(*key, Entry { of, difference: difference.clone() });
-                }
-                found.insert(*key, difference);
+                found.insert(*key, self.keep(*key, *of, compared));
             }
         }
         found
     }
+
+    /// The difference, which is kept for the next comparison if it is final.
+    fn keep(&mut self, key: u64, of: Option<u64>, compared: diff::Comparison) -> Difference {
+        let is_provisional = compared.is_provisional;
+        let difference =
+            Difference { modified: compared.modified, exhausted: compared.exhausted_rules };
+        if let Some(of) = of.filter(|_| !is_provisional) {
+            self.entries.insert(key, Entry { of, difference: difference.clone() });
+        }
+        difference
+    }
 }
 
 /// The digest of what a difference depends on besides the rules; `None` when it is not known.
-fn version(target: &Target, live: &Value) -> Option<u64> {
+fn version(target: &Target, live: &Value, predicted: Option<u64>) -> Option<u64> {
     let text = |field: &str| live["metadata"][field].as_str().filter(|text| !text.is_empty());
-    Some(digest(&(text("uid")?, text("resourceVersion")?, target.digest)))
+    Some(digest(&(text("uid")?, text("resourceVersion")?, target.digest, predicted)))
 }
 
 /// Compares one Application with its cluster.
@@ -136,6 +159,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
     let mut shared = Vec::new();
     let mut exhausted = BTreeMap::new();
     let differences = cache.all(facts);
+    let mut unpredicted = Vec::new();
     let mut claimed = BTreeSet::new();
     for target in facts.targets {
         let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
@@ -153,6 +177,9 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
             Class::DeleteHook | Class::Ignored => continue,
             Class::Hook(_) if live.is_none() => continue,
             _ => {}
+        }
+        if let Some(Prediction::Failed(why)) = prediction(facts, target, live) {
+            unpredicted.push((&target.key, why));
         }
         resources.push(pair(facts, &differences, &target.key, Some(target), live, &mut exhausted));
     }
@@ -180,7 +207,15 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
     conditions.extend(exhausted.iter().map(|(rule, key)| {
         let ResourceKey { kind, name, .. } = key;
         Condition::comparison(format!(
-            "spec.ignoreDifferences: jqPathExpressions {rule} (on {kind}/{name}); use a simpler expression"
+            "ignoreDifferences: jqPathExpressions {rule} (on {kind}/{name}); use a simpler expression"
+        ))
+    }));
+    let is_predicted = unpredicted.is_empty();
+    conditions.extend(unpredicted.into_iter().take(NAMED_FAILURES).map(|(key, why)| {
+        let ResourceKey { kind, name, .. } = key;
+        Condition::comparison(format!(
+            "Failed to compare desired state to live state: failed to calculate diff: error \
+             calculating server side diff: {kind}/{name}: {why}"
         ))
     }));
 
@@ -198,6 +233,7 @@ pub fn compare(facts: &Facts<'_>, cache: &DiffCache) -> Comparison {
         summary: summary(&resources),
         shared,
         resources,
+        is_predicted,
     }
 }
 
@@ -249,7 +285,14 @@ fn pair(
     let policy = facts.spec.sync_policy.as_ref();
     let managed_namespace = is_namespace(key, destination)
         && policy.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
+    let told = target.and_then(|target| prediction(facts, target, live));
+    let predicted = match told {
+        Some(Prediction::Answer(answer, of)) => Some((answer, of)),
+        Some(Prediction::Failed(_)) | None => None,
+    };
     let modified = match (target, live, &class) {
+        // It is not known.
+        (Some(_), Some(_), _) if matches!(told, Some(Prediction::Failed(_))) => false,
         (Some(_), Some(_), Class::Resource) => {
             let found = differences.get(&key.digest());
             for rule in found.into_iter().flat_map(|found| &found.exhausted) {
@@ -279,6 +322,8 @@ fn pair(
         live: live.cloned(),
         class,
         modified,
+        is_comparable: !matches!(told, Some(Prediction::Failed(_))),
+        predicted: predicted.map(|(answer, _)| Arc::clone(answer)),
         self_referenced,
     }
 }
@@ -299,15 +344,35 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
     key.group.is_empty() && key.kind == "Namespace" && key.name == name && !name.is_empty()
 }
 
-/// The difference of a target and its live object; the one comparison of both.
+/// What the server predicts of an object, if it was asked.
+fn prediction<'a>(
+    facts: &Facts<'a>,
+    target: &Target,
+    live: Option<&Arc<Value>>,
+) -> Option<&'a Prediction> {
+    facts.config.server_side?;
+    live.filter(|_| target.class == Class::Resource)?;
+    facts.predicted.get(&target.key)
+}
+
+/// The difference of a target and its live object; the one comparison of both. `predicted` is
+/// what the server says that the live object would become (SE-158).
 pub fn compare_objects(
     tracking: &Tracking,
     config: &diff::Config,
     (target, live): (&Value, &Value),
+    predicted: Option<&Value>,
     values: diff::Values,
 ) -> diff::Comparison {
     let migrated = migrated(tracking, target, live);
-    diff::compare_states(Some(target), Some(migrated.as_ref().unwrap_or(live)), config, values)
+    let found = migrated.as_ref().unwrap_or(live);
+    match (predicted, config.server_side) {
+        (Some(answer), Some(how)) if migrated.is_none() => {
+            diff::compare_predicted((target, live), answer, config, how)
+        }
+        // What tracks the object changes, which is no difference: the server does not know that.
+        _ => diff::compare_states(Some(target), Some(found), config, values),
+    }
 }
 
 /// The live object as if it were tracked by annotation, if it still has the

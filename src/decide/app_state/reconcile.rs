@@ -27,6 +27,9 @@ use crate::decide::wait::{Wait, WaitFor};
 /// again after this time.
 const TOLERATED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
+/// After this time, dry runs that failed are made again.
+const PREDICTED_AGAIN: Duration = Duration::from_secs(30);
+
 /// Settings of comparisons.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparisonSettings {
@@ -229,6 +232,10 @@ fn compared(
     // Self-heal also applies to a drift observed here.
     let heals = observation.access.spec.is_automated();
     let wait = match unclear || !(full || heals) {
+        // A dry run may succeed later, without any change here.
+        true if !comparison.is_predicted => {
+            Wait::for_time(WaitFor::FailedComparison, PREDICTED_AGAIN, now)
+        }
         true => idle(),
         false => automate(app, seen, comparison, settings, now),
     };

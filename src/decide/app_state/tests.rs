@@ -116,6 +116,7 @@ fn compared_in(
         project,
         cluster: ("https://c", "c"),
         config: &diff::Config::default(),
+        predicted: &Default::default(),
         namespace_metadata_changed: false,
     };
     compare(&facts, &DiffCache::default())

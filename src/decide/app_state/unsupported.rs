@@ -11,9 +11,7 @@ use super::lost::Lost;
 use super::signatures::Demands;
 use super::targets::Target;
 use crate::api::AppProjectSpec;
-use crate::api::annotations::{
-    COMPARE_OPTIONS, IGNORE_RESOURCE_UPDATES, MANIFEST_GENERATE_PATHS, annotation, items,
-};
+use crate::api::annotations::{COMPARE_OPTIONS, MANIFEST_GENERATE_PATHS, annotation, items};
 use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
 use crate::glob;
@@ -119,21 +117,16 @@ pub(super) fn unused<'a>(
              webhooks: every commit counts as a change of the manifests"
         ));
     }
-    let server_side =
-        |object: &Value| items(object, COMPARE_OPTIONS).contains(&"ServerSideDiff=true");
-    let ignored = "ServerSideDiff=true has no effect yet: the difference is computed from field \
-                ownership";
-    if server_side(application) {
-        messages.push(format!("annotation {COMPARE_OPTIONS}: {ignored}"));
-    }
     for (name, object) in objects {
-        if server_side(object) {
-            messages.push(format!("{name}: annotation {COMPARE_OPTIONS}: {ignored}"));
-        }
-        if annotation(object, IGNORE_RESOURCE_UPDATES).is_some() {
+        let options = items(object, COMPARE_OPTIONS);
+        let of_applications = options.iter().find(|option| {
+            let name = option.split_once('=').map(|(name, _)| name);
+            matches!(name, Some("ServerSideDiff" | "IncludeMutationWebhook"))
+        });
+        if let Some(option) = of_applications {
             messages.push(format!(
-                "{name}: annotation {IGNORE_RESOURCE_UPDATES} has no effect yet: its changes are \
-                 compared"
+                "{name}: annotation {COMPARE_OPTIONS}: {option} has no effect on a resource; set \
+                 it on the Application"
             ));
         }
     }

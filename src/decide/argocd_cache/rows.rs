@@ -79,8 +79,14 @@ fn row(
     let (normalized_live_state, predicted_live_state, modified) = match (&target, &live) {
         (Some(target), Some(live)) => {
             let values = if is_secret { diff::Values::Masked } else { diff::Values::Plain };
-            let compared = compare_objects(tracking, config, (target, live), values);
-            (compared.live.to_string(), compared.predicted.to_string(), compared.modified)
+            // A prediction of a Secret has its values.
+            let predicted = resource.predicted.as_deref().filter(|_| !is_secret);
+            let compared = compare_objects(tracking, config, (target, live), predicted, values);
+            let modified = match resource.predicted {
+                Some(_) => resource.modified,
+                None => compared.modified,
+            };
+            (compared.live.to_string(), compared.predicted.to_string(), modified)
         }
         (Some(_), None) => ("null".to_owned(), target_state.clone(), true),
         (None, _) => (live_state.clone(), "null".to_owned(), false),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::jq::{Expression, Jq};
 use super::path::parse_pointer;
 use super::schema::Schemas;
+use super::system::SystemSettings;
 use crate::api::annotations::{
     CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, SYNC_OPTIONS, annotation, items,
 };
@@ -19,6 +20,11 @@ pub const DEFAULT_MANAGER: &str = "argocd-controller";
 
 /// The manager of kubectl's client-side apply (SE-346).
 pub const DEFAULT_FORMER_MANAGER: &str = "kubectl-client-side-apply";
+
+/// Options of the annotation `argocd.argoproj.io/compare-options` of an Application (SE-327).
+const SERVER_SIDE_DIFF: &str = "ServerSideDiff=true";
+const NO_SERVER_SIDE_DIFF: &str = "ServerSideDiff=false";
+const WITH_WEBHOOKS: &str = "IncludeMutationWebhook=true";
 
 /// Most rules of one source of rules.
 const MAX_RULES: usize = 1000;
@@ -47,6 +53,10 @@ pub struct Config {
     pub jq: Jq,
     /// Whose rules these are, for the limits of their expressions.
     pub scope: String,
+    /// The settings of all Applications, with further rules.
+    pub system: Arc<SystemSettings>,
+    /// Whether the server predicts what an apply changes; `None` when it is computed here.
+    pub server_side: Option<ServerSide>,
 }
 
 impl Default for Config {
@@ -60,8 +70,17 @@ impl Default for Config {
             schemas: Arc::default(),
             jq: Jq::default(),
             scope: String::new(),
+            system: Arc::default(),
+            server_side: None,
         }
     }
+}
+
+/// How the prediction of the server is used (SE-158).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ServerSide {
+    /// Changes by admission webhooks count, too.
+    pub with_webhooks: bool,
 }
 
 /// A validated entry of `ignoreDifferences`.
@@ -102,15 +121,27 @@ impl std::fmt::Display for Problem {
 
 impl Config {
     /// Reads the settings of an Application: `spec.ignoreDifferences`, the sync options
-    /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotation
-    /// `argocd.argoproj.io/client-side-apply-migration-manager`.
+    /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotations
+    /// `argocd.argoproj.io/client-side-apply-migration-manager` and
+    /// `argocd.argoproj.io/compare-options`.
     ///
     /// Invalid parts are skipped and returned as problems.
     pub fn from_application(application: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
+        Self::with_settings(application, &Arc::default(), jq)
+    }
+
+    /// The same with the settings of all Applications.
+    pub fn with_settings(
+        application: &Value,
+        system: &Arc<SystemSettings>,
+        jq: &Jq,
+    ) -> (Self, Vec<Problem>) {
         let metadata = &application["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default();
         let scope = format!("{}/{}", text("namespace"), text("name"));
-        let mut config = Self { jq: jq.clone(), scope, ..Self::default() };
+        let system = Arc::clone(system);
+        let mut config = Self { jq: jq.clone(), scope, system, ..Self::default() };
+        config.server_side = ServerSide::of(application, config.system.server_side);
         let mut problems = Vec::new();
         if let Some(entries) = application.pointer("/spec/ignoreDifferences") {
             config.add_rules("spec.ignoreDifferences", entries, &mut problems);
@@ -162,10 +193,8 @@ impl Config {
                 let message = error.to_string();
                 problems.push(Problem { at: format!("{at}.{field}"), message });
             }
-            let held: usize = self.rules.iter().map(|rule| rule.expressions.len()).sum();
             rule.add_places(&at, entry, problems);
-            let left = MAX_EXPRESSIONS.saturating_sub(held);
-            rule.add_expressions(&at, entry, (&self.jq, left), problems);
+            rule.add_expressions(&at, entry, (&self.jq, left(&self.rules)), problems);
             self.rules.push(rule);
         }
     }
@@ -177,8 +206,48 @@ impl Config {
             |field: &str| object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str);
         let name = metadata("name").unwrap_or_default();
         let namespace = metadata("namespace").unwrap_or_default();
-        self.rules.iter().filter(move |rule| rule.matches(kind, name, namespace))
+        let all = self.rules.iter().chain(&self.system.rules);
+        all.filter(move |rule| rule.matches(kind, name, namespace))
     }
+}
+
+impl ServerSide {
+    /// The choice of an Application; by default the prediction of the server is used or not.
+    pub fn of(application: &Value, default: bool) -> Option<Self> {
+        let has = |word: &str| compare_options(application).any(|option| option == word);
+        let is_on = match (has(SERVER_SIDE_DIFF), has(NO_SERVER_SIDE_DIFF)) {
+            // Both: the one that turns it off, as in Argo CD.
+            (_, true) => false,
+            (true, false) => true,
+            (false, false) => default,
+        };
+        is_on.then(|| Self { with_webhooks: has(WITH_WEBHOOKS) })
+    }
+}
+
+/// How many more jq expressions a list of rules may have.
+fn left(rules: &[Rule]) -> usize {
+    let held: usize = rules.iter().map(|rule| rule.expressions.len()).sum();
+    MAX_EXPRESSIONS.saturating_sub(held)
+}
+
+/// Adds a rule with the places of `entry` to a list, unless the list is full.
+pub(super) fn add_rule(
+    rules: &mut Vec<Rule>,
+    at: &str,
+    mut rule: Rule,
+    entry: &Value,
+    jq: &Jq,
+    problems: &mut Vec<Problem>,
+) {
+    if rules.len() >= MAX_RULES {
+        let message = format!("more than {MAX_RULES} rules; this one is not used");
+        problems.push(Problem { at: at.to_owned(), message });
+        return;
+    }
+    rule.add_places(at, entry, problems);
+    rule.add_expressions(at, entry, (jq, left(rules)), problems);
+    rules.push(rule);
 }
 
 impl Rule {

@@ -33,6 +33,31 @@ impl Ignored {
     }
 }
 
+/// A live object without the fields that the rules for it name, by pointers and simple
+/// expressions; `None` when no rule is about it, or when one has an expression that only a
+/// worker could evaluate: then all of it counts. This is asked for each event of a watch, which
+/// must not wait.
+pub fn without_ignored(rules: &[Rule], object: &Value) -> Option<Value> {
+    let kind = KindRef::of(object);
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    let (name, namespace) = (text("name"), text("namespace"));
+    let mut paths = Vec::new();
+    let mut is_about = false;
+    for rule in rules.iter().filter(|rule| rule.matches(kind, name, namespace)) {
+        is_about = true;
+        let simple = rule.expressions.iter().map(Expression::simple);
+        let simple: Vec<Vec<String>> = simple.collect::<Option<_>>()?;
+        let places = rule.pointers.iter().chain(&simple);
+        paths.extend(places.filter_map(|tokens| locate(object, tokens)));
+    }
+    if !is_about {
+        return None;
+    }
+    let mut rest = object.clone();
+    remove_all(&mut rest, paths);
+    Some(rest)
+}
+
 /// Skipped expressions of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
@@ -201,7 +226,7 @@ pub fn respect_ignored(pairs: &[(&Value, &Value)], config: &Config) -> Vec<Value
         .map(|(target, live)| {
             let (mut wanted, mut found) = ((*target).clone(), (*live).clone());
             for side in [&mut wanted, &mut found] {
-                normalize(side, Purpose::Apply);
+                normalize(side, Purpose::Apply, &config.system);
             }
             (wanted, found)
         })

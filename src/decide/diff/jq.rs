@@ -155,6 +155,44 @@ impl Expression {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// The fields of an expression that is nothing but a path of them, such as
+    /// `.metadata.annotations."a.b/c"`; `None` for another one.
+    pub fn simple(&self) -> Option<Vec<String>> {
+        let mut rest = self.text.trim();
+        let mut fields = Vec::new();
+        while !rest.is_empty() {
+            let next = match rest.strip_prefix('.') {
+                Some(next) => next,
+                // `.a["b"]`, where jq needs no dot.
+                None if rest.starts_with('[') && !fields.is_empty() => rest,
+                None => return None,
+            };
+            let (field, after) = match next.strip_prefix('[') {
+                Some(inside) => {
+                    let (field, after) = quoted(inside)?;
+                    (field, after.strip_prefix(']')?)
+                }
+                None if next.starts_with('"') => quoted(next)?,
+                None => {
+                    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                    let end = next.find(|c| !is_part(c)).unwrap_or(next.len());
+                    let (name, after) = next.split_at(end);
+                    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                    (is_name.then(|| name.to_owned())?, after)
+                }
+            };
+            fields.push(field);
+            rest = after;
+        }
+        (!fields.is_empty()).then_some(fields)
+    }
+}
+
+/// A string without escapes and interpolation, and what follows it.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
+    (!inside.contains('\\')).then(|| (inside.to_owned(), after))
 }
 
 /// The places in an object that paths of jq name; those that do not exist are left out.
@@ -235,5 +273,38 @@ fn from_end(at: i64, length: usize) -> usize {
             .ok()
             .and_then(|back| length.checked_sub(back))
             .unwrap_or(usize::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_paths_are_simple() {
+        let simple = |text: &str| Expression { text: text.into() }.simple();
+        let leader = ".metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"";
+        let of = |fields: &[&str]| Some(fields.iter().map(|field| (*field).to_owned()).collect());
+        for (text, want) in [
+            (".a", of(&["a"])),
+            (" .a.b_1 ", of(&["a", "b_1"])),
+            (leader, of(&["metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"])),
+            (".a[\"b c\"].d", of(&["a", "b c", "d"])),
+            (".[\"a\"]", of(&["a"])),
+            (".", None),
+            ("", None),
+            (".a[]", None),
+            (".a[0]", None),
+            (".a?", None),
+            (".a | .b", None),
+            ("..", None),
+            (".\"a\\u0062\"", None),
+            (".\"a", None),
+            ("[\"a\"]", None),
+            ("a", None),
+            (".1", None),
+        ] {
+            assert_eq!(simple(text), want, "{text}");
+        }
     }
 }

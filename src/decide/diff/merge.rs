@@ -8,9 +8,9 @@
 //!   server-side apply does (SE-157).
 //!
 //! Lists of built-in kinds merge by Appendix B.1, those of custom resources by their
-//! schema, else by field ownership, else as atomic. In the last case, elements of a
-//! custom resource keep fields that only live has: the defaults of the schema are unknown
-//! and must not be permanent differences (SE-153, SE-605).
+//! schema, else by field ownership, else as atomic. Elements of an atomic list of a custom
+//! resource keep fields that only live has, unless it is applied server-side and its schema
+//! is known: what its controller adds must not be a permanent difference (SE-153, SE-605).
 
 use serde_json::{Map, Value};
 
@@ -26,6 +26,8 @@ pub struct Basis<'a> {
     pub kind: KindRef<'a>,
     /// Whether the kind is part of Kubernetes.
     pub built_in: bool,
+    /// Whether the target is applied server-side, so that what its schema calls atomic is.
+    pub structured: bool,
 }
 
 /// Previous state and ownership at a path.
@@ -100,7 +102,7 @@ fn merge_objects<'a>(
     let selector = basis.built_in && path.last().is_some_and(|field| field.ends_with("elector"));
     let owned_whole = past.owners.is_leaf() && (!target.is_empty() || selector);
     let atomic = basis.built_in && keys::is_atomic_map(basis.kind, path)
-        || past.schema.is_some_and(schema::is_atomic_map);
+        || basis.structured && past.schema.is_some_and(schema::is_atomic_map);
     if owned_whole || atomic {
         let kept = target.iter().filter(|(_, value)| !value.is_null());
         return kept.map(|(key, value)| (key.clone(), whole(value))).collect();
@@ -166,7 +168,7 @@ fn merge_lists<'a>(
             None => merge_by_position(basis, target, live, past, path),
         },
         ListKind::Set => merge_sets(target, live, past),
-        ListKind::Atomic if basis.built_in || past.schema.is_some() => {
+        ListKind::Atomic if basis.built_in || basis.structured && past.schema.is_some() => {
             target.iter().map(whole).collect()
         }
         ListKind::Atomic => merge_by_position(basis, target, live, past, path),

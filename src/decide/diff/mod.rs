@@ -29,13 +29,16 @@ mod fields;
 mod ignore;
 pub mod jq;
 mod keys;
+mod known_types;
 mod mask;
 mod merge;
 mod normalize;
 pub mod path;
+mod predicted;
 mod quantity;
 mod schema;
 mod sync_status;
+mod system;
 mod unified;
 
 #[cfg(test)]
@@ -45,16 +48,21 @@ use serde_json::{Map, Value};
 
 pub use changes::{Change, changes};
 pub use config::{
-    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, Problem, Rule, compare_options, sync_options,
+    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, Problem, Rule, ServerSide, compare_options,
+    sync_options,
 };
 pub use fields::taken_over;
-pub use ignore::respect_ignored;
+pub use ignore::{respect_ignored, without_ignored};
 pub use jq::Jq;
 pub use keys::{ListKind, list_kind};
+pub use known_types::{KnownField, KnownType};
 pub use mask::{is_secret, mask};
+pub use normalize::as_stored;
+pub use predicted::compare_predicted;
 pub use quantity::thousandths;
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
+pub use system::{IgnoredStatus, SettingProblem, SystemSettings};
 pub use unified::unified;
 
 use fields::Owners;
@@ -75,6 +83,8 @@ pub enum Strategy {
     /// What only our field manager owns and the target does not have: live was, or will
     /// be, applied server-side (SE-157).
     Structured,
+    /// The server has predicted it (SE-158).
+    ServerSide,
 }
 
 /// Result of comparing one object. Contains no values of a Secret.
@@ -157,12 +167,13 @@ impl<'a> Prepared<'a> {
         let mut wanted = target.cloned();
         let mut found = live.cloned();
         if let Some(wanted) = &mut wanted {
-            normalize::normalize(wanted, Purpose::Apply);
+            normalize::normalize(wanted, Purpose::Apply, &config.system);
         }
         if let Some(found) = &mut found {
-            settle(found);
+            settle(found, config);
         }
         let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
+        let schema = schema.map(|schema| &**schema);
         for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
             if let (Some(side), Some(schema)) = (side, schema) {
                 schema::apply_key_defaults(side, schema);
@@ -179,11 +190,12 @@ impl<'a> Prepared<'a> {
         let Self { target, live, mut wanted, mut found } = self;
         let strategy = strategy(target, live, config);
         let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
+        let schema = schema.map(|schema| &**schema);
         let mut skipped = ignored.remove(wanted.as_mut(), found.as_mut());
 
         let (mut predicted, mut found) = match (wanted, found, live) {
             (Some(mut wanted), Some(mut found), Some(live)) => {
-                let original = original(strategy, live);
+                let original = original(strategy, live, config);
                 reduce_claim_templates(&mut found, &wanted, original.as_ref());
                 drop_namespace(&mut wanted, &found);
                 let ours = ours_by_updates(target, live, strategy, config);
@@ -192,11 +204,14 @@ impl<'a> Prepared<'a> {
                         Owners::of(ours.as_ref().unwrap_or(live), &config.manager)
                             .unwrap_or_default()
                     }
-                    Strategy::TwoWay | Strategy::ThreeWay => Owners::default(),
+                    Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => {
+                        Owners::default()
+                    }
                 };
                 let past = Past { original: original.as_ref(), owners, schema };
                 let kind = KindRef::of(&wanted);
-                let basis = Basis { kind, built_in: kind.is_built_in() };
+                let structured = strategy == Strategy::Structured;
+                let basis = Basis { kind, built_in: kind.is_built_in(), structured };
                 let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
                 (predicted, found)
             }
@@ -207,8 +222,7 @@ impl<'a> Prepared<'a> {
         }
         let modified = target.is_some() && predicted != found;
         if values == Values::Plain && [target, live].into_iter().flatten().any(is_secret) {
-            mask::mask(&mut [&mut found, &mut predicted]);
-            skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
+            hide(&mut found, &mut predicted, &mut skipped);
         }
         let both = target.is_some() && live.is_some();
         let changes = if both && modified { changes(&found, &predicted) } else { Vec::new() };
@@ -225,6 +239,12 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Masks the values of Secrets in results.
+fn hide(found: &mut Value, predicted: &mut Value, skipped: &mut ignore::Skipped) {
+    mask::mask(&mut [found, predicted]);
+    skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
+}
+
 /// The normalized form of an object for comparisons: without nulls, with the defaults of
 /// built-in kinds. Idempotent. Ignore rules are not applied, and the values of Secrets
 /// are not masked.
@@ -235,22 +255,22 @@ pub fn normalized(object: &Value, config: &Config) -> Value {
 }
 
 fn fill(object: &mut Value, config: &Config) {
-    settle(object);
+    settle(object, config);
     defaults::apply(object);
     let schema = config.schemas.of(KindRef::of(object)).cloned();
     if let Some(schema) = schema {
         schema::apply_defaults(object, &schema);
         // A default may have another notation than a value.
-        settle(object);
+        settle(object, config);
     }
 }
 
 /// Normalizes an object for comparing.
-fn settle(object: &mut Value) {
-    normalize::normalize(object, Purpose::Compare);
+fn settle(object: &mut Value, config: &Config) {
+    normalize::normalize(object, Purpose::Compare, &config.system);
     strip_nulls(object);
     // Without its nulls, an object may be empty.
-    normalize::normalize(object, Purpose::Compare);
+    normalize::normalize(object, Purpose::Compare, &config.system);
 }
 
 /// SE-150. An entry of our manager takes precedence over options: it is the only exact
@@ -302,12 +322,12 @@ fn last_applied(live: &Value) -> Option<Value> {
     serde_json::from_str::<Map<String, Value>>(text).ok().map(Value::Object)
 }
 
-fn original(strategy: Strategy, live: &Value) -> Option<Value> {
+fn original(strategy: Strategy, live: &Value, config: &Config) -> Option<Value> {
     if strategy != Strategy::ThreeWay {
         return None;
     }
     let mut original = last_applied(live)?;
-    settle(&mut original);
+    settle(&mut original, config);
     // Live always has one; an absent one in the target has no meaning.
     if let Some(metadata) = original.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("namespace");

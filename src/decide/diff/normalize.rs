@@ -3,16 +3,19 @@
 //! Works on one object without the other side, so that it can be applied to target, live
 //! and last-applied alike. Idempotent. Does not set defaults: see `defaults`.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::quantity;
+use super::system::SystemSettings;
 use crate::api::annotations::LAST_APPLIED;
-use crate::api::kind::GroupVersionKind;
+use crate::api::kind::{GroupVersionKind, KindRef};
+use crate::glob;
 
-/// Fields that the server sets on every object, never a difference (SE-160, SE-161), as
-/// is `status` of every kind (SE-163).
+/// Fields that the server sets on every object, never a difference (SE-160, SE-161).
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
@@ -27,16 +30,21 @@ pub enum Purpose {
 }
 
 /// Normalises an object in place.
-pub fn normalize(object: &mut Value, purpose: Purpose) {
+pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) {
     let compare = purpose == Purpose::Compare;
     let kind = GroupVersionKind::of(object);
     let kind = kind.borrowed();
 
     canonicalize_numbers(object);
     strip_server_fields(object);
+    if let Some(root) = object.as_object_mut().filter(|_| system.status.covers(kind)) {
+        root.remove("status");
+    }
     match (kind.group, kind.kind) {
         ("", "Secret") => secret(object),
-        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, compare),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            role(object, compare, system.ignores_aggregated_roles);
+        }
         _ => {}
     }
     if let Some(metadata) = object.get_mut("metadata").filter(|_| compare) {
@@ -56,16 +64,27 @@ pub fn normalize(object: &mut Value, purpose: Purpose) {
         && let Some(pod) = object.pointer_mut("/spec/template/spec")
     {
         // The same type as in a Deployment (SE-168).
-        quantities(pod);
-        if compare {
-            drop_empty(pod, "");
+        as_core_type(pod, compare);
+    }
+    for field in &system.known_fields {
+        if glob::allows(&field.group, kind.group, None)
+            && glob::allows(&field.kind, kind.kind, None)
+        {
+            field.normalize(object, compare);
         }
+    }
+}
+
+/// Normalizes a value that has a type of the core group.
+pub(super) fn as_core_type(value: &mut Value, compare: bool) {
+    quantities(value);
+    if compare {
+        drop_empty(value, "");
     }
 }
 
 fn strip_server_fields(object: &mut Value) {
     let Some(root) = object.as_object_mut() else { return };
-    root.remove("status");
     let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
@@ -102,6 +121,18 @@ fn canonicalize_numbers(value: &mut Value) {
     }
 }
 
+/// A Secret as the server stores it; other objects as they are. The server says of `data` who owns
+/// what in it.
+pub fn as_stored(object: &Value) -> Cow<'_, Value> {
+    let kind = KindRef::of(object);
+    if !kind.group.is_empty() || kind.kind != "Secret" {
+        return Cow::Borrowed(object);
+    }
+    let mut object = object.clone();
+    secret(&mut object);
+    Cow::Owned(object)
+}
+
 /// SE-164: `stringData` is merged into `data`.
 fn secret(object: &mut Value) {
     let Some(root) = object.as_object_mut() else { return };
@@ -129,9 +160,13 @@ fn secret(object: &mut Value) {
     }
 }
 
-/// SE-165.
-fn role(object: &mut Value, compare: bool) {
+/// SE-165: the rules of an aggregated role are those of others.
+fn role(object: &mut Value, compare: bool, ignores_aggregated: bool) {
     let Some(root) = object.as_object_mut() else { return };
+    if ignores_aggregated && root.get("aggregationRule").is_some_and(Value::is_object) {
+        root.remove("rules");
+        return;
+    }
     let empty = compare
         && root
             .get("rules")
@@ -311,6 +346,6 @@ fn quantities(value: &mut Value) {
     }
 }
 
-fn quantity_map(value: &mut Value) {
+pub(super) fn quantity_map(value: &mut Value) {
     value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(quantity::canonicalize);
 }

@@ -5,17 +5,37 @@
 //! custom resource is compared leniently; see `merge`.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::keys::ListKind;
-use crate::api::kind::KindRef;
+use crate::api::kind::{GroupVersionKind, KindRef};
 
 /// The schemas of custom resources, by group, version and kind.
 #[derive(Clone, Debug, Default)]
-pub struct Schemas(BTreeMap<(String, String, String), Value>);
+pub struct Schemas(BTreeMap<(String, String, String), Arc<Value>>);
 
 impl Schemas {
+    /// Schemas that were read before.
+    pub fn of_kinds(schemas: impl IntoIterator<Item = (GroupVersionKind, Arc<Value>)>) -> Self {
+        let entry = |(kind, schema): (GroupVersionKind, Arc<Value>)| {
+            ((kind.group, kind.version, kind.kind), schema)
+        };
+        Self(schemas.into_iter().map(entry).collect())
+    }
+
+    /// A digest that changes when one of them is read again.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (kind, schema) in &self.0 {
+            kind.hash(&mut hasher);
+            Arc::as_ptr(schema).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// Adds all versions of a CustomResourceDefinition (`v1`) with a schema; other
     /// objects are ignored.
     pub fn add_definition(&mut self, definition: &Value) {
@@ -32,13 +52,13 @@ impl Schemas {
             let schema = version.pointer("/schema/openAPIV3Schema");
             if let (Some(name), Some(schema)) = (name, schema) {
                 let key = (group.to_owned(), name.to_owned(), kind.to_owned());
-                self.0.insert(key, schema.clone());
+                self.0.insert(key, Arc::new(schema.clone()));
             }
         }
     }
 
     /// The schema of a kind.
-    pub fn of(&self, kind: KindRef<'_>) -> Option<&Value> {
+    pub fn of(&self, kind: KindRef<'_>) -> Option<&Arc<Value>> {
         let key = (kind.group.to_owned(), kind.version.to_owned(), kind.kind.to_owned());
         self.0.get(&key)
     }

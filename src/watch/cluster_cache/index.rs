@@ -13,19 +13,52 @@ use crate::api::tracking::TrackingMethod;
 use crate::api::tracking::instance_of;
 use crate::watch::mutation_cache::{Gone, is_older, number};
 
-/// How resources are tracked (SE-110).
+/// Which part of an object counts when it changes (SE-178). It is given from outside, since
+/// nothing here knows rules.
+#[derive(Clone, Default)]
+pub struct Relevance(Option<Arc<Digest>>);
+
+/// A digest of what counts in an object that an instance tracks, or none; `None` where everything
+/// counts.
+type Digest = dyn Fn(&Value, Option<&str>) -> Option<u64> + Send + Sync;
+
+impl Relevance {
+    /// By a digest of what counts.
+    pub fn new(
+        digest: impl Fn(&Value, Option<&str>) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(digest)))
+    }
+}
+
+impl std::fmt::Debug for Relevance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Relevance").field(&self.0.is_some()).finish()
+    }
+}
+
+/// How resources are tracked (SE-110), and which of their changes count.
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
     /// By annotation, label or both.
     pub method: TrackingMethod,
     /// The label, for methods that use one.
     pub label: String,
+    /// What counts in an object.
+    pub relevance: Relevance,
 }
 
 impl Mark {
     /// The instance in the tracking annotation or label of an object.
     pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
         instance_of(self.method, &self.label, object).filter(|instance| !instance.is_empty())
+    }
+
+    /// Hash of what counts in an object.
+    fn content(&self, object: &Value) -> u64 {
+        let by_rules = self.relevance.0.as_ref();
+        let by_rules = by_rules.and_then(|digest| digest(object, self.instance_of(object)));
+        by_rules.unwrap_or_else(|| content(object))
     }
 }
 
@@ -44,13 +77,13 @@ pub enum Lookup {
 #[derive(Clone, Debug)]
 pub struct Kept {
     json: Arc<[u8]>,
-    /// Hash of the content; see [`content`].
+    /// Hash of what counts in it; see [`Mark::content`].
     content: u64,
 }
 
 impl Kept {
-    fn of(object: &Value) -> Self {
-        Self { json: object.to_string().into_bytes().into(), content: content(object) }
+    fn of(object: &Value, content: u64) -> Self {
+        Self { json: object.to_string().into_bytes().into(), content }
     }
 
     /// Parses the object, each time.
@@ -257,7 +290,7 @@ impl Objects {
     }
 
     fn insert_whole(&mut self, place: &str, object: &Value, version: Option<u64>) -> Change {
-        let kept = Kept::of(object);
+        let kept = Kept::of(object, self.mark.content(object));
         let old = self.drop_entry(place);
         let before = old.as_ref().and_then(|entry| entry.object.as_ref());
         let counts = before.is_none_or(|before| before.content != kept.content);
@@ -289,7 +322,8 @@ fn place(key: &ResourceKey) -> String {
 pub(super) struct Change {
     /// Previous and current instances of the object.
     pub instances: BTreeSet<String>,
-    /// Whether anything except version, generation and managed fields changed (SE-178).
+    /// Whether anything that counts has changed: not version, generation and managed fields, nor
+    /// what the settings ignore (SE-178).
     pub counts: bool,
 }
 

@@ -26,6 +26,7 @@ mod owner_graph;
 mod raw_object;
 mod reach;
 mod schemas;
+mod structure;
 mod survey;
 mod trees;
 mod wanted;
@@ -54,7 +55,7 @@ use discovery::Known;
 pub use facts::ClusterFacts;
 use feed::Feed;
 use index::Change;
-pub use index::{Kept, Lookup, Mark};
+pub use index::{Kept, Lookup, Mark, Relevance};
 pub use owner_graph::{Excerpt, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
@@ -258,6 +259,25 @@ impl ClusterCache {
     /// any case.
     pub async fn mistakes(&self, resource: &ApiResource, object: &Value) -> Vec<String> {
         self.schemas.lock().await.mistakes(&self.client.0, resource, object).await
+    }
+
+    /// The structure of custom kinds, as their definitions say: fields, defaults, and how lists and
+    /// maps merge. Of a kind whose definition cannot be read there is none.
+    pub async fn structures(
+        &self,
+        kinds: impl IntoIterator<Item = GroupVersionKind>,
+    ) -> BTreeMap<GroupVersionKind, Arc<Value>> {
+        let mut found = BTreeMap::new();
+        // Users of some namespaces may not read definitions.
+        if self.reach.namespaces.is_some() {
+            return found;
+        }
+        for kind in kinds {
+            let Ok(Some((resource, _))) = self.resource(&kind, false).await else { continue };
+            let structure = self.schemas.lock().await.structure(&self.client.0, &resource).await;
+            found.extend(structure.map(|structure| (kind, structure)));
+        }
+        found
     }
 
     /// The request path of a kind; `None` when it does not exist. With `any_version`, a

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
+use super::structure;
 use crate::api::kind::KindRef;
 use crate::openapi::Document;
 use crate::watch::failure::reason;
@@ -53,12 +54,22 @@ pub(super) struct Schemas {
     /// there are none.
     index: Option<BTreeMap<String, String>>,
     quiet_until: Option<Instant>,
+    /// The structures of custom kinds, by group, version and kind.
+    structures: BTreeMap<(String, String, String), Structure>,
+}
+
+/// The structure of a custom kind, if its definition has one, and when it was read.
+#[derive(Clone, Debug)]
+struct Structure {
+    schema: Option<Arc<Value>>,
+    at: Instant,
 }
 
 impl Schemas {
     /// Drops the schemas of changed definitions.
     pub fn forget_custom(&mut self) {
         self.known.retain(|(_, _, kind), _| kind.is_empty());
+        self.structures.clear();
     }
 
     /// Validates an object, with messages as in kubectl. Returns nothing when the schema
@@ -77,6 +88,40 @@ impl Schemas {
         self.known.remove(&key(resource));
         (self.whole, self.index) = (None, None);
         self.of(client, resource).await.document.check(object)
+    }
+
+    /// The structure of a custom kind; `None` when it is not known.
+    pub async fn structure(
+        &mut self,
+        client: &kube::Client,
+        resource: &ApiResource,
+    ) -> Option<Arc<Value>> {
+        let key = key(resource);
+        if let Some(known) = self.structures.get(&key)
+            && (known.schema.is_some() || known.at.elapsed() < QUIET)
+        {
+            return known.schema.clone();
+        }
+        if self.quiet_until.is_some_and(|until| until > Instant::now()) {
+            return None;
+        }
+        let schema = match tokio::time::timeout(TIMEOUT, read_definition(client, resource)).await {
+            Ok(Ok(definition)) => {
+                let document = Arc::new(Document::of_definition(&definition));
+                self.known.insert(key.clone(), Known { document, at: Instant::now() });
+                structure::of_definition(&definition, &resource.version).map(Arc::new)
+            }
+            Ok(Err(why)) => {
+                tracing::debug!(kind = resource.kind, why, "no schema to compare objects");
+                None
+            }
+            Err(_) => {
+                self.quiet_until = Some(Instant::now() + QUIET);
+                None
+            }
+        };
+        self.structures.insert(key, Structure { schema: schema.clone(), at: Instant::now() });
+        schema
     }
 
     async fn of(&mut self, client: &kube::Client, resource: &ApiResource) -> Known {
@@ -156,11 +201,14 @@ async fn definition(
     client: &kube::Client,
     resource: &ApiResource,
 ) -> Result<Arc<Document>, String> {
+    Ok(Arc::new(Document::of_definition(&read_definition(client, resource).await?)))
+}
+
+async fn read_definition(client: &kube::Client, resource: &ApiResource) -> Result<Value, String> {
     let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let path = format!("{collection}/{}.{}", resource.plural, resource.group);
     let bytes = get(client, &path).await?;
-    let definition: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    Ok(Arc::new(Document::of_definition(&definition)))
+    serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
 
 fn paths(bytes: &[u8]) -> BTreeMap<String, String> {

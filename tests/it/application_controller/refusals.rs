@@ -95,13 +95,13 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
 }
 
 /// What has no effect is reported on the Applications that it concerns, once, and they are
-/// deployed (SE-078, SE-163, SE-170, SE-422, SE-480). What every installation of Argo CD 3 has
+/// deployed (SE-078, SE-422, SE-480). What every installation of Argo CD 3 has
 /// in its ConfigMap changes no result, and is not reported (SE-178).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_without_effect_are_reported_where_they_concern() {
     let world = World::with(settings(&[
         ("resource.customizations", "apps/Deployment: {actions: 'definitions: []'}\n"),
-        ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data]"),
+        ("resource.customizations.actions.ConfigMap", "definitions: []"),
         ("resource.customizations.actions.example.com_Gadget", "definitions: []"),
         ("resource.compareoptions", "ignoreAggregatedRoles: true\n"),
         ("resource.customizations.ignoreResourceUpdates.all", "jsonPointers:\n- /status\n"),
@@ -124,7 +124,6 @@ async fn settings_without_effect_are_reported_where_they_concern() {
     let mut reported = world.application("reported", "reported");
     reported["metadata"]["annotations"] = json!({
         "argocd.argoproj.io/manifest-generate-paths": ".",
-        "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
     });
     let apps = [world.application("map", "map"), world.application("both", "both"), reported];
     for mut app in apps {
@@ -132,19 +131,18 @@ async fn settings_without_effect_are_reported_where_they_concern() {
         world.create_app(&app).await;
     }
     let done = |app: &Value| settled(app) && is(app, "Synced", "Healthy");
-    let differences = "resource.customizations.ignoreDifferences.ConfigMap";
+    let actions = "resource.customizations.actions.ConfigMap";
     let map = world.until("map", "synced", done).await;
-    let want = format!("ConfigMap argocd-cm: {differences} has no effect yet");
+    let want = format!("ConfigMap argocd-cm: {actions} has no effect yet");
     assert_eq!(conditions(&map, "SyncWarning"), [want.as_str()], "{map}");
     let both = world.until("both", "synced", done).await;
     let want = format!(
-        "ConfigMap argocd-cm: resource.customizations (apps/Deployment), {differences} have no effect yet"
+        "ConfigMap argocd-cm: resource.customizations (apps/Deployment), {actions} have no effect yet"
     );
     assert_eq!(conditions(&both, "SyncWarning"), [want.as_str()], "{both}");
     let reported = world.until("reported", "synced", done).await;
     for text in [
         "annotation argocd.argoproj.io/manifest-generate-paths has no effect yet",
-        "annotation argocd.argoproj.io/compare-options: ServerSideDiff=true has no effect yet",
         "ConfigMap web/four: annotation argocd.argoproj.io/compare-options: ServerSideDiff=true",
     ] {
         assert!(says(&reported, "SyncWarning", text), "{text}: {reported}");

@@ -58,7 +58,7 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     world.patch("app", json!({"spec": {"ignoreDifferences": rules}})).await;
     drift(&world, "one").await;
     let reported = |app: &Value| {
-        condition(app, "ComparisonError", "spec.ignoreDifferences: jqPathExpressions")
+        condition(app, "ComparisonError", "ignoreDifferences: jqPathExpressions")
             && condition(app, "ComparisonError", "limit exceeded: it takes longer than 1s")
             && condition(app, "ComparisonError", "on ConfigMap/one")
     };

@@ -405,3 +405,43 @@ async fn a_set_without_a_difference_exits_with_0() {
         diff.err
     );
 }
+
+/// SE-150, SE-158: `diff` shows what the API server predicts where the Application asks for it, by
+/// dry runs that change nothing; a refused one is an error that names the object.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_difference_is_predicted_by_the_server_se_150_se_158() {
+    let shop = Shop::synced().await;
+    let options = "argocd.argoproj.io/compare-options";
+    let patch = json!({"metadata": {"annotations": { options: "ServerSideDiff=true" }}});
+    let params = PatchParams::default();
+    shop.applications().patch("shop", &params, &Patch::Merge(patch)).await.unwrap();
+    let server = shop.cluster.server.clone();
+    let dry_runs = || {
+        let all = server.requests().into_iter().filter(|request| request.dry_run);
+        all.map(|request| request.name).collect::<BTreeSet<String>>()
+    };
+    let none = shop.cluster.run(&["diff", "shop"]).await;
+    assert_eq!(none.code, 0, "{}{}", none.out, none.err);
+    assert_eq!(dry_runs().into_iter().collect::<Vec<_>>(), ["settings", "token", "web"]);
+    shop.drift().await;
+    let diff = shop.cluster.run(&["diff", "shop", "-o", "json"]).await;
+    assert_eq!(diff.code, 1, "{}{}", diff.out, diff.err);
+    let diff = diff.json();
+    assert_eq!(
+        named(&diff["resources"]),
+        BTreeSet::from(
+            ["ConfigMap/extra", "ConfigMap/settings", "Secret/token", "Service/web"]
+                .map(str::to_owned)
+        )
+    );
+    assert!(!diff.to_string().contains("changed-by-hand"));
+    let maps: Api<ConfigMap> = Api::namespaced(shop.cluster.client.clone(), "shop");
+    let data = maps.get("settings").await.unwrap().data.unwrap();
+    assert_eq!(data["color"], "blue", "nothing is changed");
+    let refused = |request: &RequestRecord| request.dry_run && request.name == "settings";
+    shop.cluster.server.inject(Fault::new(Effect::Status(403), refused).times(usize::MAX));
+    let diff = shop.cluster.run(&["diff", "shop"]).await;
+    let all = format!("{}{}", diff.out, diff.err);
+    assert!(all.contains("error calculating server side diff: ConfigMap/settings: "), "{all}");
+    assert_ne!(diff.code, 0, "{all}");
+}

@@ -203,3 +203,38 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
     assert_eq!(masked.code, 1);
     assert!(!masked.out.contains("b25l") && !masked.out.contains("dHdv"), "{}", masked.out);
 }
+
+/// SE-163, SE-170: the ConfigMap `argocd-cm` in the file of `--config` counts, beside an Application
+/// or alone.
+#[test]
+fn a_difference_follows_the_settings_of_argocd_cm_se_163_se_170() {
+    let map = |value: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"},
+            "data": {"value": value},
+        })
+        .to_string()
+    };
+    let settings = |text: &str| {
+        let key = "resource.customizations.ignoreDifferences.ConfigMap";
+        let data = json!({ key: text });
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}, "data": data})
+            .to_string()
+    };
+    let files = folder(&[
+        ("desired.json", &map("1")),
+        ("live.json", &map("2")),
+        ("config.json", &settings("jsonPointers: [/data/value]\n")),
+        ("other.json", &settings("jsonPointers: [/data/other]\n")),
+        ("typo.json", &settings("jsonPointers: [data]\n")),
+    ]);
+    let diff = |config: &str| {
+        let [desired, live, config] =
+            ["desired.json", "live.json", config].map(|name| in_folder(&files, name));
+        wavegate(&["diff", "--desired", &desired, "--live", &live, "--config", &config])
+    };
+    assert_eq!(diff("config.json").code, 0);
+    assert_eq!(diff("other.json").code, 1);
+    diff("typo.json").fails(2, &["error: cannot use --config: ", "ignoreDifferences.ConfigMap"]);
+    assert_eq!(diff("live.json").code, 1, "no setting is in it");
+}

@@ -32,6 +32,7 @@ mod mistakes;
 mod notify;
 mod rules;
 mod seed_example;
+mod server_side_diff;
 mod sixty;
 mod sources;
 mod steering;
@@ -130,6 +131,7 @@ cases! {
     changes::automated_sync_is_disabled_with_a_warning,
     health_scripts::scripts_of_argocd_cm_act_without_a_restart,
     live_settings::settings_of_argocd_cm_act_without_a_restart,
+    server_side_diff::the_server_predicts_a_drift_and_a_setting_ignores_it,
     by_person::a_rollback_by_a_person_stays_as_st_065,
     by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
     by_person::a_step_is_held_by_a_person_as_st_065,

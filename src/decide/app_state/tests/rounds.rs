@@ -28,6 +28,9 @@ pub(super) struct Facts {
     pub(super) placed: Placed,
     kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
     pub(super) live: Live,
+    schemas: Arc<diff::Schemas>,
+    predicted: crate::decide::app_state::predictions::Predicted,
+    compared: Arc<diff::SystemSettings>,
 }
 
 impl Facts {
@@ -40,6 +43,9 @@ impl Facts {
             placed: placed(manifests),
             kinds: BTreeMap::new(),
             live: Live::new(),
+            schemas: Default::default(),
+            predicted: Default::default(),
+            compared: Default::default(),
             checks: Checks::default(),
             jq: diff::Jq::default(),
         }
@@ -63,6 +69,9 @@ impl Facts {
             placed: &self.placed,
             kinds: &self.kinds,
             live: &self.live,
+            schemas: &self.schemas,
+            predicted: &self.predicted,
+            compared: &self.compared,
             namespace: NamespaceFact::Exists,
             namespace_object: None,
         }

@@ -1,4 +1,5 @@
 mod owned;
+mod predicted;
 mod properties;
 mod rules;
 mod table;

@@ -1,0 +1,296 @@
+//! Settings of `argocd-cm` about differences (SE-163 to SE-178): each with an Application that
+//! would be compared otherwise without it.
+
+use super::limits::settings;
+use super::*;
+
+const IGNORE: &str = "resource.customizations.ignoreDifferences";
+
+fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
+    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
+}
+
+impl World {
+    /// A kind of `example.com` that keeps what is written.
+    async fn define(&self, kind: &str) {
+        let plural = format!("{}s", kind.to_lowercase());
+        let schema = json!({"openAPIV3Schema": {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        }});
+        let definition = json!({
+            "metadata": {"name": format!("{plural}.example.com")},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced",
+                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+            },
+        });
+        self.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+    }
+
+    /// An Application `app` of the folder `app`, synced once.
+    async fn synced_app(&self, annotations: Value) {
+        let revision = self.commit();
+        let mut app = self.application("app", "app");
+        app["metadata"]["annotations"] = annotations;
+        self.create_app(&app).await;
+        self.sync("app", json!({"revision": revision})).await;
+        self.until_good("app").await;
+    }
+
+    /// Changes a live object as another manager.
+    async fn drift(&self, (version, kind): (&str, &str), name: &str, manager: &str, patch: Value) {
+        let namespace = if kind == "ClusterRole" { "" } else { "web" };
+        let params = PatchParams { field_manager: Some(manager.to_owned()), ..Default::default() };
+        let api = self.api(version, kind, namespace);
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+}
+
+fn custom(kind: &str, name: &str, rest: Value) -> String {
+    let mut object =
+        json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": name}});
+    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    object.to_string()
+}
+
+/// SE-163: the status in a manifest is a difference only where the settings say so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_status_is_compared_as_the_settings_say_se_163() {
+    for (option, want) in [("all", "Synced"), ("crd", "OutOfSync"), ("none", "OutOfSync")] {
+        let text = format!("ignoreResourceStatusField: {option}\n");
+        let world = World::with(settings(&[("resource.compareoptions", &text)])).await;
+        world.define("Widget").await;
+        let widget = |size: u64| custom("Widget", "one", json!({"status": {"size": size}}));
+        world.write("app/one.json", &widget(1));
+        world.synced_app(json!({})).await;
+        let other = json!({"status": {"size": 2}});
+        world.drift(("example.com/v1", "Widget"), "one", "other", other).await;
+        world.refresh("app").await;
+        let app = world.app("app").await;
+        assert_eq!(row(&app, "one")["status"], want, "{option}: {}", app["status"]);
+    }
+}
+
+/// SE-165: the rules of an aggregated role are those of other roles.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rules_of_aggregated_roles_are_ignored_se_165() {
+    for (option, want) in [("false", "OutOfSync"), ("true", "Synced")] {
+        let text = format!("ignoreAggregatedRoles: {option}\n");
+        let world = World::with(settings(&[("resource.compareoptions", &text)])).await;
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": "all"},
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+            "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+        });
+        world.write("app/one.json", &role.to_string());
+        world.synced_app(json!({})).await;
+        let rules =
+            json!({"rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]});
+        let kind = ("rbac.authorization.k8s.io/v1", "ClusterRole");
+        world.drift(kind, "all", "clusterrole-aggregation-controller", rules).await;
+        world.refresh("app").await;
+        let app = world.app("app").await;
+        assert_eq!(row(&app, "all")["status"], want, "{option}: {}", app["status"]);
+    }
+}
+
+/// SE-168: fields of a custom resource with a known type are compared as the server prints them;
+/// a type that does not exist is told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_with_a_known_type_are_compared_by_it_se_168() {
+    let fields = "- {field: spec.template.spec, type: core/v1/PodSpec}\n\
+                  - {field: spec.size, type: core/Quantity}\n\
+                  - {field: spec.every, type: meta/v1/Duration}\n";
+    let key = "resource.customizations.knownTypeFields.example.com_Game";
+    let typo = "resource.customizations.knownTypeFields.example.com_Toy";
+    let bad = "- {field: spec.size, type: core/Quantities}\n";
+    let world = World::with(settings(&[(key, fields), (typo, bad)])).await;
+    let of = |cpu: &str, size: &str, every: &str| {
+        let container = json!({"name": "main", "resources": {"requests": {"cpu": cpu}}});
+        let pod = json!({"spec": {"containers": [container]}});
+        json!({"spec": {"template": pod, "size": size, "every": every}})
+    };
+    for kind in ["Game", "Toy"] {
+        world.define(kind).await;
+        let name = kind.to_lowercase();
+        world.write(&format!("app/{name}.json"), &custom(kind, &name, of("0.1", "1024Mi", "1h")));
+    }
+    world.synced_app(json!({})).await;
+    for kind in ["Game", "Toy"] {
+        let same = of("100m", "1Gi", "1h0m0s");
+        world.drift(("example.com/v1", kind), &kind.to_lowercase(), "defaulter", same).await;
+    }
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert_eq!(row(&app, "game")["status"], "Synced", "{}", app["status"]);
+    assert_eq!(row(&app, "toy")["status"], "OutOfSync", "{}", app["status"]);
+    assert!(condition(&app, "SyncWarning", "core/Quantities"), "{}", app["status"]);
+}
+
+/// SE-170, SE-175, SE-586: rules in the settings, for a kind of the core group, for all kinds, by
+/// wildcards in the combined map, and by the managers of fields.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rules_of_the_settings_hold_for_all_applications_se_170_se_175_se_586() {
+    let combined = "'*.com/*':\n  ignoreDifferences: |\n    managedFieldsManagers: [scaler]\n";
+    let world = World::with(settings(&[
+        (&*format!("{IGNORE}.ConfigMap"), "managedFieldsManagers: [scaler]\n"),
+        (&*format!("{IGNORE}.apps_Deployment"), "jsonPointers: [/spec/replicas]\n"),
+        (&*format!("{IGNORE}.all"), "jqPathExpressions: ['.metadata.labels.owner']\n"),
+        ("resource.customizations", combined),
+    ]))
+    .await;
+    world.define("Widget").await;
+    world.write("app/map.json", &config_map("map", "1", &[]));
+    world.write("app/web.json", &deployment("web", &[]));
+    world.write("app/one.json", &custom("Widget", "one", json!({"spec": {"size": 1}})));
+    let mut labelled: Value = serde_json::from_str(&config_map("labelled", "1", &[])).unwrap();
+    labelled["metadata"]["labels"] = json!({"owner": "a"});
+    world.write("app/labelled.json", &labelled.to_string());
+    world.write("app/plain.json", &config_map("plain", "1", &[]));
+    world.synced_app(json!({})).await;
+    let value = || json!({"data": {"value": "2"}});
+    world.drift(("v1", "ConfigMap"), "map", "scaler", value()).await;
+    world.drift(("apps/v1", "Deployment"), "web", "x", json!({"spec": {"replicas": 2}})).await;
+    world.drift(("example.com/v1", "Widget"), "one", "scaler", json!({"spec": {"size": 2}})).await;
+    let label = json!({"metadata": {"labels": {"owner": "b"}}});
+    world.drift(("v1", "ConfigMap"), "labelled", "x", label).await;
+    world.drift(("v1", "ConfigMap"), "plain", "other", value()).await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    for name in ["map", "web", "one", "labelled"] {
+        assert_eq!(row(&app, name)["status"], "Synced", "{name}: {}", app["status"]);
+    }
+    assert_eq!(row(&app, "plain")["status"], "OutOfSync", "of another manager");
+}
+
+/// SE-177: a resource whose only difference the settings ignore is not applied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_settings_ignore_is_in_sync_for_apply_out_of_sync_only_se_177() {
+    let key = format!("{IGNORE}.ConfigMap");
+    let world = World::with(settings(&[(&*key, "jsonPointers: [/data/value]\n")])).await;
+    world.write("app/map.json", &config_map("map", "1", &[]));
+    world.synced_app(json!({})).await;
+    world.drift(("v1", "ConfigMap"), "map", "x", json!({"data": {"value": "2"}})).await;
+    world.write("app/new.json", &config_map("new", "1", &[]));
+    let revision = world.commit();
+    let options = json!(["ApplyOutOfSyncOnly=true"]);
+    world.sync("app", json!({"revision": revision, "syncOptions": options})).await;
+    let is_new = |app: &Value| {
+        settled(app)
+            && app["status"]["sync"]["revision"] == *revision
+            && is(app, "Synced", "Healthy")
+    };
+    world.until("app", "synced", is_new).await;
+    let map = world.get("v1", "ConfigMap", "web", "map").await;
+    assert_eq!(map["data"]["value"], "2", "it was not applied");
+}
+
+/// A rule that is not understood might protect something: the Applications with such kinds say
+/// so, and sync nothing by themselves; others go on (SE-170, SE-173).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_of_the_settings_that_is_not_understood_is_told_se_170() {
+    let key = format!("{IGNORE}.ConfigMap");
+    let world = World::with(settings(&[(&*key, "jqPathExpressions: ['.data |']\n")])).await;
+    world.write("app/map.json", &config_map("map", "1", &[]));
+    world.write("other/web.json", &deployment("web", &[]));
+    world.commit();
+    for name in ["app", "other"] {
+        let mut app = world.application(name, name);
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        world.create_app(&app).await;
+    }
+    world.until_good("other").await;
+    let is_told = |app: &Value| condition(app, "ComparisonError", &key);
+    let app = world.until("app", "told", is_told).await;
+    assert!(app["status"]["operationState"].is_null(), "{app}");
+}
+
+/// SE-178: a change of an ignored field causes no comparison, whatever it is worth; one of another
+/// field does, and the health always counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ignored_changes_cause_no_comparison_and_health_does_se_178() {
+    let updates = "resource.customizations.ignoreResourceUpdates";
+    let keys = [
+        (format!("{updates}.ConfigMap"), "jsonPointers: [/data/beat]\n"),
+        (format!("{updates}.all"), "jsonPointers: [/status]\n"),
+    ];
+    let keys: Vec<(&str, &str)> = keys.iter().map(|(key, text)| (&**key, *text)).collect();
+    let beating = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "map"},
+        "data": {"beat": "1", "value": "1"},
+    });
+    let world = World::with(settings(&keys)).await;
+    world.write("app/map.json", &beating.to_string());
+    world.write("app/web.json", &deployment("web", &[]));
+    // It becomes healthy by its status only.
+    world.synced_app(json!({})).await;
+    world.rest().await;
+    let beat = |value: &str| json!({"data": {"beat": value}});
+    world.drift(("v1", "ConfigMap"), "map", "x", beat("2")).await;
+    world.rest().await;
+    assert!(is(&world.app("app").await, "Synced", "Healthy"), "it was not compared");
+    let fails = ("simulate.wavegate.dev/outcome", "fail");
+    world.write("bad/web.json", &deployment("bad", &[fails]));
+    let revision = world.commit();
+    world.create_app(&world.application("bad", "bad")).await;
+    world.sync("bad", json!({"revision": revision})).await;
+    world.until("bad", "degraded by a status", |app| is(app, "Synced", "Degraded")).await;
+    world.refresh("app").await;
+    assert!(is(&world.app("app").await, "OutOfSync", "Healthy"), "it was known, and not compared");
+
+    // The master switch.
+    let mut off = keys.clone();
+    off.push(("resource.ignoreResourceUpdatesEnabled", "false"));
+    let world = World::with(settings(&off)).await;
+    world.write("app/map.json", &beating.to_string());
+    world.synced_app(json!({})).await;
+    world.drift(("v1", "ConfigMap"), "map", "x", beat("2")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
+}
+
+/// SE-605: defaults of a definition are no difference, also where the manifest has an explicit
+/// null, and lists merge by the keys that it names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn defaults_of_definitions_are_no_difference_se_605() {
+    let world = World::start().await;
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": {
+        "type": "object",
+        "properties": {
+            "size": {"type": "integer", "default": 3},
+            "ports": {
+                "type": "array", "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["port", "protocol"],
+                "items": {"type": "object", "required": ["port"], "properties": {
+                    "port": {"type": "integer"},
+                    "protocol": {"type": "string", "default": "TCP"},
+                }},
+            },
+        },
+    }}}});
+    let definition = json!({
+        "metadata": {"name": "toys.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Toy", "plural": "toys", "singular": "toy"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+    let spec = json!({"spec": {"size": null, "ports": [{"port": 1}, {"port": 2}]}});
+    world.write("app/one.json", &custom("Toy", "one", spec));
+    world.synced_app(json!({})).await;
+    let toy = world.get("example.com/v1", "Toy", "web", "one").await;
+    assert_eq!(toy["spec"]["size"], 3, "the server sets it");
+    let ports = json!({"spec": {"ports": [{"port": 2}, {"port": 1}]}});
+    world.drift(("example.com/v1", "Toy"), "one", "sorter", ports).await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert_eq!(row(&app, "one")["status"], "Synced", "another order: {}", app["status"]);
+    world.drift(("example.com/v1", "Toy"), "one", "x", json!({"spec": {"size": 4}})).await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert_eq!(row(&app, "one")["status"], "OutOfSync", "another value: {}", app["status"]);
+}
