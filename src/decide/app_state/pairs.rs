@@ -95,7 +95,7 @@ impl Differences {
     /// The differences of all targets with a live object, by the digest of the key.
     fn all(&mut self, facts: &Facts<'_>) -> HashMap<u64, Difference> {
         let mut found = HashMap::new();
-        let mut unknown = Vec::new();
+        let (mut unknown, mut answered) = (Vec::new(), Vec::new());
         for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
             let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
             let Some(live) = live else { continue };
@@ -106,15 +106,24 @@ impl Differences {
                 None => (None, None),
             };
             let (key, of) = (target.key.digest(), version(target, live, told));
+            let (object, live) = (&*target.object, &**live);
             match (self.entries.get(&key).filter(|entry| Some(entry.of) == of), answer) {
                 (Some(entry), _) => drop(found.insert(key, entry.difference.clone())),
-                (None, Some(answer)) => {
-                    let (sides, values) = ((&*target.object, &**live), diff::Values::Plain);
-                    let (tracking, config) = (facts.tracking, facts.config);
-                    let compared = compare_objects(tracking, config, sides, Some(answer), values);
-                    found.insert(key, self.keep(key, of, compared));
+                (None, Some(answer)) if migrated(facts.tracking, object, live).is_none() => {
+                    answered.push((key, of, (object, live, answer)));
                 }
-                (None, None) => unknown.push((key, of, &*target.object, &**live)),
+                // As in `compare_objects`.
+                (None, _) => unknown.push((key, of, object, live)),
+            }
+        }
+        // Without server-side diff, nothing is answered.
+        let how = facts.config.server_side.unwrap_or_default();
+        for some in answered.chunks(TOGETHER) {
+            let predicted: Vec<_> = some.iter().map(|(.., predicted)| *predicted).collect();
+            for ((key, of, _), compared) in
+                some.iter().zip(diff::compare_all_predicted(&predicted, facts.config, how))
+            {
+                found.insert(*key, self.keep(*key, *of, compared));
             }
         }
         for some in unknown.chunks(TOGETHER) {

@@ -34,8 +34,9 @@ impl Updates {
     }
 
     /// A digest of what counts in an object of this tracking instance; `None` when all of it does:
-    /// no rule is about it, a script that may use any field says its health, or it belongs to no
-    /// Application and does not ask for it by annotation.
+    /// no rule is about it, one has an expression that only a worker could evaluate, a script that
+    /// may use any field says its health, or it belongs to no Application and does not ask for it
+    /// by annotation.
     pub fn digest(&self, object: &Value, instance: Option<&str>) -> Option<u64> {
         let asks = || annotation(object, IGNORE_RESOURCE_UPDATES) == Some("true");
         if self.settings.is_scripted(KindRef::of(object)) || (instance.is_none() && !asks()) {
@@ -91,8 +92,35 @@ mod tests {
         assert_ne!(updates.digest(&pod("Pending", 1), Some("other")), Some(before), "the owner");
     }
 
-    /// SE-178: untracked objects ask for it, and an expression that cannot be evaluated ignores
-    /// nothing.
+    /// SE-178: plain paths are evaluated here; with another expression of a rule about the object,
+    /// every change of it counts, and only of it.
+    #[test]
+    fn expressions_that_are_more_than_a_path_ignore_nothing_as_se_178() {
+        let mut settings = SystemSettings { ignores_updates: true, ..SystemSettings::default() };
+        let leader = ".metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"";
+        let simple = json!({"jqPathExpressions": [leader]});
+        settings.add_ignored_updates("test", ("*", "*"), &simple);
+        let other = json!({"jqPathExpressions": [".data[]"], "jsonPointers": ["/data"]});
+        settings.add_ignored_updates("test", ("", "Secret"), &other);
+        assert_eq!(settings.problems, []);
+        let updates = Updates::new(&Arc::new(settings), &Checks::default()).unwrap();
+        let object = |kind: &str, leader: &str| {
+            json!({
+                "apiVersion": "v1", "kind": kind, "data": {"a": "1"},
+                "metadata": {"annotations": {"control-plane.alpha.kubernetes.io/leader": leader}},
+            })
+        };
+        let of = |object: &Value| updates.digest(object, Some("app"));
+        let before = of(&object("Endpoints", "a"));
+        assert!(before.is_some());
+        assert_eq!(of(&object("Endpoints", "b")), before, "the path");
+        let mut changed = object("Endpoints", "b");
+        changed["data"]["a"] = "2".into();
+        assert_ne!(of(&changed), before, "another field");
+        assert_eq!(of(&object("Secret", "a")), None, "a worker would have to evaluate it");
+    }
+
+    /// SE-178: untracked objects ask for it, and so does every change of a kind with a script.
     #[test]
     fn untracked_objects_are_filtered_when_they_ask_for_it_as_se_178() {
         let updates = rules(json!(["/data/beat"]));

@@ -157,7 +157,8 @@ impl Expression {
     }
 
     /// The fields of an expression that is nothing but a path of them, such as
-    /// `.metadata.annotations."a.b/c"`; `None` for another one.
+    /// `.metadata.annotations."a.b/c"`; `None` for another one. None of them is a number, which
+    /// would be an element of a list in a pointer, and is none in jq.
     pub fn simple(&self) -> Option<Vec<String>> {
         let mut rest = self.text.trim();
         let mut fields = Vec::new();
@@ -182,6 +183,9 @@ impl Expression {
                     (is_name.then(|| name.to_owned())?, after)
                 }
             };
+            if field.parse::<usize>().is_ok() {
+                return None;
+            }
             fields.push(field);
             rest = after;
         }
@@ -303,6 +307,8 @@ mod tests {
             ("[\"a\"]", None),
             ("a", None),
             (".1", None),
+            (".a.\"0\"", None),
+            (".a[\"+1\"]", None),
         ] {
             assert_eq!(simple(text), want, "{text}");
         }

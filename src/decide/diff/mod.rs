@@ -58,7 +58,7 @@ pub use keys::{ListKind, list_kind};
 pub use known_types::{KnownField, KnownType};
 pub use mask::{is_secret, mask};
 pub use normalize::as_stored;
-pub use predicted::compare_predicted;
+pub use predicted::{compare_all_predicted, compare_predicted};
 pub use quantity::thousandths;
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};

@@ -21,6 +21,9 @@ use super::{
 };
 use crate::api::kind::KindRef;
 
+/// A target, its live object, and the answer of the server.
+pub type Answered<'a> = (&'a Value, &'a Value, &'a Value);
+
 /// Compares a live object with the answer to the dry run of applying its target.
 pub fn compare_predicted(
     (target, live): (&Value, &Value),
@@ -28,6 +31,34 @@ pub fn compare_predicted(
     config: &Config,
     how: ServerSide,
 ) -> Comparison {
+    let (mut predicted, mut found) = sides((target, live, answer), config, how);
+    let both = (Some(&predicted), Some(&found), Some(live));
+    let ignored = ignore::ignored(&[both], config).pop().unwrap_or_default();
+    let skipped = ignored.remove(Some(&mut predicted), Some(&mut found));
+    compared((target, live), (predicted, found), skipped, config)
+}
+
+/// The same for several, whose ignore rules are evaluated together.
+pub fn compare_all_predicted(
+    all: &[Answered<'_>],
+    config: &Config,
+    how: ServerSide,
+) -> Vec<Comparison> {
+    let prepared: Vec<(Value, Value)> = all.iter().map(|one| sides(*one, config, how)).collect();
+    let both: Vec<ignore::Sides<'_>> = (prepared.iter().zip(all))
+        .map(|((predicted, found), (_, live, _))| (Some(predicted), Some(found), Some(*live)))
+        .collect();
+    let ignored = ignore::ignored(&both, config);
+    let each = prepared.into_iter().zip(all).zip(ignored);
+    each.map(|(((mut predicted, mut found), (target, live, _)), ignored)| {
+        let skipped = ignored.remove(Some(&mut predicted), Some(&mut found));
+        compared((target, live), (predicted, found), skipped, config)
+    })
+    .collect()
+}
+
+/// What live would become, and live, both normalized.
+fn sides((target, live, answer): Answered<'_>, config: &Config, how: ServerSide) -> (Value, Value) {
     let mut predicted = match how.with_webhooks {
         true => answer.clone(),
         false => ours(live, answer, &config.manager),
@@ -43,9 +74,16 @@ pub fn compare_predicted(
     for side in [&mut predicted, &mut found] {
         settle(side, config);
     }
-    let sides = (Some(&predicted), Some(&found), Some(live));
-    let ignored = ignore::ignored(&[sides], config).pop().unwrap_or_default();
-    let mut skipped = ignored.remove(Some(&mut predicted), Some(&mut found));
+    (predicted, found)
+}
+
+/// The difference of both sides without what is ignored.
+fn compared(
+    (target, live): (&Value, &Value),
+    (mut predicted, mut found): (Value, Value),
+    mut skipped: ignore::Skipped,
+    config: &Config,
+) -> Comparison {
     for side in [&mut predicted, &mut found] {
         fill(side, config);
     }

@@ -108,6 +108,35 @@ fn what_was_applied_client_side_is_removed_se_158() {
     assert_eq!(names, ["a", "c"]);
 }
 
+/// Rules, jq as well, apply to the answers of several objects as to that of each.
+#[test]
+fn rules_apply_to_all_answers_together_se_158_se_170() {
+    let map = |name: &str, a: &str, b: &str| {
+        let data = json!({"metadata": {"name": name}, "data": {"a": a, "b": b}});
+        object("v1", "ConfigMap", data)
+    };
+    let rule = json!({"kind": "ConfigMap", "jqPathExpressions": [".data.a"]});
+    let application = json!({"spec": {"ignoreDifferences": [rule]}});
+    let (config, problems) = Config::from_application(&application, &Jq::default());
+    assert_eq!(problems, []);
+    let tree = json!({"f:data": {"f:a": {}, "f:b": {}}});
+    let objects: Vec<[Value; 3]> = [("one", "2", "1"), ("two", "1", "2"), ("three", "2", "2")]
+        .map(|(name, a, b)| {
+            let (live, answer) = (owned(map(name, "1", "1"), &tree), owned(map(name, a, b), &tree));
+            [map(name, a, b), live, answer]
+        })
+        .into();
+    let all: Vec<(&Value, &Value, &Value)> =
+        objects.iter().map(|[target, live, answer]| (target, live, answer)).collect();
+    let together = compare_all_predicted(&all, &config, WITHOUT);
+    let modified: Vec<bool> = together.iter().map(|one| one.modified).collect();
+    assert_eq!(modified, [false, true, true]);
+    for ((target, live, answer), together) in all.into_iter().zip(together) {
+        let alone = compare_predicted((target, live), answer, &config, WITHOUT);
+        assert_eq!((alone.predicted, alone.live), (together.predicted, together.live));
+    }
+}
+
 /// An answer of any shape is compared, and never ends the process.
 #[test]
 fn an_answer_may_be_anything() {
