@@ -99,8 +99,8 @@ pub(super) fn revert_excess(
     for row in rows.iter_mut().filter(|row| gate.has_unwritten(row)) {
         let Some(entry) = row.entry.as_mut() else { continue };
         let Some(step) = entry.step.filter(|step| *step < in_flight.len()) else { continue };
-        let is_permitted = gate.limit(step).permits_more(in_flight[step])
-            && pace.denies(row.member.name, step).is_none();
+        let is_permitted =
+            gate.limit(step).permits_more(in_flight[step]) && pace.keeps(row.member.name, step);
         if is_permitted {
             in_flight[step] += 1;
             pace.take(row.member.name, step);

@@ -96,6 +96,23 @@ impl Pace {
 
     /// Why one more Application must not be promoted; `None` when it may.
     pub fn denies(&self, application: &str, step: usize) -> Option<(WaitKind, String)> {
+        self.exceeds(application, step, |pool| pool.reserved)
+    }
+
+    /// Whether one that is promoted keeps its place until its operation is written. Another set
+    /// that waits for longer does not get this place: the operation may be under way to the API
+    /// server already, sent by a controller that was killed, and then both would be in flight.
+    pub fn keeps(&self, application: &str, step: usize) -> bool {
+        self.exceeds(application, step, |_| 0).is_none()
+    }
+
+    /// Which limit is reached, when these places of other sets must stay free.
+    fn exceeds(
+        &self,
+        application: &str,
+        step: usize,
+        reserved: impl Fn(&Pool) -> u64,
+    ) -> Option<(WaitKind, String)> {
         if let Some(Some(ramp)) = self.ramps.get(step)
             && ramp.left == 0
         {
@@ -116,7 +133,7 @@ impl Pace {
             }
         }
         for pool in &self.pools {
-            if pool.elsewhere + self.in_flight + pool.reserved >= pool.max {
+            if pool.elsewhere + self.in_flight + reserved(pool) >= pool.max {
                 return Some((WaitKind::MaxInFlight, self.message(pool)));
             }
         }

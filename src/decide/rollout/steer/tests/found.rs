@@ -504,3 +504,31 @@ fn a_skipped_application_that_drifts_after_its_run_is_not_waiting_in_silence_as_
     assert_eq!((fleet.deployed("r3"), fleet.status().phase), (2, RunPhase::Complete));
     assert!(fleet.kinds().is_empty());
 }
+
+#[test]
+fn a_promotion_that_is_not_written_keeps_its_place_as_st_030() {
+    let mut fleet = Fleet::new(&[3], json!(null));
+    fleet.pools = vec![Pool {
+        policy: "p".to_owned(),
+        max: 3,
+        elsewhere: 1,
+        users: vec![("other".to_owned(), 1)],
+        reserved: 0,
+    }];
+    fleet.push("r2");
+    fleet.run(1);
+    assert_eq!(fleet.plan.as_ref().unwrap().starts.len(), 2);
+    // Killed before it knew whether the operations were written, while another set waits.
+    for app in fleet.apps.values_mut() {
+        app.observed.requested = None;
+        app.started = None;
+    }
+    fleet.pools[0].reserved = 1;
+    let plan = fleet.decide();
+    let pending = plan.entries.iter().filter(|entry| entry.phase == Phase::Pending).count();
+    assert_eq!((pending, plan.in_flight, plan.starts.len()), (2, 2, 2), "{:?}", plan.entries);
+    // What exceeds the limit goes back.
+    fleet.pools[0].elsewhere = 2;
+    let plan = fleet.decide();
+    assert_eq!((plan.in_flight, plan.starts.len()), (1, 1), "{:?}", plan.entries);
+}
