@@ -69,9 +69,9 @@ mod tests {
         };
         let actions = "resource.customizations.actions.cert-manager.io_Certificate";
         assert_eq!(read(actions, "{}"), [format!("{actions} cert-manager.io/Certificate")]);
-        let core = "resource.customizations.ignoreDifferences.PersistentVolumeClaim";
+        let core = "resource.customizations.actions.PersistentVolumeClaim";
         assert_eq!(read(core, "x"), [format!("{core} /PersistentVolumeClaim")]);
-        let all = "resource.customizations.health.all";
+        let all = "resource.customizations.actions.all";
         assert_eq!(read(all, "x"), [format!("{all} */*")]);
         for of in ["ignoreDifferences", "ignoreResourceUpdates", "knownTypeFields"] {
             assert_eq!(read(&format!("resource.customizations.{of}.all"), "x"), [""; 0]);
