@@ -24,7 +24,7 @@ use crate::decide::app_state::app::App;
 use crate::decide::app_state::deletion_scope::{Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
-use crate::decide::app_state::predictions::Predicted;
+use crate::decide::app_state::predicted::Predicted;
 use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
     Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,

@@ -16,7 +16,8 @@ use crate::act::predict::predict;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::observation::Observation;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::app_state::predictions::{Predicted, Predictions};
+use crate::decide::app_state::predicted::Predicted;
+use crate::decide::app_state::predictions::Predictions;
 use crate::watch::cluster_cache::ClusterCache;
 
 impl Reconciliation<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::predictions::Predicted;
+use super::predicted::Predicted;
 use super::targets::Target;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::Tracking;

@@ -69,6 +69,7 @@ pub mod operate;
 pub mod operation;
 pub mod owner;
 mod pairs;
+pub mod predicted;
 pub mod predictions;
 pub mod project;
 pub mod project_deletion;

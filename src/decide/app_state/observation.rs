@@ -13,7 +13,7 @@ use super::condition::Condition;
 use super::memory::digest;
 use super::owner::Owner;
 use super::pairs::{self, Comparison, DiffCache, compare};
-use super::predictions::Predicted;
+use super::predicted::Predicted;
 use super::targets::Placed;
 use crate::api::ApplicationStatus;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};

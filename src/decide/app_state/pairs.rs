@@ -10,7 +10,7 @@ use super::children;
 use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
 use super::memory::digest;
-use super::predictions::Prediction;
+use super::predicted::Prediction;
 use super::project::Permits;
 use super::summary::summary;
 use super::targets::Target;

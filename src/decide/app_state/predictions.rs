@@ -12,21 +12,10 @@ use serde_json::Value;
 
 use super::memory::digest;
 use super::observation::Observation;
+use super::predicted::{Predicted, Prediction};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::diff::{self, ServerSide};
 use crate::decide::sync::Class;
-
-/// What the server said about an object.
-#[derive(Clone, Debug)]
-pub enum Prediction {
-    /// What it would be after the apply, and a digest of it.
-    Answer(Arc<Value>, u64),
-    /// Why the dry run failed.
-    Failed(String),
-}
-
-/// The predictions for the objects of an Application.
-pub type Predicted = BTreeMap<ResourceKey, Prediction>;
 
 /// A dry run to be made.
 #[derive(Clone, Debug)]

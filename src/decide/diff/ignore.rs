@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::config::{Config, Rule};
+use super::config::Config;
 use super::fields::{elements, entries, is_leaf, keys_match};
 use super::jq::{Error, Expression, Question};
 use super::keys;
 use super::keys::ListKind;
 use super::normalize::{Purpose, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
+use super::rule::Rule;
 use crate::api::kind::KindRef;
 
 /// What is ignored in a target and its live object.

@@ -1,9 +1,4 @@
-//! Fields of custom resources that have the type of a built-in kind (SE-168): their values are
-//! compared as the server prints them, such as `100m` for `0.1`.
-
-use serde_json::Value;
-
-use super::{normalize, quantity};
+//! Fields of custom resources that have the type of a built-in kind (SE-168).
 
 /// The names of the types of `core/v1`, separated by white space.
 const CORE_TYPES: &str = include_str!("core_types.txt");
@@ -48,48 +43,4 @@ pub struct KnownField {
     pub path: Vec<String>,
     /// Its type.
     pub of: KnownType,
-}
-
-impl KnownField {
-    /// Writes the values of the field as the server prints them. `compare` also removes what the
-    /// type omits.
-    pub(super) fn normalize(&self, object: &mut Value, compare: bool) {
-        let names: Vec<&str> = self.path.iter().map(String::as_str).collect();
-        each(object, &names, &mut |value| encode(self.of, value, compare));
-    }
-}
-
-/// Calls `change` for the values at a path; lists are descended.
-fn each(value: &mut Value, path: &[&str], change: &mut impl FnMut(&mut Value)) {
-    let Some((name, rest)) = path.split_first() else { return change(value) };
-    match value {
-        Value::Array(list) => list.iter_mut().for_each(|element| each(element, path, change)),
-        Value::Object(map) => {
-            if let Some(child) = map.get_mut(*name) {
-                each(child, rest, change);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn encode(of: KnownType, value: &mut Value, compare: bool) {
-    match (of, value) {
-        // A type of a list is that of its elements.
-        (of, Value::Array(list)) => {
-            list.iter_mut().for_each(|element| encode(of, element, compare));
-        }
-        (KnownType::Core, value) => normalize::as_core_type(value, compare),
-        (KnownType::Quantities, value) => normalize::quantity_map(value),
-        (KnownType::Quantity, value) => quantity::canonicalize(value),
-        (KnownType::Duration, value) => duration(value),
-    }
-}
-
-/// A duration as Go prints it; what is none stays.
-fn duration(value: &mut Value) {
-    let read = value.as_str().and_then(|text| gotime::duration::parse(text).ok());
-    if let Some(read) = read {
-        *value = gotime::duration::print(read).into();
-    }
 }

@@ -36,6 +36,7 @@ mod normalize;
 pub mod path;
 mod predicted;
 mod quantity;
+mod rule;
 mod schema;
 mod sync_status;
 mod system;
@@ -48,8 +49,7 @@ use serde_json::{Map, Value};
 
 pub use changes::{Change, changes};
 pub use config::{
-    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, Problem, Rule, ServerSide, compare_options,
-    sync_options,
+    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, ServerSide, compare_options, sync_options,
 };
 pub use fields::taken_over;
 pub use ignore::{respect_ignored, without_ignored};
@@ -60,6 +60,7 @@ pub use mask::{is_secret, mask};
 pub use normalize::as_stored;
 pub use predicted::{compare_all_predicted, compare_predicted};
 pub use quantity::thousandths;
+pub use rule::{Problem, Rule};
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
 pub use system::{IgnoredStatus, SettingProblem, SystemSettings};

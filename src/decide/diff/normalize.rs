@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use super::known_types::KnownType;
 use super::quantity;
 use super::system::SystemSettings;
 use crate::api::annotations::LAST_APPLIED;
@@ -70,16 +71,54 @@ pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) 
         if glob::allows(&field.group, kind.group, None)
             && glob::allows(&field.kind, kind.kind, None)
         {
-            field.normalize(object, compare);
+            let names: Vec<&str> = field.path.iter().map(String::as_str).collect();
+            each(object, &names, &mut |value| as_type(field.of, value, compare));
         }
     }
 }
 
 /// Normalizes a value that has a type of the core group.
-pub(super) fn as_core_type(value: &mut Value, compare: bool) {
+fn as_core_type(value: &mut Value, compare: bool) {
     quantities(value);
     if compare {
         drop_empty(value, "");
+    }
+}
+
+/// Calls `change` for the values at a path; lists are descended.
+fn each(value: &mut Value, path: &[&str], change: &mut impl FnMut(&mut Value)) {
+    let Some((name, rest)) = path.split_first() else { return change(value) };
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|element| each(element, path, change)),
+        Value::Object(map) => {
+            if let Some(child) = map.get_mut(*name) {
+                each(child, rest, change);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes a value as the server prints it, such as `100m` for `0.1`. `compare` also removes what
+/// the type omits.
+fn as_type(of: KnownType, value: &mut Value, compare: bool) {
+    match (of, value) {
+        // A type of a list is that of its elements.
+        (of, Value::Array(list)) => {
+            list.iter_mut().for_each(|element| as_type(of, element, compare));
+        }
+        (KnownType::Core, value) => as_core_type(value, compare),
+        (KnownType::Quantities, value) => quantity_map(value),
+        (KnownType::Quantity, value) => quantity::canonicalize(value),
+        (KnownType::Duration, value) => duration(value),
+    }
+}
+
+/// A duration as Go prints it; what is none stays.
+fn duration(value: &mut Value) {
+    let read = value.as_str().and_then(|text| gotime::duration::parse(text).ok());
+    if let Some(read) = read {
+        *value = gotime::duration::print(read).into();
     }
 }
 
@@ -346,6 +385,6 @@ fn quantities(value: &mut Value) {
     }
 }
 
-pub(super) fn quantity_map(value: &mut Value) {
+fn quantity_map(value: &mut Value) {
     value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(quantity::canonicalize);
 }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::config::{Problem, Rule, add_rule};
 use super::jq::Jq;
 use super::known_types::KnownField;
+use super::rule::{Problem, Rule, add_rule};
 use crate::api::kind::KindRef;
 use crate::glob;
 

@@ -29,7 +29,7 @@ pub(super) struct Facts {
     kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
     pub(super) live: Live,
     schemas: Arc<diff::Schemas>,
-    predicted: crate::decide::app_state::predictions::Predicted,
+    predicted: crate::decide::app_state::predicted::Predicted,
     compared: Arc<diff::SystemSettings>,
 }
 
