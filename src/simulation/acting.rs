@@ -129,9 +129,9 @@ impl Environment<'_> {
                     lifeline.thaw();
                 });
             }
-            Fault::Crash { at, is_applied } => {
+            Fault::Crash { at, applied } => {
                 for replica in &self.replicas {
-                    replica.lifeline.crash(Crash { at: *at, is_applied: *is_applied });
+                    replica.lifeline.crash(Crash { at: *at, applied: *applied });
                 }
             }
             Fault::Requests { .. }

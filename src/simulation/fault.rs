@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kube_sim::{Disturbance, Effect, RequestRecord, Server, SplitMix64};
 
+use super::lifeline::Applied;
 use super::replica::is_controller;
 use crate::api::{GROUP, steering};
 
@@ -53,7 +54,7 @@ pub enum Fault {
         /// At which request, counted from now.
         at: u32,
         /// Whether this request is executed.
-        is_applied: bool,
+        applied: Applied,
     },
 }
 
@@ -104,6 +105,7 @@ impl Fault {
                 Disturbance::Delay(time) => lasting.saturating_add(*time),
                 _ => Duration::ZERO,
             },
+            Self::Crash { applied: Applied::After(time), .. } => *time,
             Self::ClockBack(_) | Self::ServerClockBack(_) | Self::Crash { .. } => Duration::ZERO,
         }
     }
@@ -167,10 +169,15 @@ impl fmt::Display for Fault {
             Self::ClockBack(time) => write!(f, "the controllers' clocks step back by {time:?}"),
             Self::ServerClockBack(time) => write!(f, "all clocks step back by {time:?}"),
             Self::LeaderFrozen(time) => write!(f, "the leader stands still for {time:?}"),
-            Self::Crash { at, is_applied } => {
-                let when = if *is_applied { "after" } else { "before" };
-                write!(f, "the controllers are killed {when} their request {at}")
-            }
+            Self::Crash { at, applied } => match applied {
+                Applied::Never => write!(f, "the controllers are killed before their request {at}"),
+                Applied::AtOnce => write!(f, "the controllers are killed after their request {at}"),
+                Applied::After(time) => write!(
+                    f,
+                    "the controllers are killed after their request {at}, which is executed after \
+                     {time:?}"
+                ),
+            },
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The connection of a process, which ends when it is killed and stands still while it is frozen.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Request;
 use kube::Client;
@@ -34,7 +35,19 @@ pub(super) struct Crash {
     /// At which of its requests, counted from now; 1 is the next one.
     pub at: u32,
     /// Whether this request is executed.
-    pub is_applied: bool,
+    pub applied: Applied,
+}
+
+/// Whether the last request of a process that is killed is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It was not sent.
+    Never,
+    /// Before the process is killed.
+    AtOnce,
+    /// It was sent, and the API server executes it so much later, when the next process may have
+    /// read already.
+    After(Duration),
 }
 
 impl Default for Lifeline {
@@ -54,18 +67,20 @@ impl Lifeline {
         let send = move |request: Request<Body>| {
             let (inner, line) = (inner.clone(), line.clone());
             async move {
-                match line.crashes() {
-                    Some(Crash { is_applied: false, .. }) => {
-                        line.cut();
-                        return std::future::pending().await;
-                    }
-                    Some(Crash { is_applied: true, .. }) => {
+                if let Some(crash) = line.crashes() {
+                    match crash.applied {
+                        Applied::Never => {}
                         // It is executed before anything else happens.
-                        let _ = inner.send(request).await;
-                        line.cut();
-                        return std::future::pending().await;
+                        Applied::AtOnce => drop(inner.send(request).await),
+                        Applied::After(time) => {
+                            tokio::spawn(async move {
+                                tokio::time::sleep(time).await;
+                                inner.send(request).await
+                            });
+                        }
                     }
-                    None => {}
+                    line.cut();
+                    return std::future::pending().await;
                 }
                 let answer = if line.state() == State::Frozen {
                     let thaws = line.clone();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kube_sim::{Disturbance, Effect, SplitMix64};
-use wavegate::simulation::{Fault, Part};
+use wavegate::simulation::{Applied, Fault, Part};
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -349,7 +349,12 @@ fn fault(entropy: &mut Entropy) -> Fault {
             false => Fault::ServerClockBack(entropy.seconds(1, 90)),
         },
         13 => Fault::LeaderFrozen(entropy.seconds(1, 50)),
-        _ => Fault::Crash { at: entropy.range(1, 40) as u32, is_applied: entropy.percent(50) },
+        _ => {
+            let at = entropy.range(1, 40) as u32;
+            let late = Duration::from_millis(entropy.range(1, 10_000));
+            let applied = [Applied::Never, Applied::AtOnce, Applied::After(late)];
+            Fault::Crash { at, applied: entropy.one(&applied) }
+        }
     }
 }
 
