@@ -127,6 +127,8 @@ pub enum Size {
     Middle,
     /// About 200.
     Large,
+    /// 6 to 12 in two sets that share a limit, whose controllers are killed again and again.
+    Shared,
 }
 
 /// What a case is drawn from.
@@ -163,11 +165,19 @@ impl Case {
             Size::Small => entropy.range(4, 8),
             Size::Middle => entropy.range(25, 35),
             Size::Large => entropy.range(150, 250),
+            Size::Shared => entropy.range(6, 12),
         } as usize;
-        let names: &[&str] = if entropy.percent(25) { &["mall", "shop"] } else { &["shop"] };
+        let is_shared = size == Size::Shared;
+        let names: &[&str] = match is_shared || entropy.percent(25) {
+            true => &["mall", "shop"],
+            false => &["shop"],
+        };
         let sets: Vec<Set> = names.iter().map(|name| Set { name, steps: steps(entropy) }).collect();
         let apps = (0..count).map(|index| app(entropy, &sets, index)).collect::<Vec<_>>();
-        let policy = policy(entropy, &sets);
+        let mut policy = policy(entropy, &sets);
+        if is_shared {
+            policy.max_in_flight = Some(entropy.range(2, 3));
+        }
         let is_first = entropy.percent(60);
         let replicas = if entropy.percent(30) { 2 } else { 1 };
         let mut events = Vec::new();
@@ -181,6 +191,10 @@ impl Case {
         }
         for _ in 0..entropy.one(&[0, 0, 1, 2]) {
             events.push(Event { at: entropy.seconds(1, FAULTS_WITHIN), what: What::Restart });
+        }
+        for _ in 0..entropy.range(3, 8) * u64::from(is_shared) {
+            let at = entropy.seconds(1, FAULTS_WITHIN / 2);
+            events.push(Event { at, what: What::Fault(crash(entropy)) });
         }
         people(entropy, &apps, &policy, &mut events);
         events.sort_by_key(|event| event.at);
@@ -349,13 +363,15 @@ fn fault(entropy: &mut Entropy) -> Fault {
             false => Fault::ServerClockBack(entropy.seconds(1, 90)),
         },
         13 => Fault::LeaderFrozen(entropy.seconds(1, 50)),
-        _ => {
-            let at = entropy.range(1, 40) as u32;
-            let late = Duration::from_millis(entropy.range(1, 10_000));
-            let applied = [Applied::Never, Applied::AtOnce, Applied::After(late)];
-            Fault::Crash { at, applied: entropy.one(&applied) }
-        }
+        _ => crash(entropy),
     }
+}
+
+fn crash(entropy: &mut Entropy) -> Fault {
+    let at = entropy.range(1, 40) as u32;
+    let late = Duration::from_millis(entropy.range(1, 10_000));
+    let applied = [Applied::Never, Applied::AtOnce, Applied::After(late)];
+    Fault::Crash { at, applied: entropy.one(&applied) }
 }
 
 fn effect(entropy: &mut Entropy) -> Effect {

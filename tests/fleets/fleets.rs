@@ -13,8 +13,9 @@ use crate::run::run;
 use crate::shrink::shrink;
 use crate::story;
 
-/// The number of cases: small fleets, those of about 30 Applications, and those of about 200.
-const CASES: [u64; 3] = if cfg!(debug_assertions) { [20, 1, 0] } else { [1_940, 58, 2] };
+/// The number of cases: small fleets, those of about 30 Applications, those of about 200, and sets
+/// that share a limit.
+const CASES: [u64; 4] = if cfg!(debug_assertions) { [20, 1, 0, 5] } else { [1_840, 58, 2, 100] };
 /// A mutation is found within so many seeds.
 const MUTATED: u64 = 500;
 
@@ -91,6 +92,11 @@ fn middle() {
 #[test]
 fn large() {
     all(Size::Large, "large", CASES[2]);
+}
+
+#[test]
+fn shared() {
+    all(Size::Shared, "shared", CASES[3]);
 }
 
 #[test]
