@@ -19,7 +19,7 @@ use crate::desired::{self, Generation};
 use crate::entropy::environment;
 use crate::providers::{Objects, Providers};
 use crate::settings::{ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings};
-use crate::source::{Allow, Freshness, Repositories};
+use crate::source::{Allow, ArtifactSettings, Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
 use crate::watch::trust::{TRUST_MAPS, Trust};
 
@@ -170,8 +170,12 @@ impl Facts {
         let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
         let folder = folder.map_err(|error| failed(&error))?;
         // A user may read what is on their own machine.
-        let sources =
-            super::run::open_sources(folder.path(), Allow::EVERYTHING, Confinement::default());
+        let sources = super::run::open_sources(
+            folder.path(),
+            Allow::EVERYTHING,
+            Confinement::default(),
+            ArtifactSettings::default(),
+        );
         let sources = Arc::new(sources.map_err(|error| failed(&error))?);
         self.repositories = Some((Arc::clone(&sources), folder));
         Ok(sources)

@@ -23,7 +23,7 @@ use crate::controller::leader::Candidate;
 use crate::controller::{self, Controllers, Led};
 use crate::redact;
 use crate::serve::{self, Readiness};
-use crate::source::{self, Allow, Repositories};
+use crate::source::{self, Allow, ArtifactSettings, Repositories};
 use crate::watch::failure;
 
 mod live_settings;
@@ -96,7 +96,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         redis::check(&config.applications.redis)?;
     }
     let confinement = config.applications.render.programs.confinement;
-    let sources = Arc::new(open_sources(cache_dir, config.allowed_sources, confinement)?);
+    let artifacts = config.applications.artifacts.clone();
+    let sources =
+        Arc::new(open_sources(cache_dir, config.allowed_sources, confinement, artifacts)?);
     let required = confinement == Confinement::Required;
     confined::Pool::set_up(confined::PoolSettings { required, ..Default::default() });
     warn_of_missing_confinement(confinement).await;
@@ -259,9 +261,14 @@ pub fn open_sources(
     dir: &std::path::Path,
     allow: Allow,
     confinement: Confinement,
+    artifacts: ArtifactSettings,
 ) -> anyhow::Result<Repositories> {
-    let mut settings =
-        source::SourceSettings { allow, confinement, ..source::SourceSettings::default() };
+    let mut settings = source::SourceSettings {
+        allow,
+        confinement,
+        artifacts,
+        ..source::SourceSettings::default()
+    };
     settings.environment = proxies();
     settings.programs.confinement = confinement;
     Repositories::open(dir, settings)

@@ -19,7 +19,7 @@ use crate::decide::health::KindPattern;
 use crate::decide::sync::HookPolicyScope;
 use crate::glob::Glob;
 use crate::settings::{ApplicationSettings, Namespaces};
-use crate::source::PluginSettings;
+use crate::source::{ArtifactSettings, PluginSettings};
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -433,12 +433,37 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
         &mut settings.kept_manifest_memory,
     );
     plugins(read, flags, &mut settings.render.programs.plugins);
+    artifacts(read, &mut settings.artifacts);
     settings.render.programs.confinement = read.pick_in_full(
         flags.confinement,
         (&engine("CONFINEMENT"), "controller.confinement"),
         Confinement::named,
         settings.render.programs.confinement,
     );
+}
+
+/// Artifacts of registries, with the names of Argo CD's repo server.
+fn artifacts(read: &mut Reader<'_>, artifacts: &mut ArtifactSettings) {
+    let names = ("ARGOCD_REPO_SERVER_OCI_LAYER_MEDIA_TYPES", "reposerver.oci.layer.media.types");
+    let types = read.list_in_full(None, names);
+    if !types.is_empty() {
+        artifacts.layer_media_types = types;
+    }
+    let names = (
+        "ARGOCD_REPO_SERVER_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
+        "reposerver.oci.manifest.max.extracted.size",
+    );
+    let default = artifacts.max_bytes.unwrap_or(u64::MAX);
+    let limit = read.pick_in_full(None, names, |text| size(text).ok(), default);
+    let is_off = read.flag_in_full(
+        None,
+        (
+            "ARGOCD_REPO_SERVER_DISABLE_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
+            "reposerver.disable.oci.manifest.max.extracted.size",
+        ),
+        false,
+    );
+    artifacts.max_bytes = (!is_off).then_some(limit);
 }
 
 /// Config management plugins, with the names of Argo CD's repo server.

@@ -487,6 +487,35 @@ fn plugins_and_jsonnet_have_the_names_of_the_repo_server() {
 }
 
 #[test]
+fn artifacts_of_registries_have_the_names_of_the_repo_server() {
+    let artifacts = |environment: &[(&str, &str)], map: &[(&str, &str)]| {
+        let config = resolve(Flags::default(), environment, map).unwrap();
+        assert!(config.without_effect.is_empty(), "{:?}", config.without_effect);
+        let artifacts = config.applications.artifacts;
+        (artifacts.layer_media_types.join(" "), artifacts.max_bytes, config.warnings.len())
+    };
+    let (types, bytes, _) = artifacts(&[], &[]);
+    assert_eq!(types.split(' ').count(), 3, "{types}");
+    assert_eq!(bytes, Some(1_000_000_000));
+    let map = [
+        ("reposerver.oci.layer.media.types", "application/x.tar, application/y.tar+gzip"),
+        ("reposerver.oci.manifest.max.extracted.size", "20Mi"),
+    ];
+    let set = ("application/x.tar application/y.tar+gzip".to_owned(), Some(20 << 20), 0);
+    assert_eq!(artifacts(&[], &map), set);
+    let environment = [
+        ("ARGOCD_REPO_SERVER_OCI_LAYER_MEDIA_TYPES", "application/z.tar"),
+        ("ARGOCD_REPO_SERVER_OCI_MANIFEST_MAX_EXTRACTED_SIZE", "3k"),
+    ];
+    assert_eq!(artifacts(&environment, &map), ("application/z.tar".to_owned(), Some(3000), 0));
+    let off = [("reposerver.disable.oci.manifest.max.extracted.size", "true")];
+    assert_eq!(artifacts(&environment, &off).1, None);
+    let odd = [("reposerver.oci.manifest.max.extracted.size", "much")];
+    assert_eq!(artifacts(&[], &odd).1, Some(1_000_000_000));
+    assert_eq!(artifacts(&[], &odd).2, 1, "a warning names it");
+}
+
+#[test]
 fn settings_without_effect_are_named_wherever_they_are_set_as_501() {
     assert_eq!(resolve(Flags::default(), &[], &[]).unwrap().without_effect, [""; 0]);
     let flags = Flags {

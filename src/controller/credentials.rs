@@ -101,7 +101,7 @@ impl RepositorySecrets {
         {
             // Never empty: then the keys of the machine would count.
             known.ssh_known_hosts = format!("# ConfigMap {KNOWN_HOSTS}\n{hosts}\n");
-        } else if scheme == "https"
+        } else if matches!(scheme.as_str(), "https" | "oci")
             && let Some(certificates) = self.trust.certificates(&host)
         {
             known.ca_certificates = certificates;

@@ -18,7 +18,7 @@ use crate::decide::argocd_cache::{ReaderSettings, RedisSettings};
 use crate::decide::diff::{DEFAULT_MANAGER, SystemSettings};
 use crate::decide::health::Checks;
 use crate::decide::sync;
-use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
+use crate::source::{ArtifactSettings, DEFAULT_MAX_MEMORY, RenderOptions};
 
 /// Of so many checks of a revision that change nothing, one is written to the status.
 const UNCHANGED: u32 = 4;
@@ -109,6 +109,8 @@ pub struct ApplicationSettings {
     pub render: RenderOptions,
     /// Whether submodules of repositories are read (`reposerver.enable.git.submodule`).
     pub submodules: bool,
+    /// Which artifacts of registries are read (SE-032). The repositories must have the same.
+    pub artifacts: ArtifactSettings,
     /// Settings of the sync engine; its pause between waves is [`Self::wave_delay`].
     pub sync: sync::SyncSettings,
 }
@@ -155,6 +157,7 @@ impl Default for ApplicationSettings {
             readers: ReaderSettings::default(),
             render: RenderOptions::default(),
             submodules: true,
+            artifacts: ArtifactSettings::default(),
             sync: sync::SyncSettings::default(),
         }
     }

@@ -134,8 +134,8 @@ impl Address {
             "ssh" => "ssh",
             "oci" => {
                 return Err(invalid(
-                    "a registry is read only as charts, with the field chart; other artifacts of \
-                     registries are not supported",
+                    "a registry is read only as the source of an Application, and not as a Git \
+                     repository",
                 ));
             }
             _ => return Err(invalid("only https and ssh URLs are supported")),

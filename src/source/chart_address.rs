@@ -35,7 +35,7 @@ impl ChartAddress {
             return Err(invalid("the URL is empty, longer than 2048 bytes, or starts with '-'"));
         }
         if rest.contains(odd) {
-            return Err(invalid("the URL of a chart repository has quotes, spaces or a query"));
+            return Err(invalid("the URL has quotes, spaces or a query"));
         }
         let (oci, scheme) = match scheme.to_ascii_lowercase().as_str() {
             "oci" => (true, "https"),
@@ -60,7 +60,7 @@ impl ChartAddress {
         };
         if user.is_some() {
             return Err(invalid(
-                "user name and password of a chart repository belong in its Secret, not in the URL",
+                "user name and password belong in the Secret of the repository, not in the URL",
             ));
         }
         let is_host = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);

@@ -138,13 +138,14 @@ pub(super) fn login(
     }
     if let Some(identity) = &credentials.identity {
         return refused(&format!(
-            "{} is not supported for charts; write username and password, with a token",
+            "{} is not supported for charts and registries; write username and password, with a token",
             identity.name()
         ));
     }
     if !credentials.bearer_token.is_empty() {
         return refused(
-            "bearerToken is not supported for charts; write username and password, with the token",
+            "bearerToken is not supported for charts and registries; write username and password, \
+             with the token",
         );
     }
     let name = name.to_owned();

@@ -277,6 +277,9 @@ impl Server {
                  ConfigMap argocd-tls-certs-cm, with the host of the repository as the key"
             )),
             Failed::Unreachable(why) => NoToken::Unreachable(format!("{host}: {why}")),
+            Failed::TooLarge(limit) => {
+                NoToken::Refused(format!("{host}: the answer is over the limit of {limit}"))
+            }
         })?;
         let busy = said.status.is_server_error() || said.status == StatusCode::TOO_MANY_REQUESTS;
         // GitHub answers 403 to those who ask too often.

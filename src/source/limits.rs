@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::Allow;
+use super::artifacts::ArtifactSettings;
 use super::tools::Programs;
 use crate::confined::Confinement;
 
@@ -87,6 +88,8 @@ pub struct SourceSettings {
     pub helper: Option<PathBuf>,
     /// The `helm` program, which reads chart repositories, and its limits.
     pub programs: Programs,
+    /// Which artifacts of registries are read.
+    pub artifacts: ArtifactSettings,
 }
 
 impl Default for SourceSettings {
@@ -101,6 +104,7 @@ impl Default for SourceSettings {
             confinement: Confinement::default(),
             helper: crate::confined::helper(),
             programs: Programs::default(),
+            artifacts: ArtifactSettings::default(),
         }
     }
 }

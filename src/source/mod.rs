@@ -6,7 +6,7 @@
 //!
 //! - [`Repositories`] resolves and fetches each repository and revision once for all
 //!   Applications. It runs the `git` program, and `helm` for charts of repositories and
-//!   registries ([`ChartSource`]).
+//!   registries ([`ChartSource`]); other artifacts of registries are read by this process.
 //! - Credentials are passed to `git` by `git_login`; an [`Identity`] is exchanged for a token
 //!   before that. Submodules are repositories of their own, permitted by a
 //!   [`RepositoryAccess`].
@@ -24,6 +24,7 @@
 mod access;
 mod address;
 mod answer;
+mod artifacts;
 mod build_environment;
 mod cache;
 mod chart;
@@ -77,6 +78,7 @@ mod tests;
 pub use access::RepositoryAccess;
 pub use address::{Allow, redact};
 pub use answer::Freshness;
+pub use artifacts::{ArtifactSettings, is_artifact};
 pub use charts::ChartSource;
 pub use checkout::Checkout;
 pub use credentials::Credentials;

@@ -18,6 +18,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::access::RepositoryAccess;
 use super::address::{Address, Transport};
 use super::answer::{Answer, Failures, Freshness};
+use super::artifacts::Artifacts;
 use super::cache::Cache;
 use super::charts::{ChartSource, Charts, Surroundings};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
@@ -215,7 +216,52 @@ impl Repositories {
     }
 }
 
-/// Repositories that `git` and `helm` read.
+impl Repositories {
+    /// Resolves a tag, a digest, or a range of the tags of an artifact of a registry
+    /// (`oci://…`) to a digest. A digest is used as it is, without a request.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::resolve_fresh`].
+    pub async fn resolve_artifact(
+        &self,
+        (repo_url, revision): (&str, &str),
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Revision, Error> {
+        match &self.0 {
+            Kind::Git(git) => {
+                let named = (repo_url, revision);
+                git.artifacts.resolve(&git.surroundings(), named, credentials, freshness).await
+            }
+            Kind::Memory(memory) => Ok(in_memory::resolve(&**memory, repo_url, &revision.into())),
+        }
+    }
+
+    /// The files of an artifact, by its digest.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::checkout`].
+    pub async fn artifact(
+        &self,
+        (repo_url, digest): (&str, &str),
+        credentials: Option<&Credentials>,
+    ) -> Result<Arc<Checkout>, Error> {
+        match &self.0 {
+            Kind::Git(git) => {
+                let named = (repo_url, digest);
+                git.artifacts.checkout(&git.surroundings(), named, credentials).await
+            }
+            Kind::Memory(memory) => {
+                let (memory, repo) = (Arc::clone(memory), repo_url.to_owned());
+                Ok(Arc::new(Checkout::in_memory(memory, repo, digest.to_owned())))
+            }
+        }
+    }
+}
+
+/// Repositories that `git` and `helm` read, and artifacts.
 #[derive(Debug)]
 pub(super) struct GitRepositories {
     git: Git,
@@ -226,6 +272,7 @@ pub(super) struct GitRepositories {
     clock: AtomicU64,
     pub(super) cache: Arc<Cache>,
     charts: Charts,
+    artifacts: Artifacts,
     signatures: Signatures,
 }
 
@@ -265,6 +312,7 @@ impl GitRepositories {
             kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
             charts: Charts::default(),
+            artifacts: Artifacts::default(),
             signatures: Signatures::default(),
             settings,
             cache,

@@ -1,5 +1,5 @@
-//! Small https requests of this program itself, to the servers that give out tokens for
-//! repositories.
+//! Small https requests of this program itself: to the servers that give out tokens for
+//! repositories, and to registries.
 //!
 //! A request goes over a connection of its own, directly or through an HTTP proxy, follows no
 //! redirect, and is limited in time and size. What it sends and what it receives may be
@@ -68,6 +68,26 @@ pub(super) enum Failed {
     Untrusted(String),
     /// There is no connection, or it broke.
     Unreachable(String),
+    /// The answer is larger than this limit, with its unit.
+    TooLarge(String),
+}
+
+/// Takes the body of a successful answer, part by part. An error ends the request.
+pub(super) type Save<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), Failed> + Send);
+
+/// Sends a request whose answer is large or slow. The body of a successful one goes to `save`;
+/// that of any other one is part of the answer.
+pub(super) async fn download(
+    request: &Ask<'_>,
+    credentials: &Credentials,
+    allow_http: bool,
+    within: Duration,
+    save: Save<'_>,
+) -> Result<Said, Failed> {
+    let attempt = attempt(request, credentials, allow_http, Some(save));
+    tokio::time::timeout(within, attempt).await.unwrap_or_else(|_| {
+        Err(Failed::Unreachable(format!("no whole answer within {} s", within.as_secs_f64())))
+    })
 }
 
 /// Sends a request with the proxy, the certificates and the client certificate of a
@@ -77,7 +97,7 @@ pub(super) async fn ask(
     credentials: &Credentials,
     allow_http: bool,
 ) -> Result<Said, Failed> {
-    let attempt = attempt(request, credentials, allow_http);
+    let attempt = attempt(request, credentials, allow_http, None);
     tokio::time::timeout(WITHIN, attempt).await.unwrap_or_else(|_| {
         Err(Failed::Unreachable(format!("it does not answer within {} s", WITHIN.as_secs())))
     })
@@ -87,6 +107,7 @@ async fn attempt(
     request: &Ask<'_>,
     credentials: &Credentials,
     allow_http: bool,
+    save: Option<Save<'_>>,
 ) -> Result<Said, Failed> {
     let unusable = |why: &str| Failed::Unusable(why.to_owned());
     let url: Uri = request.url.parse().map_err(|_| unusable("it is no URL"))?;
@@ -99,7 +120,7 @@ async fn attempt(
     let port = url.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
     let stream = connect((host, port), credentials).await?;
     if !is_encrypted {
-        return exchange(stream, request, &url).await;
+        return exchange(stream, request, &url, save).await;
     }
     let tls = trusting(credentials).map_err(|error| Failed::Unusable(error.to_string()))?;
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
@@ -109,7 +130,7 @@ async fn attempt(
         Some(TlsError::InvalidCertificate(why)) => Failed::Untrusted(format!("{why:?}")),
         _ => Failed::Unreachable(error.to_string()),
     })?;
-    exchange(stream, request, &url).await
+    exchange(stream, request, &url, save).await
 }
 
 fn tls_error(error: &std::io::Error) -> Option<&TlsError> {
@@ -133,7 +154,7 @@ async fn connect(
     };
     let (scheme, rest) = written.split_once("://").unwrap_or(("http", &written));
     if !scheme.eq_ignore_ascii_case("http") {
-        return Err(unusable("must begin with http:// to ask for a token through it"));
+        return Err(unusable("must begin with http:// for requests to registries and for tokens"));
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let (login, place) = match authority.rsplit_once('@') {
@@ -198,7 +219,12 @@ fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
     config.with_client_auth_cert(certificates(&credentials.client_certificate)?, key)
 }
 
-async fn exchange<S>(stream: S, ask: &Ask<'_>, url: &Uri) -> Result<Said, Failed>
+async fn exchange<S>(
+    stream: S,
+    ask: &Ask<'_>,
+    url: &Uri,
+    save: Option<Save<'_>>,
+) -> Result<Said, Failed>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -230,7 +256,15 @@ where
         .map_err(broken)?;
     let answer = async {
         let answer = sender.send_request(request).await.map_err(broken)?;
-        let (head, body) = answer.into_parts();
+        let (head, mut body) = answer.into_parts();
+        if let Some(save) = save.filter(|_| head.status.is_success()) {
+            while let Some(frame) = body.frame().await {
+                if let Some(data) = frame.map_err(broken)?.data_ref() {
+                    save(data)?;
+                }
+            }
+            return Ok(Said { status: head.status, headers: head.headers, body: Bytes::new() });
+        }
         let body = Limited::new(body, MAX_ANSWER).collect().await;
         let body = body.map_err(|error| Failed::Unreachable(error.to_string()))?;
         Ok(Said { status: head.status, headers: head.headers, body: body.to_bytes() })

@@ -110,7 +110,8 @@ pub(super) async fn compare(
     }
     let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
     let opened = folder.map_err(|error| error.to_string()).and_then(|folder| {
-        let sources = repositories(folder.path(), directory.is_some())?;
+        let artifacts = controller.applications.artifacts.clone();
+        let sources = repositories(folder.path(), directory.is_some(), artifacts)?;
         Ok((folder, sources))
     });
     let (_folder, sources) = opened.map_err(|error| {
@@ -310,9 +311,13 @@ fn absolute(directory: &Path) -> Result<String, Error> {
 
 /// A user may read what is on their own machine. A directory given by the user is read as
 /// it is, even if it is a repository.
-fn repositories(folder: &Path, working_trees: bool) -> Result<Arc<Repositories>, String> {
+fn repositories(
+    folder: &Path,
+    working_trees: bool,
+    artifacts: source::ArtifactSettings,
+) -> Result<Arc<Repositories>, String> {
     let mut settings =
-        source::SourceSettings { working_trees, ..source::SourceSettings::default() };
+        source::SourceSettings { working_trees, artifacts, ..source::SourceSettings::default() };
     settings.allow = source::Allow::EVERYTHING;
     settings.environment = crate::cli::run::proxies();
     let opened = Repositories::open(folder, settings);

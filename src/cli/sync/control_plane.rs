@@ -14,7 +14,7 @@ use crate::cli::run::open_sources;
 use crate::confined::Confinement;
 use crate::decide::sync::{self, wave_delay};
 use crate::settings::ApplicationSettings;
-use crate::source::{Allow, RenderOptions, Repositories};
+use crate::source::{Allow, ArtifactSettings, RenderOptions, Repositories};
 use kube_sim::Server;
 
 /// Label of what a run has applied; its value names the run. Not a label of Argo CD, so
@@ -94,7 +94,9 @@ impl ControlPlane {
 
     /// The repositories: the manifests only.
     pub fn sources(&self) -> anyhow::Result<Repositories> {
-        open_sources(&self.folder.path().join("sources"), Allow::EVERYTHING, Confinement::default())
+        let folder = self.folder.path().join("sources");
+        let (confinement, artifacts) = (Confinement::default(), ArtifactSettings::default());
+        open_sources(&folder, Allow::EVERYTHING, confinement, artifacts)
     }
 
     /// The settings of the controller.

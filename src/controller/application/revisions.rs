@@ -13,7 +13,9 @@ use super::queue::Queue;
 use crate::api::ApplicationSource;
 use crate::api::ObjectKey;
 use crate::decide::app_state::request::{Level, Request};
-use crate::source::{ChartSource, Credentials, Error, Freshness, Repositories, Revision, Target};
+use crate::source::{
+    ChartSource, Credentials, Error, Freshness, Repositories, Revision, Target, is_artifact,
+};
 
 /// Repository, revision, and tag prefix or chart, as written in the spec.
 pub type Wanted = (String, String, String);
@@ -52,7 +54,10 @@ impl Revisions {
     ) -> Result<Revision, Error> {
         let target = Target { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
         let freshness = Freshness(freshness);
-        let resolved = if source.chart.is_empty() {
+        let resolved = if source.chart.is_empty() && is_artifact(&source.repo_url) {
+            let named = (source.repo_url.as_str(), source.target_revision.as_str());
+            self.sources.resolve_artifact(named, credentials, freshness).await?
+        } else if source.chart.is_empty() {
             self.sources.resolve_fresh(&source.repo_url, &target, credentials, freshness).await?
         } else {
             let chart = ChartSource {

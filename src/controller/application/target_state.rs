@@ -95,7 +95,10 @@ impl Reconciliation<'_> {
             let url = raw["repoURL"].as_str().unwrap_or_default();
             let credentials = ctx.credentials.of(url, project_of(self.app.raw()));
             let chart = raw["chart"].as_str().unwrap_or_default();
-            let checkout = if chart.is_empty() {
+            let checkout = if chart.is_empty() && source::is_artifact(url) {
+                let named = (url, revision.sha.as_str());
+                ctx.lend_slot(ctx.sources.artifact(named, credentials.as_ref())).await
+            } else if chart.is_empty() {
                 let (sources, own) = (&ctx.sources, credentials.as_ref());
                 match ctx.settings.submodules {
                     false => ctx.lend_slot(sources.checkout(url, revision, own)).await,
@@ -207,7 +210,7 @@ impl Reconciliation<'_> {
             let text = |field: &str| raw[field].as_str().unwrap_or_default();
             let url = text("repoURL");
             // As in Argo CD, only commits are signed.
-            if !text("chart").is_empty() {
+            if !text("chart").is_empty() || source::is_artifact(url) {
                 continue;
             }
             let Some(demand) = demands.about(url).map_err(refused)? else { continue };
@@ -319,7 +322,7 @@ pub(super) async fn revisions(
 ) -> Result<Vec<Revision>, ObserveError> {
     let mut revisions = Vec::new();
     for (index, source) in sources.iter().enumerate() {
-        let is_git = source.chart.is_empty();
+        let is_git = source.chart.is_empty() && !source::is_artifact(&source.repo_url);
         if let Some(sha) = known.get(index).filter(|sha| is_git && is_commit(sha)) {
             revisions.push(Revision::pinned(sha));
             continue;

@@ -1,0 +1,1 @@
+//! Names, manifests, challenges and archives.
