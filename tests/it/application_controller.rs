@@ -36,6 +36,7 @@ use wavegate::watch::control_plane::Scope;
 
 mod announcements;
 mod apply_rules;
+mod artifacts;
 mod cascades;
 mod chart_dependencies;
 mod chart_repositories;
@@ -115,6 +116,7 @@ impl World {
         let source_settings = source::SourceSettings {
             allow,
             programs: settings.render.programs.clone(),
+            artifacts: settings.artifacts.clone(),
             ..source::SourceSettings::default()
         };
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
