@@ -7,8 +7,8 @@ use super::digest::ContentDigest;
 /// Media type of the layer of a Helm chart.
 pub(super) const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
-/// Media type of the signature of a Helm chart, which is no content.
-const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
+/// Most layers of a manifest.
+const MAX_LAYERS: usize = 10;
 
 /// What a registry is asked for. Indexes are named, so that they can be told from manifests.
 pub(super) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, \
@@ -48,14 +48,26 @@ pub(super) fn layer(manifest: &[u8], media_types: &[String]) -> Result<Layer, St
     }
     let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let kind = |layer: &Value| layer["mediaType"].as_str().unwrap_or_default().to_owned();
-    let is_chart = layers.iter().any(|layer| kind(layer) == CHART);
-    let content: Vec<&Value> =
-        layers.iter().filter(|layer| !(is_chart && kind(layer) == PROVENANCE)).collect();
-    let [layer] = content[..] else {
+    if layers.len() > MAX_LAYERS {
         return Err(format!(
-            "its manifest has {} layers; push an artifact with exactly one, such as one folder \
-             with oras push, and not an image",
-            content.len()
+            "its manifest has {} layers, and at most {MAX_LAYERS} are read; push an artifact with \
+             one, and not an image",
+            layers.len()
+        ));
+    }
+    // As in Argo CD, layers of other kinds, such as the signature of a chart, have no files.
+    let has_files = |layer: &&Value| {
+        let kind = kind(layer);
+        kind.ends_with("tar") || kind.ends_with("tar+gzip") || media_types.contains(&kind)
+    };
+    let content: Vec<&Value> = layers.iter().filter(has_files).collect();
+    let [layer] = content[..] else {
+        let kinds: Vec<String> = layers.iter().map(|layer| shown(&kind(layer))).collect();
+        return Err(format!(
+            "its manifest has {} layers with files, of the media types [{}]; push an artifact \
+             with exactly one, such as a folder with oras push, and not an image",
+            content.len(),
+            kinds.join(", ")
         ));
     };
     let media_type = kind(layer);

@@ -82,9 +82,11 @@ fn the_layer_of_a_manifest_is_the_only_one() {
     odd["size"] = (-1).into();
     assert!(read(serde_json::json!([odd])).is_err());
     for (layers, want) in [
-        (serde_json::json!({}), "has 0 layers"),
-        (serde_json::json!([null]), "\"\", which is not permitted"),
-        (serde_json::json!([layer("a\nb")]), "\"ab\", which is not permitted"),
+        (serde_json::json!({}), "has 0 layers with files"),
+        (serde_json::json!([null]), "has 0 layers with files, of the media types []"),
+        (serde_json::json!([layer("a\nb"), layer("c")]), "of the media types [ab, c]"),
+        (serde_json::json!([layer("a\nb.tar")]), "\"ab.tar\", which is not permitted"),
+        (serde_json::json!(vec![layer("c"); 11]), "has 11 layers, and at most 10"),
     ] {
         let error = read(layers).unwrap_err();
         assert!(error.contains(want), "{error}");
