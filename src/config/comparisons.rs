@@ -12,7 +12,8 @@ use super::reader::yes_or_no;
 use crate::decide::diff::{IgnoredStatus, Jq, KnownField, KnownType, SystemSettings};
 use crate::yaml;
 
-const CUSTOMIZATIONS: &str = "resource.customizations";
+/// The map of all customizations, and what the keys of single ones begin with.
+pub(super) const CUSTOMIZATIONS: &str = "resource.customizations";
 const COMPARE_OPTIONS: &str = "resource.compareoptions";
 /// Whether changes that the settings ignore cause no comparison (SE-178).
 const IGNORE_UPDATES: &str = "resource.ignoreResourceUpdatesEnabled";

@@ -6,13 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::comparisons::{is_read, kind_of};
+use super::comparisons::{CUSTOMIZATIONS, is_read, kind_of};
 use super::health_scripts;
 use crate::decide::app_state::unsupported::KindSetting;
 use crate::yaml;
-
-/// The map of all customizations, and the prefix of the keys of single ones.
-pub(super) const CUSTOMIZATIONS: &str = "resource.customizations";
 
 /// The settings of a ConfigMap, in the order of their keys.
 pub(super) fn read(config_map: &BTreeMap<String, String>) -> Vec<KindSetting> {

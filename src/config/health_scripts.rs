@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::customizations::CUSTOMIZATIONS;
+use super::comparisons::CUSTOMIZATIONS;
 use crate::decide::health::scripts::{Script, Scripts};
 use crate::yaml;
 

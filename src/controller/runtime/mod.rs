@@ -9,6 +9,7 @@
 
 mod backoff;
 mod queue;
+mod result;
 mod slots;
 mod work;
 
@@ -26,7 +27,8 @@ use super::error::{Error, ErrorAction};
 use crate::api::ObjectKey;
 
 pub use backoff::Backoff;
-pub use queue::{Queue, QueueStats, ReconcileResult, Request, Trigger, Wake};
+pub use queue::{Queue, QueueStats, Request, Trigger};
+pub use result::{ReconcileResult, Wake};
 pub use slots::Slots;
 pub use work::Work;
 

@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backoff::{Backoff, after_conflict};
+use super::result::{ReconcileResult, Wake};
 use super::work::{Running, Work};
 use crate::api::ObjectKey;
-use crate::decide::wait::WakeEvent;
 
 /// The request of a reconcile.
 pub trait Request: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
@@ -36,39 +36,6 @@ pub struct Trigger<R> {
     pub at: Instant,
     /// How many reconciles in a row were based on outdated objects.
     pub conflicts: u32,
-}
-
-/// What ends the wait for the next reconcile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// This time, unless an event comes first.
-    At(Instant),
-    /// One of these events.
-    On(&'static [WakeEvent]),
-}
-
-/// Thirty years: effectively never.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-
-impl Wake {
-    /// After this time, unless an event comes first.
-    pub fn after(time: Duration) -> Self {
-        let now = Instant::now();
-        Self::At(now.checked_add(time).unwrap_or(now + FAR))
-    }
-}
-
-/// How the queue continues after a reconcile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReconcileResult {
-    /// Success; reconcile again then.
-    Success(Wake),
-    /// The observed object has changed in the meantime; reconcile again soon.
-    Outdated,
-    /// Failure; retry after a pause.
-    Failed,
-    /// The object was deleted.
-    Gone,
 }
 
 #[derive(Debug)]
@@ -383,6 +350,7 @@ impl<R: Request> QueueStats for Queue<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::wait::WakeEvent;
 
     #[derive(Clone, Copy, Debug, Default, PartialEq)]
     struct Urgent(bool);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-use super::queue::{ReconcileResult, Wake};
+use super::result::{ReconcileResult, Wake};
 
 /// The durations and results of a queue.
 pub struct Work {

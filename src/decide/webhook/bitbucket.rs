@@ -4,7 +4,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::payload::{parse, push};
+use super::body::{parse, push};
 use super::{Provider, Push, Refused};
 
 #[derive(Debug, Default, Deserialize)]

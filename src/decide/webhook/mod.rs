@@ -6,6 +6,7 @@
 
 mod applications;
 mod bitbucket;
+mod body;
 mod generators;
 mod payload;
 mod repository;
