@@ -39,6 +39,10 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Requests of one question that are evaluated at the same time.
 const PARALLEL: usize = 2;
 
+/// The time of one request after which it leaves its worker to others and asks for the rest
+/// again.
+const TURN: Duration = Duration::from_secs(1);
+
 /// How much longer than one evaluation all of a question may take.
 const ALL_TOGETHER: u32 = 30;
 
@@ -131,6 +135,7 @@ impl Known {
 #[derive(Serialize)]
 struct Input<'a> {
     limit: Duration,
+    turn: Duration,
     expressions: &'a [&'a str],
     objects: Vec<&'a RawValue>,
     work: Vec<(Option<usize>, usize)>,
@@ -147,7 +152,7 @@ struct Item {
 /// What became of a batch.
 struct Done {
     batch: Vec<Item>,
-    result: Result<Vec<Value>, Failure>,
+    result: Result<(Vec<Value>, bool), Failure>,
 }
 
 impl Workers {
@@ -155,12 +160,24 @@ impl Workers {
         self.hasher.hash_one(text)
     }
 
-    async fn ask(&self, input: &Input<'_>, time: Duration) -> Result<Vec<Value>, Failure> {
+    /// The results, and whether the rest was left for another turn.
+    async fn ask(
+        &self,
+        scope: &str,
+        input: &Input<'_>,
+        time: Duration,
+    ) -> Result<(Vec<Value>, bool), Failure> {
         let limits = Limits { time, memory: MEMORY, output: OUTPUT };
         let mut attempt = 0;
         loop {
-            match Pool::shared().evaluate(Program::Jq, input, limits).await {
-                Ok(Value::Array(results)) => return Ok(results),
+            match Pool::shared().evaluate(Program::Jq, scope, input, limits).await {
+                Ok(Value::Array(mut results)) => {
+                    let is_paused = results.last().is_some_and(|last| last["paused"] == true);
+                    if is_paused {
+                        results.pop();
+                    }
+                    return Ok((results, is_paused));
+                }
                 Ok(_) => return Err(Failure::Died("an answer that is no list".to_owned())),
                 Err(Failure::Unavailable(_)) if attempt < ATTEMPTS => {
                     attempt += 1;
@@ -203,15 +220,15 @@ impl Workers {
             }
             let some: Vec<Vec<Item>> = waiting.drain(..PARALLEL.min(waiting.len())).collect();
             let run = |batch: Vec<Item>| async move {
-                let result = self.run(&batch, (texts, objects), left).await;
+                let result = self.run(scope, &batch, (texts, objects), left).await;
                 Done { batch, result }
             };
             let done: Vec<Done> =
                 futures::stream::iter(some.into_iter().map(run)).buffered(PARALLEL).collect().await;
             for Done { batch, result } in done {
                 let again = match result {
-                    Ok(results) => {
-                        let count = results.len();
+                    Ok((results, is_paused)) => {
+                        let mut count = results.len();
                         for (item, result) in batch.iter().zip(results) {
                             let found = found(result);
                             if let Err(Error::Exhausted(why)) = &found {
@@ -220,12 +237,14 @@ impl Workers {
                             answers.insert(item.at, found);
                         }
                         // It stopped at one that took too long.
-                        if let Some(item) = batch.get(count) {
+                        if let Some(item) = batch.get(count).filter(|_| !is_paused) {
+                            count += 1;
                             let why = format!("it takes longer than {:?}", self.limit);
                             exceeding.insert(item.expression, why.clone());
                             answers.insert(item.at, Err(Error::Exhausted(why)));
                         }
-                        batch.get(count + 1..).map(|rest| vec![rest.to_vec()])
+                        let rest = batch.get(count..).filter(|rest| !rest.is_empty());
+                        rest.map(|rest| vec![rest.to_vec()])
                     }
                     Err(Failure::Refused(why) | Failure::Unavailable(why)) => {
                         for item in &batch {
@@ -272,10 +291,11 @@ impl Workers {
 
     async fn run(
         &self,
+        scope: &str,
         batch: &[Item],
         (texts, objects): (&[&str], &[Box<RawValue>]),
         time: Duration,
-    ) -> Result<Vec<Value>, Failure> {
+    ) -> Result<(Vec<Value>, bool), Failure> {
         let mut places = HashMap::new();
         let mut sent = Vec::new();
         let work = batch.iter().map(|item| {
@@ -286,8 +306,9 @@ impl Workers {
             (Some(place), item.expression)
         });
         let work = work.collect();
-        let input = Input { limit: self.limit, expressions: texts, objects: sent, work };
-        self.ask(&input, time).await
+        let (limit, turn) = (self.limit, TURN);
+        let input = Input { limit, turn, expressions: texts, objects: sent, work };
+        self.ask(scope, &input, time).await
     }
 }
 
@@ -335,7 +356,7 @@ fn found(result: Value) -> Found {
 }
 
 impl Evaluate for Workers {
-    fn check(&self, texts: &[&str]) -> Vec<Result<(), String>> {
+    fn check(&self, scope: &str, texts: &[&str]) -> Vec<Result<(), String>> {
         let unknown: Vec<&str> = {
             let known = self.known.lock();
             let new: HashSet<&str> =
@@ -344,7 +365,7 @@ impl Evaluate for Workers {
         };
         let mut failed = HashMap::new();
         if !unknown.is_empty() {
-            for (text, result) in futures::executor::block_on(self.checked(&unknown)) {
+            for (text, result) in futures::executor::block_on(self.checked(scope, &unknown)) {
                 match result {
                     Ok(valid) => {
                         let mut known = self.known.lock();
@@ -503,6 +524,7 @@ impl Workers {
     /// Whether texts are expressions; `Err` when that cannot be found out.
     async fn checked<'t>(
         &self,
+        scope: &str,
         texts: &[&'t str],
     ) -> Vec<(&'t str, Result<Result<Sees, String>, String>)> {
         let mut all = Vec::new();
@@ -517,10 +539,11 @@ impl Workers {
                 continue;
             }
             let work = (0..batch.len()).map(|at| (None, at)).collect();
-            let input = Input { limit: self.limit, expressions: &batch, objects: Vec::new(), work };
-            match self.ask(&input, left).await {
-                Ok(results) => {
-                    let count = results.len();
+            let (limit, turn) = (self.limit, TURN);
+            let input = Input { limit, turn, expressions: &batch, objects: Vec::new(), work };
+            match self.ask(scope, &input, left).await {
+                Ok((results, is_paused)) => {
+                    let mut count = results.len();
                     for (text, result) in batch.iter().zip(results) {
                         let invalid = result.get("invalid").and_then(Value::as_str);
                         let sees = result.get("sees");
@@ -528,11 +551,12 @@ impl Workers {
                         let valid = Ok(sees.map(Arc::new));
                         all.push((*text, Ok(invalid.map_or(valid, |why| Err(why.to_owned())))));
                     }
-                    if let Some(text) = batch.get(count) {
+                    if let Some(text) = batch.get(count).filter(|_| !is_paused) {
+                        count += 1;
                         let why = format!("it takes longer than {:?} to read it", self.limit);
                         all.push((*text, Ok(Err(why))));
                     }
-                    if let Some(rest) = batch.get(count + 1..).filter(|rest| !rest.is_empty()) {
+                    if let Some(rest) = batch.get(count..).filter(|rest| !rest.is_empty()) {
                         waiting.push_front(rest.to_vec());
                     }
                 }

@@ -17,9 +17,11 @@ mod pool;
 mod process;
 mod programs;
 mod protocol;
+mod request;
 mod restrict;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod worker;
 
 use std::path::PathBuf;
@@ -30,8 +32,9 @@ use serde::{Deserialize, Serialize};
 
 pub use policy::missing;
 pub(crate) use policy::{Policy, machine};
-pub use pool::{Failure, Limits, Pool, PoolSettings};
+pub use pool::{Pool, PoolSettings};
 pub use programs::Program;
+pub use request::{Failure, Limits};
 
 /// Whether programs are confined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 //!
 //! A worker serves one request at a time and is kept. One that exceeds its time, dies, or
 //! answers nonsense is killed and fails only its request; the next request starts another
-//! one. Requests wait for a free worker in the order of their arrival. Nothing here depends
-//! on a runtime, so that several may share a pool.
+//! one. Requests wait for a free worker by the turns of their callers (`turns`). Nothing here
+//! depends on a runtime, so that several may share a pool.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
@@ -14,9 +14,10 @@ use futures::channel::oneshot;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::process::Worker;
+use super::request::{Failure, Limits};
+use super::turns::{Turn, Turns};
 use super::{Program, protocol};
 
 /// The longest pause before a worker is started after others died.
@@ -28,41 +29,11 @@ const DEATHS_WITHOUT_PAUSE: u32 = 3;
 /// The longest time without another attempt after workers could not be started.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(30);
 
-/// Limits of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Time from the moment that a worker takes the request until its answer was read.
-    pub time: Duration,
-    /// Memory that the evaluation may use, in bytes, in addition to the request itself.
-    pub memory: u64,
-    /// Length of the answer, in bytes of JSON.
-    pub output: usize,
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The error message of the program.
-    #[error("{0}")]
-    Refused(String),
-    /// It took longer than its limit.
-    #[error("it takes longer than {}", humantime::format_duration(*.0))]
-    TimedOut(Duration),
-    /// Its process died, mostly for lack of memory.
-    #[error("its process ended: {0}")]
-    Died(String),
-    /// The request or the answer is longer than this many bytes.
-    #[error("it is larger than {0} bytes")]
-    TooLarge(usize),
-    /// There is no worker.
-    #[error("no process is available for it: {0}")]
-    Unavailable(String),
-}
-
 /// How a pool starts workers.
 #[derive(Clone, Debug)]
 pub struct PoolSettings {
-    /// Number of workers. Default 2.
+    /// Number of workers. Default 3: with fewer, evaluations that run until their limit could
+    /// take those of all others.
     pub workers: usize,
     /// Whether a worker is refused where the kernel cannot confine it. Default no.
     pub required: bool,
@@ -72,14 +43,14 @@ pub struct PoolSettings {
 
 impl Default for PoolSettings {
     fn default() -> Self {
-        Self { workers: 2, required: false, memory: 1 << 30 }
+        Self { workers: 3, required: false, memory: 1 << 30 }
     }
 }
 
 /// Workers. Clones share them; the last one ends them when it is dropped.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    free: Arc<Semaphore>,
+    turns: Turns,
     shared: Arc<Shared>,
 }
 
@@ -103,8 +74,10 @@ struct Job {
     request: Vec<u8>,
     limits: Limits,
     answer: oneshot::Sender<Result<Value, Failure>>,
+    /// Whether the caller counts as slow after an evaluation of this time.
+    slow: Duration,
     /// Held until the worker is free again, also when nobody waits for the answer.
-    permit: OwnedSemaphorePermit,
+    turn: Turn,
     shared: Arc<Shared>,
     /// The thread, which takes the next request by it.
     thread: Sender<Job>,
@@ -116,10 +89,10 @@ static SETTINGS: OnceLock<PoolSettings> = OnceLock::new();
 impl Pool {
     /// A pool; it starts workers when they are needed.
     pub fn new(settings: PoolSettings) -> Self {
-        let free = Arc::new(Semaphore::new(settings.workers.max(1)));
+        let turns = Turns::new(settings.workers);
         let idle = Mutex::default();
         let starts = Mutex::default();
-        Self { free, shared: Arc::new(Shared { settings, idle, starts }) }
+        Self { turns, shared: Arc::new(Shared { settings, idle, starts }) }
     }
 
     /// The pool of this process.
@@ -132,7 +105,8 @@ impl Pool {
         SETTINGS.get_or_init(|| settings);
     }
 
-    /// Evaluates `input` in a worker.
+    /// Evaluates `input` in a worker. `caller` is on whose behalf, such as the name of an
+    /// Application: callers take turns, and none of them can hold all workers.
     ///
     /// Cancel-safe: a dropped future leaves its worker busy until the limit at most.
     ///
@@ -142,20 +116,20 @@ impl Pool {
     pub async fn evaluate(
         &self,
         program: Program,
+        caller: &str,
         input: &(impl Serialize + Sync + ?Sized),
         limits: Limits,
     ) -> Result<Value, Failure> {
         let request = protocol::request(program, input, &limits)?;
-        let closed = |_| Failure::Unavailable("the pool is closed".to_owned());
-        // A caller that blocks its thread is no task that could yield.
-        let free = tokio::task::unconstrained(self.free.clone().acquire_owned());
-        let permit = free.await.map_err(closed)?;
+        let closed = || Failure::Unavailable("the pool is closed".to_owned());
+        let turn = self.turns.take(caller, program.may_take_long()).await.ok_or_else(closed)?;
+        let slow = program.slow_after();
         let (answer, result) = oneshot::channel();
-        // There is an idle thread, or there are fewer threads than permits.
+        // There is an idle thread, or there are fewer threads than turns.
         let idle = self.shared.idle.lock().pop();
         let thread = idle.map_or_else(start_thread, Ok)?;
         let shared = self.shared.clone();
-        let job = Job { request, limits, answer, permit, shared, thread: thread.clone() };
+        let job = Job { request, limits, answer, slow, turn, shared, thread: thread.clone() };
         let ended = |_| Failure::Unavailable("the thread of the worker has ended".to_owned());
         thread.send(job).map_err(ended)?;
         let lost = |_| Failure::Unavailable("the thread of the worker has ended".to_owned());
@@ -171,10 +145,11 @@ impl Pool {
     pub fn evaluate_blocking(
         &self,
         program: Program,
+        caller: &str,
         input: &(impl Serialize + Sync + ?Sized),
         limits: Limits,
     ) -> Result<Value, Failure> {
-        futures::executor::block_on(self.evaluate(program, input, limits))
+        futures::executor::block_on(self.evaluate(program, caller, input, limits))
     }
 
     /// What the kernel does not have of the restrictions of a worker; starts one.
@@ -207,14 +182,15 @@ fn start_thread() -> Result<Sender<Job>, Failure> {
     let work = move || {
         let mut slot = Slot::default();
         while let Ok(job) = taken.recv() {
-            let Job { request, limits, answer, permit, shared, thread } = job;
+            let Job { request, limits, answer, slow, turn, shared, thread } = job;
             if !answer.is_canceled() {
-                let result = slot.serve(&shared, &request, &limits);
+                let (result, took) = slot.serve(&shared, &request, &limits);
+                turn.took(took >= slow);
                 // Not sent when nobody waits any more.
                 let _ = answer.send(result);
             }
             shared.idle.lock().push(thread);
-            drop(permit);
+            drop(turn);
         }
     };
     std::thread::Builder::new()
@@ -233,20 +209,26 @@ struct Slot {
 }
 
 impl Slot {
+    /// The answer, and how long the worker took for it.
     fn serve(
         &mut self,
         shared: &Shared,
         request: &[u8],
         limits: &Limits,
-    ) -> Result<Value, Failure> {
+    ) -> (Result<Value, Failure>, Duration) {
         // Ended while it had nothing to do, which is no fault of this request.
         let running = self.worker.take().and_then(|mut worker| worker.is_alive().then_some(worker));
         let worker = match running {
             Some(worker) => worker,
-            None => self.start(shared)?,
+            None => match self.start(shared) {
+                Ok(worker) => worker,
+                Err(failure) => return (Err(failure), Duration::ZERO),
+            },
         };
         let worker = self.worker.insert(worker);
+        let began = Instant::now();
         let (result, usable) = worker.ask(request, limits);
+        let took = began.elapsed();
         self.deaths = match &result {
             Err(Failure::Died(_)) => self.deaths.saturating_add(1),
             _ => 0,
@@ -254,7 +236,7 @@ impl Slot {
         if !usable {
             self.worker = None;
         }
-        result
+        (result, took)
     }
 
     fn start(&self, shared: &Shared) -> Result<Worker, Failure> {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::pool::{Failure, Limits};
 use super::protocol::{self, Answer, Ready};
+use super::request::{Failure, Limits};
 
 /// Time until a worker is ready; long, since the machine may be busy.
 const START: Duration = Duration::from_secs(20);

@@ -137,7 +137,11 @@ impl HealthScripts {
             Some(slow) => Some(slow.try_lock_for(BUSY)?),
             None => None,
         };
-        let result = match Pool::shared().evaluate_blocking(Program::Lua, &input, limits) {
+        // Objects of one namespace are mostly those of one Application.
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let caller = format!("{} {namespace}", script.setting);
+        let asked = Pool::shared().evaluate_blocking(Program::Lua, &caller, &input, limits);
+        let result = match asked {
             Ok(returned) => ScriptResult::read(&returned, now),
             Err(Failure::Unavailable(why)) => ScriptResult::not_run(&why, now),
             Err(Failure::TimedOut(_)) => {

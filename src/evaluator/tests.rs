@@ -18,7 +18,7 @@ fn paths(expression: &str, value: &Value) -> Result<Vec<Path>, Error> {
 
 /// Why a text is no expression.
 fn invalid(expression: &str) -> Option<String> {
-    evaluator().parse(&[expression]).remove(0).err()
+    evaluator().parse("tests", &[expression]).remove(0).err()
 }
 
 /// The object after `del(expression)`.
@@ -669,8 +669,8 @@ fn expressions_that_run_away_are_stopped() {
     assert!(matches!(found, Ok(_) | Err(Error::Exhausted(_))), "{found:?}");
     let nested = format!("{}.a{}", "(".repeat(2000), ")".repeat(2000));
     // Read or refused, but not the end of this process.
-    let _ = evaluator.parse(&[nested.as_str(), ".a"]);
-    assert!(evaluator.parse(&[".a"])[0].is_ok());
+    let _ = evaluator.parse("tests", &[nested.as_str(), ".a"]);
+    assert!(evaluator.parse("tests", &[".a"])[0].is_ok());
 }
 
 /// One rule that runs away costs its time once, and does not hide the others.
@@ -739,7 +739,7 @@ fn places_that_an_expression_sees() {
         ("try .a catch .", None),
     ];
     for (text, want) in &cases {
-        let found = futures::executor::block_on(evaluator.checked(&[*text])).remove(0).1;
+        let found = futures::executor::block_on(evaluator.checked("tests", &[*text])).remove(0).1;
         let sees = found.unwrap().unwrap_or_else(|why| panic!("{text}: {why}"));
         assert_eq!(sees.as_ref().map(|sees| json!(**sees)), *want, "{text}");
     }

@@ -54,6 +54,11 @@ impl BuildEnvironment {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }
 
+    /// The Application: its name, or what it is tracked by.
+    pub(super) fn application(&self) -> &str {
+        self.value("ARGOCD_APP_NAME").unwrap_or_default()
+    }
+
     fn value(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(known, _)| *known == name);
         found.map(|(_, value)| value.as_str())

@@ -41,6 +41,8 @@ pub(super) struct JsonnetOptions {
     ext_vars: Vec<Value>,
     tlas: Vec<Value>,
     libs: Vec<String>,
+    /// The Application, for the turns of evaluations.
+    application: String,
 }
 
 impl JsonnetOptions {
@@ -85,7 +87,8 @@ impl JsonnetOptions {
             text.ok_or_else(|| wrong(format!("libs[{index}]: not a string")))
         };
         let libs = list("libs")?.iter().enumerate().map(lib).collect::<Result<_, _>>()?;
-        Ok(Self { ext_vars: variables("extVars")?, tlas: variables("tlas")?, libs })
+        let application = environment.application().to_owned();
+        Ok(Self { ext_vars: variables("extVars")?, tlas: variables("tlas")?, libs, application })
     }
 }
 
@@ -210,7 +213,8 @@ impl<'a> Evaluator<'a> {
             "tlas": self.options.tlas,
         });
         let limits = Limits { time: left.min(FILE_TIME), memory: MEMORY, output: self.output };
-        let answer = Pool::shared().evaluate_blocking(Program::Jsonnet, &request, limits);
+        let caller = &self.options.application;
+        let answer = Pool::shared().evaluate_blocking(Program::Jsonnet, caller, &request, limits);
         answer.map_err(|failure| match failure {
             Failure::Refused(reason) => failed(reason),
             Failure::TimedOut(limit) => failed(format!(

@@ -1,8 +1,10 @@
 //! The paths that jq expressions select in objects, by jaq.
 //!
-//! Input: `{"limit": {"secs","nanos"}, "expressions": [text…], "objects": [value…],
-//! "work": [[object or null, expression]…]}`, numbers being positions. Output: a list with
-//! one result for each element of `work`, or fewer when one took longer than the limit:
+//! Input: `{"limit": {"secs","nanos"}, "turn": {"secs","nanos"}, "expressions": [text…],
+//! "objects": [value…], "work": [[object or null, expression]…]}`, numbers being positions.
+//! Output: a list with one result for each element of `work`, or fewer when one took longer
+//! than the limit; or fewer and then `{"paused": true}` when they took longer than the turn
+//! together, so that others are served in between:
 //!
 //! - `{"paths": [[step…]…]}`, as jq's `path(EXPRESSION)` gives them;
 //! - `{"invalid": message}` for an expression that is none, and `{"valid": true}` for one
@@ -16,7 +18,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jaq_core::data::JustLut;
 use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
@@ -75,6 +77,7 @@ const KEPT: usize = 1000;
 #[derive(Deserialize)]
 pub(in crate::confined) struct Input {
     limit: Duration,
+    turn: Duration,
     expressions: Vec<String>,
     objects: Vec<Val>,
     work: Vec<(Option<usize>, usize)>,
@@ -95,7 +98,12 @@ thread_local! {
 
 pub(in crate::confined) fn run(input: Input) -> Result<Value, String> {
     Steps::begin(input.limit);
-    for (object, expression) in &input.work {
+    let began = Instant::now();
+    for (done, (object, expression)) in input.work.iter().enumerate() {
+        if done > 0 && began.elapsed() >= input.turn {
+            Steps::next(json!({"paused": true}));
+            break;
+        }
         let text = input.expressions.get(*expression).ok_or("no such expression")?;
         let compiled = compiled(text);
         let result = match (&*compiled, object) {

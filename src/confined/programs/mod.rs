@@ -6,6 +6,8 @@ mod jsonnet;
 #[cfg(feature = "lua")]
 mod lua;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -26,6 +28,24 @@ pub enum Program {
 }
 
 impl Program {
+    /// Whether evaluations are programs of their own, which may run for many seconds, and not
+    /// single rules.
+    pub(super) const fn may_take_long(self) -> bool {
+        matches!(self, Self::Jsonnet)
+    }
+
+    /// How long an evaluation takes after which its caller counts as slow: more than what
+    /// people write for a purpose, and less than the limits.
+    pub(super) const fn slow_after(self) -> Duration {
+        match self {
+            Self::Jsonnet => Duration::from_secs(5),
+            Self::Jq => Duration::from_secs(2),
+            Self::Lua => Duration::from_millis(900),
+            #[cfg(test)]
+            Self::Attack => Duration::from_millis(250),
+        }
+    }
+
     /// Runs it in this process, which is a worker.
     pub(super) fn run(self, input: &RawValue) -> Result<Value, String> {
         match self {

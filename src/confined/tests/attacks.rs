@@ -90,7 +90,7 @@ fn pool(workers: usize) -> Pool {
 }
 
 fn ask(pool: &Pool, input: Value) -> Result<Value, Failure> {
-    pool.evaluate_blocking(Program::Attack, &input, LIMITS)
+    pool.evaluate_blocking(Program::Attack, "tests", &input, LIMITS)
 }
 
 /// Whether this kernel can confine a worker; the tests of confinement need it.
@@ -171,7 +171,7 @@ fn a_request_that_kills_its_worker_fails_alone() {
     echo();
     let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
     let began = Instant::now();
-    let answer = pool.evaluate_blocking(Program::Attack, &json!({"do": "spin"}), limits);
+    let answer = pool.evaluate_blocking(Program::Attack, "tests", &json!({"do": "spin"}), limits);
     assert_eq!(answer, Err(Failure::TimedOut(limits.time)));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     echo();
@@ -201,6 +201,44 @@ fn a_worker_that_is_killed_by_hand_is_replaced() {
     assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
 }
 
+/// However many callers run until their limit, others are answered meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn evaluations_at_their_limit_do_not_hold_up_others() {
+    let pool = pool(3);
+    let limits = Limits { time: Duration::from_secs(3), ..LIMITS };
+    let spin = |caller: String| {
+        let pool = pool.clone();
+        let spin = json!({"do": "spin"});
+        tokio::spawn(async move {
+            let answer = pool.evaluate(Program::Attack, &caller, &spin, limits).await;
+            assert_eq!(answer, Err(Failure::TimedOut(limits.time)));
+        })
+    };
+    // One caller with many requests leaves a worker; after its first ones, it is known.
+    let mut hostile: Vec<_> = (0..4).map(|_| spin("many".to_owned())).collect();
+    let echo = json!({"do": "echo", "value": 1});
+    let mut rounds = 0;
+    while !hostile.iter().all(|one| one.is_finished()) {
+        let began = Instant::now();
+        let answer = pool.evaluate(Program::Attack, "other", &echo, LIMITS).await;
+        assert_eq!(answer, Ok(json!(1)));
+        assert!(began.elapsed() < limits.time, "{:?}", began.elapsed());
+        rounds += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(rounds > 20, "{rounds}");
+    // Two that are known as slow share a worker, so that two are left.
+    spin("more".to_owned()).await.unwrap();
+    hostile.extend(["many", "more"].map(|caller| spin(caller.to_owned())));
+    for caller in ["one", "another"] {
+        let answer = pool.evaluate(Program::Attack, caller, &echo, LIMITS).await;
+        assert_eq!(answer, Ok(json!(1)));
+    }
+    for one in hostile {
+        one.await.unwrap();
+    }
+}
+
 #[test]
 fn a_worker_inherits_no_descriptor() {
     let open = std::fs::File::open("/dev/null").unwrap();
@@ -216,7 +254,7 @@ async fn many_requests_at_once_share_a_few_workers() {
         tokio::spawn(async move {
             let what = if round % 50 == 7 { "exit" } else { "echo" };
             let input = json!({"do": what, "value": round});
-            (round, pool.evaluate(Program::Attack, &input, LIMITS).await)
+            (round, pool.evaluate(Program::Attack, "tests", &input, LIMITS).await)
         })
     };
     let all: Vec<_> = (0..300).map(ask).collect();
@@ -236,9 +274,9 @@ async fn a_request_that_nobody_waits_for_gives_its_worker_back() {
     let limits = Limits { time: Duration::from_millis(500), ..LIMITS };
     let spin = json!({"do": "spin"});
     for _ in 0..3 {
-        let request = pool.evaluate(Program::Attack, &spin, limits);
+        let request = pool.evaluate(Program::Attack, "tests", &spin, limits);
         let _ = tokio::time::timeout(Duration::from_millis(20), request).await;
     }
     let echo = json!({"do": "echo", "value": 1});
-    assert_eq!(pool.evaluate(Program::Attack, &echo, LIMITS).await, Ok(json!(1)));
+    assert_eq!(pool.evaluate(Program::Attack, "tests", &echo, LIMITS).await, Ok(json!(1)));
 }

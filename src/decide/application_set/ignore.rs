@@ -63,6 +63,8 @@ impl Ignore {
     /// evaluated. The other rules apply; the Applications of the invalid ones
     /// are not written until these are fixed (AS-164).
     pub fn read(set: &Value, jq: &Jq) -> (Self, Vec<Problem>) {
+        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default();
+        let scope = format!("{}/{}", text("namespace"), text("name"));
         let mut problems = Vec::new();
         let mut rules = Vec::new();
         let mut count = 0;
@@ -89,7 +91,7 @@ impl Ignore {
                 .take(MAX_EXPRESSIONS.saturating_sub(count))
                 .collect();
             count += texts.len();
-            let mut parsed = jq.parse(&known).into_iter();
+            let mut parsed = jq.parse(&scope, &known).into_iter();
             let mut expressions = Vec::new();
             for text in &texts {
                 let parsed = parsed
@@ -104,8 +106,6 @@ impl Ignore {
             }
             rules.push(Rule { place, name, pointers, expressions });
         }
-        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default();
-        let scope = format!("{}/{}", text("namespace"), text("name"));
         (Self { rules, jq: jq.clone(), scope }, problems)
     }
 

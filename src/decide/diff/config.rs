@@ -151,7 +151,7 @@ impl Config {
                 let message = error.to_string();
                 problems.push(Problem { at: format!("{at}.{field}"), message });
             }
-            add_rule(&mut self.rules, &at, rule, entry, &self.jq, problems);
+            add_rule(&mut self.rules, &at, rule, entry, (&self.jq, &self.scope), problems);
         }
     }
 

@@ -47,8 +47,8 @@ pub type Found = Result<Vec<Vec<Value>>, Error>;
 
 /// Evaluates expressions; the same question has the same answer.
 pub trait Evaluate: fmt::Debug + Send + Sync {
-    /// Whether each text is an expression; `Err` has the reason.
-    fn check(&self, texts: &[&str]) -> Vec<Result<(), String>>;
+    /// Whether each text is an expression; `Err` has the reason. `scope` is whose they are.
+    fn check(&self, scope: &str, texts: &[&str]) -> Vec<Result<(), String>>;
 
     /// The paths of each expression of each question. `scope` is whose rules these are: one
     /// that exceeds a limit is not evaluated for the same scope for a while.
@@ -65,7 +65,7 @@ const NOTHING: &str = "there is nothing here that evaluates jq expressions";
 
 #[cfg(not(test))]
 impl Evaluate for Nothing {
-    fn check(&self, texts: &[&str]) -> Vec<Result<(), String>> {
+    fn check(&self, _: &str, texts: &[&str]) -> Vec<Result<(), String>> {
         texts.iter().map(|_| Err(NOTHING.to_owned())).collect()
     }
 
@@ -106,15 +106,15 @@ impl Jq {
         Self(evaluate)
     }
 
-    /// The expressions of some texts.
+    /// The expressions of some texts; `scope` is whose they are.
     ///
     /// # Errors
     ///
     /// Per text, why it is no expression.
-    pub fn parse(&self, texts: &[&str]) -> Vec<Result<Expression, String>> {
+    pub fn parse(&self, scope: &str, texts: &[&str]) -> Vec<Result<Expression, String>> {
         let long = |text: &str| text.len() > MAX_LENGTH;
         let short: Vec<&str> = texts.iter().copied().filter(|text| !long(text)).collect();
-        let checked = if short.is_empty() { Vec::new() } else { self.0.check(&short) };
+        let checked = if short.is_empty() { Vec::new() } else { self.0.check(scope, &short) };
         let mut checked = checked.into_iter();
         let parse = |text: &&str| {
             if long(text) {

@@ -55,13 +55,14 @@ fn left(rules: &[Rule]) -> usize {
     MAX_EXPRESSIONS.saturating_sub(held)
 }
 
-/// Adds a rule with the places of `entry` to a list, unless the list is full.
+/// Adds a rule with the places of `entry` to a list, unless the list is full. `scope` is whose
+/// rules they are.
 pub(super) fn add_rule(
     rules: &mut Vec<Rule>,
     at: &str,
     mut rule: Rule,
     entry: &Value,
-    jq: &Jq,
+    (jq, scope): (&Jq, &str),
     problems: &mut Vec<Problem>,
 ) {
     if rules.len() >= MAX_RULES {
@@ -70,7 +71,7 @@ pub(super) fn add_rule(
         return;
     }
     rule.add_places(at, entry, problems);
-    rule.add_expressions(at, entry, (jq, left(rules)), problems);
+    rule.add_expressions(at, entry, (jq, scope, left(rules)), problems);
     rules.push(rule);
 }
 
@@ -112,13 +113,13 @@ impl Rule {
         &mut self,
         at: &str,
         entry: &Value,
-        (jq, most): (&Jq, usize),
+        (jq, scope, most): (&Jq, &str, usize),
         problems: &mut Vec<Problem>,
     ) {
         let all: Vec<(usize, &Value)> = listed(entry, "jqPathExpressions").collect();
         let texts: Vec<&str> =
             all.iter().filter_map(|(_, value)| value.as_str()).take(most).collect();
-        let mut parsed = jq.parse(&texts).into_iter();
+        let mut parsed = jq.parse(scope, &texts).into_iter();
         for (index, value) in all {
             let expression = match value.as_str() {
                 Some(text) => parsed

@@ -12,6 +12,9 @@ use super::rule::{Problem, Rule, add_rule};
 use crate::api::kind::KindRef;
 use crate::glob;
 
+/// Whose the rules for all Applications are.
+const SCOPE: &str = "argocd-cm";
+
 /// Of which kinds the field `status` is no difference (SE-163).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IgnoredStatus {
@@ -95,7 +98,7 @@ impl SystemSettings {
     pub fn add_ignored(&mut self, at: &str, (group, kind): (&str, &str), places: &Value) {
         let mut problems = Vec::new();
         let rule = of_kinds((group, kind));
-        add_rule(&mut self.rules, at, rule, places, &self.jq, &mut problems);
+        add_rule(&mut self.rules, at, rule, places, (&self.jq, SCOPE), &mut problems);
         self.take_problems((group, kind), problems, true);
     }
 
@@ -103,7 +106,7 @@ impl SystemSettings {
     pub fn add_ignored_updates(&mut self, at: &str, (group, kind): (&str, &str), places: &Value) {
         let mut problems = Vec::new();
         let rule = of_kinds((group, kind));
-        add_rule(&mut self.update_rules, at, rule, places, &self.jq, &mut problems);
+        add_rule(&mut self.update_rules, at, rule, places, (&self.jq, SCOPE), &mut problems);
         self.take_problems((group, kind), problems, false);
     }
 
