@@ -28,6 +28,7 @@ pub mod evaluator;
 
 pub mod clock;
 pub mod confined;
+mod connect;
 pub mod entropy;
 mod jwt;
 pub mod providers;

@@ -13,6 +13,7 @@ use super::failure::Failure;
 use super::http::{Api, Reply, segment};
 use super::login::trust;
 use super::{Asker, Providers};
+use crate::connect::Proxy;
 use crate::redact;
 
 /// Name of the sessions of roles.
@@ -134,7 +135,7 @@ async fn own_identity(
     if let Some(address) = address {
         let tls = trust(pem, false).map_err(|error| Failure::new(error.to_string()))?;
         // The address is on this machine, for which there is no proxy.
-        let direct = super::http::Proxy { url: "http://none.invalid".into(), except: "*".into() };
+        let direct = Proxy::default();
         let mut api =
             Api::new(&address, tls, &direct, asker.limits.clone(), providers.clock.clone())?;
         let token = match variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {

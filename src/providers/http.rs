@@ -15,12 +15,6 @@ use http::header::{
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::proxy::Tunnel;
-use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
@@ -31,14 +25,15 @@ use tokio_rustls::rustls::ClientConfig;
 use super::failure::{Failure, Kind};
 use super::rate_limit;
 use crate::clock::Clock;
+use crate::connect::{Connection, Proxy, Refused};
 use crate::redact;
 use crate::watch::connection::AGENT;
 use crate::watch::failure::chain;
 
 /// Timeout of a request with its answer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
-/// Timeout of a connection.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// The longest head of an answer, in bytes.
+const MAX_HEAD: usize = 256 << 10;
 /// Limit on the bytes of one answer.
 const MAX_ANSWER: usize = 16 << 20;
 /// Limit on the bytes of all answers to a query.
@@ -56,12 +51,6 @@ const MAX_WORDS: usize = 200;
 
 /// Until when a server has asked not to be asked, by its origin and who asks.
 pub(super) type Blocked = Arc<Mutex<BTreeMap<(String, [u8; 32]), Timestamp>>>;
-
-#[derive(Debug)]
-enum Connection {
-    Direct(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
-    Proxy(Client<HttpsConnector<Tunnel<HttpConnector>>, Full<Bytes>>),
-}
 
 /// The API of one server.
 #[derive(Debug)]
@@ -87,23 +76,6 @@ pub(super) struct Limits {
 impl Limits {
     pub fn new(blocked: Blocked) -> Self {
         Self { blocked, ..Self::default() }
-    }
-}
-
-/// A proxy, as the settings name it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Proxy {
-    pub url: String,
-    pub except: String,
-}
-
-impl Proxy {
-    fn of(&self, target: &Uri) -> Option<Intercept> {
-        let matcher = match self.url.is_empty() {
-            true => Matcher::from_env(),
-            false => Matcher::builder().all(self.url.as_str()).no(self.except.as_str()).build(),
-        };
-        matcher.intercept(target)
     }
 }
 
@@ -175,22 +147,8 @@ impl Api {
             let text = format!("{shown}: must not contain credentials; use a Secret");
             return Err(Failure::new(text));
         }
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_connect_timeout(Some(CONNECT_WITHIN));
-        let tls = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
-        let mut builder = Client::builder(TokioExecutor::new());
-        builder.http1_max_buf_size(256 << 10);
-        let connection = match proxy.of(&uri) {
-            None => Connection::Direct(builder.build(tls.wrap_connector(http))),
-            Some(found) => {
-                let mut tunnel = Tunnel::new(found.uri().clone(), http);
-                if let Some(auth) = found.basic_auth() {
-                    tunnel = tunnel.with_auth(auth.clone());
-                }
-                Connection::Proxy(builder.build(tls.wrap_connector(tunnel)))
-            }
-        };
+        let connection = Connection::new(&uri, tls, proxy, MAX_HEAD)
+            .map_err(|why| Failure::new(format!("{shown}: the proxy (--scm-proxy-url) {why}")))?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -329,7 +287,7 @@ impl Api {
         let target: Uri = url.parse().map_err(|_| invalid())?;
         let base: Uri = self.base.parse().map_err(|_| invalid())?;
         if origin(&target) == origin(&base) {
-            return Ok(with_port(target));
+            return Ok(target);
         }
         Err(Failure::new(format!(
             "{}: redirects to {} and that server gets no credentials; write its address if it is \
@@ -367,11 +325,15 @@ impl Api {
         let failed = |text: String| Failure::new(format!("{}: {text}", shown(target)));
         let request = request.body(Full::new(body)).map_err(|error| failed(error.to_string()))?;
         let answer = async {
-            let sent = match &self.connection {
-                Connection::Direct(client) => client.request(request).await,
-                Connection::Proxy(client) => client.request(request).await,
-            };
-            self.read(target, sent.map_err(|error| failed(chain(&error)))?).await
+            let sent = self.connection.send(request).await;
+            let sent = sent.map_err(|refused| match refused {
+                Refused::Untrusted(why) => failed(format!(
+                    "its certificate is not trusted ({why:?}); add the authority to the ConfigMap \
+                     of caRef, where the generator has it, or to --scm-root-ca-path"
+                )),
+                Refused::Other(error) => failed(chain(&error)),
+            });
+            self.read(target, sent?).await
         };
         match tokio::time::timeout(self.timeout, answer).await {
             Ok(answer) => answer,
@@ -453,20 +415,6 @@ impl Api {
 enum Sent {
     Answer(Reply),
     Elsewhere(String),
-}
-
-/// A URL with its port where that is 80: a tunnel of a proxy would lead to 443 otherwise.
-fn with_port(url: Uri) -> Uri {
-    let Some(authority) = url.authority().filter(|authority| authority.port().is_none()) else {
-        return url;
-    };
-    if url.scheme_str() != Some("http") {
-        return url;
-    }
-    let authority = format!("{authority}:80");
-    let mut parts = url.clone().into_parts();
-    parts.authority = authority.parse().ok();
-    Uri::from_parts(parts).unwrap_or(url)
 }
 
 /// Scheme, host and port of a URL.

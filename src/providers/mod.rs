@@ -40,9 +40,10 @@ pub use objects::Objects;
 
 use crate::api::ObjectKey;
 use crate::clock::Clock;
+use crate::connect::Proxy;
 use crate::desired::queries::{Answer, Query};
 use crate::settings::ProviderSettings;
-use http::{Blocked, Limits, Proxy};
+use http::{Blocked, Limits};
 
 /// Timeout of one query with all its requests: a reconcile, which may take 15 minutes, asks some
 /// of them one after the other.
@@ -87,7 +88,8 @@ impl Providers {
         control_plane: &str,
         clock: Clock,
     ) -> Self {
-        let proxy = Proxy { url: settings.proxy.clone(), except: settings.no_proxy.clone() };
+        let (url, except) = (settings.proxy.clone(), settings.no_proxy.clone());
+        let proxy = Proxy { url, except, or_environment: true };
         let control_plane = control_plane.to_owned();
         Self { objects, settings, proxy, clock, blocked: Arc::default(), control_plane }
     }

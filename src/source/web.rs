@@ -1,36 +1,29 @@
 //! Small https requests of this program itself: to the servers that give out tokens for
 //! repositories, and to registries.
 //!
-//! A request goes over a connection of its own, directly or through an HTTP proxy, follows no
-//! redirect, and is limited in time and size. What it sends and what it receives may be
-//! secret: neither is logged, and errors name the host only.
+//! A request goes over a connection of its own, directly or through an HTTP proxy (`connect`),
+//! follows no redirect, and is limited in time and size. What it sends and what it receives may
+//! be secret: neither is logged, and errors name the host only.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
 
 use super::credentials::Credentials;
+use crate::connect::{self, Connection, Proxy, Refused};
 use crate::tls;
 
 /// Timeout of a request with its answer.
 const WITHIN: Duration = Duration::from_secs(20);
 /// The largest answer, in bytes.
 const MAX_ANSWER: usize = 4 << 20;
-/// The longest head of an answer, also of a proxy, in bytes.
+/// The longest head of an answer, in bytes.
 const MAX_HEAD: usize = 16 << 10;
 /// Who asks.
 const AGENT: &str = concat!("wavegate/", env!("CARGO_PKG_VERSION"));
@@ -116,92 +109,26 @@ async fn attempt(
         Some("http") if allow_http => false,
         _ => return Err(unusable("its URL must begin with https://")),
     };
-    let host = url.host().filter(|host| !host.is_empty()).ok_or_else(|| unusable("no host"))?;
-    let port = url.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
-    let stream = connect((host, port), credentials).await?;
-    if !is_encrypted {
-        return exchange(stream, request, &url, save).await;
+    if url.host().is_none_or(str::is_empty) {
+        return Err(unusable("no host"));
+    }
+    if is_encrypted && url.host().is_some_and(|host| !is_name(host)) {
+        return Err(unusable("its host is no name for a certificate"));
     }
     let tls = trusting(credentials).map_err(|error| Failed::Unusable(error.to_string()))?;
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-    let name = name.map_err(|_| unusable("its host is no name for a certificate"))?;
-    let stream = TlsConnector::from(Arc::new(tls)).connect(name, stream).await;
-    let stream = stream.map_err(|error| match tls_error(&error) {
-        Some(TlsError::InvalidCertificate(why)) => Failed::Untrusted(format!("{why:?}")),
-        _ => Failed::Unreachable(error.to_string()),
-    })?;
-    exchange(stream, request, &url, save).await
-}
-
-fn tls_error(error: &std::io::Error) -> Option<&TlsError> {
-    error.get_ref()?.downcast_ref::<TlsError>()
-}
-
-/// A connection to a host, through the proxy of the repository if it has one for this host.
-async fn connect(
-    (host, port): (&str, u16),
-    credentials: &Credentials,
-) -> Result<TcpStream, Failed> {
-    let unreachable = |error: std::io::Error| Failed::Unreachable(error.to_string());
-    let direct = host.trim_matches(['[', ']']);
-    if credentials.proxy.is_empty() || is_excepted(&credentials.no_proxy, direct) {
-        return TcpStream::connect((direct, port)).await.map_err(unreachable);
-    }
-    let unusable = |why: &str| Failed::Unusable(format!("the proxy of the repository {why}"));
-    let written = match credentials.proxy.contains("://") {
-        true => credentials.proxy.clone(),
-        false => format!("http://{}", credentials.proxy),
+    let proxy = Proxy {
+        url: credentials.proxy.clone(),
+        except: credentials.no_proxy.clone(),
+        or_environment: false,
     };
-    let (scheme, rest) = written.split_once("://").unwrap_or(("http", &written));
-    if !scheme.eq_ignore_ascii_case("http") {
-        return Err(unusable("must begin with http:// for requests to registries and for tokens"));
-    }
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let (login, place) = match authority.rsplit_once('@') {
-        Some((login, place)) => (Some(login), place),
-        None => (None, authority),
-    };
-    let place: http::uri::Authority = place.parse().map_err(|_| unusable("is no URL"))?;
-    let address = (place.host().trim_matches(['[', ']']), place.port_u16().unwrap_or(80));
-    let mut stream = TcpStream::connect(address).await.map_err(|error| {
-        Failed::Unreachable(format!("the proxy of the repository cannot be reached: {error}"))
-    })?;
-    let mut head = format!("CONNECT {host}:{port} HTTP/1.1\r\nHost: {host}:{port}\r\n");
-    if let Some(login) = login {
-        let login = percent_encoding::percent_decode_str(login).collect::<Vec<u8>>();
-        head.push_str(&format!("Proxy-Authorization: Basic {}\r\n", STANDARD.encode(login)));
-    }
-    head.push_str("\r\n");
-    stream.write_all(head.as_bytes()).await.map_err(unreachable)?;
-    // Byte by byte: what follows the head belongs to the server behind the proxy.
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        if answer.len() >= MAX_HEAD {
-            return Err(unusable("answers with too long a head"));
-        }
-        answer.push(stream.read_u8().await.map_err(unreachable)?);
-    }
-    let first = String::from_utf8_lossy(&answer);
-    let status = first.split(' ').nth(1).unwrap_or_default();
-    if status.starts_with('2') {
-        return Ok(stream);
-    }
-    let status: String = status.chars().filter(char::is_ascii_digit).take(3).collect();
-    Err(Failed::Unreachable(format!("the proxy of the repository answers {status}")))
+    let connection = Connection::new(&url, tls, &proxy, MAX_HEAD)
+        .map_err(|why| Failed::Unusable(format!("the proxy of the repository {why}")))?;
+    exchange(&connection, request, url, save).await
 }
 
-/// Whether a list such as `internal,.example.com,10.0.0.1` excepts a host from the proxy.
-fn is_excepted(no_proxy: &str, host: &str) -> bool {
-    let host = host.to_ascii_lowercase();
-    no_proxy.split([',', ' ']).map(str::trim).filter(|entry| !entry.is_empty()).any(|entry| {
-        let entry = entry.to_ascii_lowercase();
-        let name = entry.trim_start_matches('*').trim_start_matches('.');
-        entry == "*"
-            || (!name.is_empty()
-                && host
-                    .strip_suffix(name)
-                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
-    })
+/// Whether a certificate can be for a host.
+fn is_name(host: &str) -> bool {
+    ServerName::try_from(host.trim_matches(['[', ']'])).is_ok()
 }
 
 fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
@@ -219,24 +146,14 @@ fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
     config.with_client_auth_cert(certificates(&credentials.client_certificate)?, key)
 }
 
-async fn exchange<S>(
-    stream: S,
+async fn exchange(
+    connection: &Connection,
     ask: &Ask<'_>,
-    url: &Uri,
+    url: Uri,
     save: Option<Save<'_>>,
-) -> Result<Said, Failed>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let broken = |error: hyper::Error| Failed::Unreachable(error.to_string());
-    let target = url.path_and_query().map_or("/", |target| target.as_str());
-    let authority = url.authority().map_or("", |authority| authority.as_str());
-    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let mut request = Request::builder()
-        .method(ask.method.clone())
-        .uri(target)
-        .header(HOST, authority)
-        .header(USER_AGENT, AGENT);
+) -> Result<Said, Failed> {
+    let mut request =
+        Request::builder().method(ask.method.clone()).uri(url).header(USER_AGENT, AGENT);
     for (name, value) in ask.headers {
         request = request.header(*name, value);
     }
@@ -249,50 +166,27 @@ where
     }
     let request = request.body(Full::new(Bytes::from(body)));
     let request = request.map_err(|_| Failed::Unusable("a header cannot be sent".to_owned()))?;
-    let (mut sender, connection) = http1::Builder::new()
-        .max_buf_size(MAX_HEAD.max(8192))
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(broken)?;
-    let answer = async {
-        let answer = sender.send_request(request).await.map_err(broken)?;
-        let (head, mut body) = answer.into_parts();
-        if let Some(save) = save.filter(|_| head.status.is_success()) {
-            while let Some(frame) = body.frame().await {
-                if let Some(data) = frame.map_err(broken)?.data_ref() {
-                    save(data)?;
-                }
+    let answer = connection.send(request).await.map_err(|refused| match refused {
+        Refused::Untrusted(why) => Failed::Untrusted(format!("{why:?}")),
+        Refused::Other(error) => {
+            let way = match connection.is_proxied() && error.is_connect() {
+                true => "through the proxy of the repository: ",
+                false => "",
+            };
+            Failed::Unreachable(format!("{way}{}", connect::chain(&error)))
+        }
+    })?;
+    let (head, mut body) = answer.into_parts();
+    if let Some(save) = save.filter(|_| head.status.is_success()) {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Failed::Unreachable(error.to_string()))?;
+            if let Some(data) = frame.data_ref() {
+                save(data)?;
             }
-            return Ok(Said { status: head.status, headers: head.headers, body: Bytes::new() });
         }
-        let body = Limited::new(body, MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| Failed::Unreachable(error.to_string()))?;
-        Ok(Said { status: head.status, headers: head.headers, body: body.to_bytes() })
-    };
-    tokio::pin!(answer, connection);
-    tokio::select! {
-        answer = &mut answer => answer,
-        _ = &mut connection => answer.await,
+        return Ok(Said { status: head.status, headers: head.headers, body: Bytes::new() });
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_are_excepted_from_a_proxy_with_their_subdomains() {
-        for (list, host, want) in [
-            ("example.com", "example.com", true),
-            ("a,.example.com", "git.example.com", true),
-            ("*.example.com", "git.example.com", true),
-            ("example.com", "notexample.com", false),
-            ("", "example.com", false),
-            (",", "example.com", false),
-            ("*", "example.com", true),
-            ("127.0.0.1", "127.0.0.1", true),
-        ] {
-            assert_eq!(is_excepted(list, host), want, "{list} {host}");
-        }
-    }
+    let body = Limited::new(body, MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| Failed::Unreachable(error.to_string()))?;
+    Ok(Said { status: head.status, headers: head.headers, body: body.to_bytes() })
 }

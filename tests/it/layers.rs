@@ -11,7 +11,7 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 25] = [
+const MAY_NAME: [(&str, &[&str]); 26] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
@@ -24,9 +24,13 @@ const MAY_NAME: [(&str, &[&str]); 25] = [
     ("decide", &["api", "desired", "glob", "gotime", "repository"]),
     ("watch", &["api", "clock", "openapi", "redact"]),
     ("confined", &[]),
+    ("connect", &[]),
     ("evaluator", &["confined", "decide"]),
-    ("source", &["confined", "glob", "jwt", "redact", "repository", "tls", "yaml"]),
-    ("providers", &["api", "clock", "desired", "jwt", "redact", "settings", "tls", "watch"]),
+    ("source", &["confined", "connect", "glob", "jwt", "redact", "repository", "tls", "yaml"]),
+    (
+        "providers",
+        &["api", "clock", "connect", "desired", "jwt", "redact", "settings", "tls", "watch"],
+    ),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "tls", "watch"]),
     ("clock", &[]),
     ("entropy", &["clock", "gotemplate"]),
