@@ -354,7 +354,8 @@ fn without_parameters(rest: &str) -> String {
     }
 }
 
-fn is_sensitive(name: &str) -> bool {
+/// Whether the name of a parameter or of a variable indicates a credential.
+pub fn is_sensitive(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SENSITIVE.iter().any(|part| name.contains(part))
 }

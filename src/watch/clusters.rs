@@ -212,6 +212,13 @@ impl Clusters {
             let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
             secrets.into_iter().flatten().for_each(redact::know_secret);
             config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
+            // What its program may print.
+            let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
+            let is_path =
+                |name: &str| ["_FILE", "_PATH", "_DIR"].iter().any(|end| name.ends_with(end));
+            let secrets =
+                variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
+            secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
         }
         let mut entries = self.entries.lock();
         let old = entries.get(&id);

@@ -28,6 +28,9 @@ pub const PAUSE: Duration = Duration::from_secs(5);
 const VERSIONS: [&str; 2] =
     ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
+/// Most lines of a key that are known as secrets: an RSA key of 4096 bits has 51.
+const KEY_LINES: usize = 64;
+
 /// The program that provides the credentials of EKS clusters, as in Argo CD's image; and the
 /// one of Amazon, which does the same.
 const EKS: [&str; 2] = ["argocd-k8s-auth", "aws"];
@@ -220,6 +223,11 @@ impl Call {
         };
         if let Some(token) = &token {
             redact::know_secret(token);
+        }
+        // A program may quote a line of it in an error.
+        if let Some((_, key)) = &certificate {
+            let lines = key.lines().filter(|line| !line.starts_with("-----"));
+            lines.take(KEY_LINES).for_each(redact::know_secret);
         }
         Ok(Credentials { token, certificate, expires })
     }

@@ -42,6 +42,7 @@ mod chart_dependencies;
 mod chart_repositories;
 mod charts;
 mod clients;
+mod cluster_certificates;
 mod cluster_credentials;
 mod comparisons;
 mod conditions;

@@ -33,6 +33,7 @@ mod private_repositories;
 mod providers;
 mod providers_hostile;
 mod providers_live;
+mod providers_tls;
 mod proxy;
 mod repeated;
 mod secrets;

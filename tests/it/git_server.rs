@@ -43,12 +43,32 @@ impl Certificates {
         Self(directory)
     }
 
+    /// Makes another certificate for a client, `NAME.crt` with `NAME.key`.
+    pub fn add_client(&self, name: &str) {
+        for command in [
+            format!(
+                "req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={name}"
+            ),
+            format!(
+                "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out {name}.crt -days 1 -extfile names"
+            ),
+        ] {
+            openssl(self.0.path(), &command);
+        }
+    }
+
+    /// One of the certificates, in DER.
+    pub fn der(&self, name: &str) -> Vec<u8> {
+        CertificateDer::from_pem_slice(self.text(name).as_bytes()).unwrap().to_vec()
+    }
+
     /// One of the files, in PEM.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.path().join(name)).unwrap()
     }
 
-    fn server(&self, needs_client: bool) -> ServerConfig {
+    /// How a server with these certificates is set up.
+    pub fn server(&self, needs_client: bool) -> ServerConfig {
         let all = |name: &str| -> Vec<CertificateDer<'static>> {
             let text = self.text(name);
             CertificateDer::pem_slice_iter(text.as_bytes()).map(Result::unwrap).collect()

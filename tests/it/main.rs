@@ -21,4 +21,5 @@ mod numbers;
 mod simulated;
 mod support;
 mod terminal;
+mod tls_front;
 mod words;

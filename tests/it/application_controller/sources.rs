@@ -223,7 +223,7 @@ echo "  umask: '$(umask)'"
 "#;
 
 /// Whether this machine can confine programs.
-fn can_confine() -> bool {
+pub fn can_confine() -> bool {
     let probe = Command::new(env!("CARGO_BIN_EXE_wavegate")).args(["__confine", "probe"]).output();
     let probe = probe.unwrap();
     assert!(probe.status.success(), "{}", String::from_utf8_lossy(&probe.stderr));

@@ -17,19 +17,19 @@ use super::providers::{reference, shows, token};
 use super::*;
 use crate::support::service::{Asked, Says, Service, code, json as document};
 
-const FLAGS: [&str; 4] =
+pub(super) const FLAGS: [&str; 4] =
     ["--metrics-addr=", "--probe-addr=", "--webhook-addr=", "--sync-engine=external"];
 
 fn api(cluster: &Cluster, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
 }
 
-async fn names(cluster: &Cluster) -> Vec<String> {
+pub(super) async fn names(cluster: &Cluster) -> Vec<String> {
     let listed = api(cluster, "Application").list(&ListParams::default()).await.unwrap();
     listed.items.into_iter().filter_map(|one| one.metadata.name).collect()
 }
 
-async fn until_names(cluster: &Cluster, running: &Running, want: &[&str]) {
+pub(super) async fn until_names(cluster: &Cluster, running: &Running, want: &[&str]) {
     let until = Instant::now() + WAIT;
     while names(cluster).await != want {
         assert!(Instant::now() < until, "{want:?} are not there: {}", running.log());
@@ -38,7 +38,12 @@ async fn until_names(cluster: &Cluster, running: &Running, want: &[&str]) {
 }
 
 /// Waits until a condition of the set is true with a message that contains a text.
-async fn until_condition(cluster: &Cluster, running: &Running, kind: &str, text: &str) -> String {
+pub(super) async fn until_condition(
+    cluster: &Cluster,
+    running: &Running,
+    kind: &str,
+    text: &str,
+) -> String {
     let until = Instant::now() + WAIT;
     loop {
         let set = api(cluster, "ApplicationSet").get("set").await.unwrap();
@@ -57,6 +62,20 @@ async fn refresh(cluster: &Cluster) {
     let annotations = json!({"argocd.argoproj.io/application-set-refresh": "true"});
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     api(cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Waits until a requested reconcile of the set has ended.
+async fn until_refreshed(cluster: &Cluster, running: &Running) {
+    let until = Instant::now() + WAIT;
+    loop {
+        let set = api(cluster, "ApplicationSet").get("set").await.unwrap();
+        let annotations = set.metadata.annotations.unwrap_or_default();
+        if !annotations.contains_key("argocd.argoproj.io/application-set-refresh") {
+            return;
+        }
+        assert!(Instant::now() < until, "it is not refreshed: {}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn pull(number: u64) -> Value {
@@ -137,8 +156,12 @@ async fn failed_and_partial_answers_delete_nothing_as_098() {
     assert!(!limited.contains("s3cr3t"), "{limited}");
     let sent = server.asked().len();
     mode.store(0, Ordering::SeqCst);
-    refresh(&cluster).await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    // Requests of a user that are answered, with more time than the interval in between.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(2) {
+        refresh(&cluster).await;
+        until_refreshed(&cluster, &running).await;
+    }
     assert_eq!(server.asked().len(), sent, "the limit ends in 1000 s");
     assert_eq!(names(&cluster).await, ["pr-1", "pr-2"]);
     assert!(!running.log().contains("s3cr3t"), "{}", running.log());

@@ -11,6 +11,7 @@ mod bad_input;
 mod busy;
 mod by_person;
 mod changes;
+mod clusters;
 mod commits;
 mod definitions;
 mod deletion;
@@ -103,6 +104,7 @@ cases! {
     elsewhere::a_set_in_another_namespace_is_synced_there,
     elsewhere::an_excluded_cluster_is_the_reason_of_a_wait_as_380,
     elsewhere::a_set_reads_no_repository_of_a_project_that_is_closed_to_its_namespace_as_091,
+    clusters::a_cluster_that_goes_away_holds_its_step,
     disabled::disabled_progressive_syncs_are_reported,
     deletion::a_deleted_set_deletes_its_applications,
     deletion::a_policy_without_deletion_keeps_the_applications_as_167,

@@ -118,6 +118,11 @@ impl Service {
         format!("http://{}", self.address)
     }
 
+    /// Forgets what it was asked.
+    pub fn forget(&self) {
+        self.asked.lock().unwrap().clear();
+    }
+
     /// What it was asked so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
