@@ -63,7 +63,12 @@ const ATTEMPTS: u32 = 3;
 
 /// Evaluates jq expressions, each for this time at most on one object.
 pub fn jq(limit: Duration) -> Jq {
-    Jq::new(Arc::new(Workers { limit, hasher: RandomState::new(), known: Mutex::default() }))
+    by_turns(limit, TURN)
+}
+
+fn by_turns(limit: Duration, turn: Duration) -> Jq {
+    let (hasher, known) = (RandomState::new(), Mutex::default());
+    Jq::new(Arc::new(Workers { limit, turn, hasher, known }))
 }
 
 /// The digests of an expression and of what it sees of an object.
@@ -75,6 +80,7 @@ type Sees = Option<Arc<Vec<Vec<String>>>>;
 #[derive(Debug)]
 struct Workers {
     limit: Duration,
+    turn: Duration,
     /// Unknown to those who write objects.
     hasher: RandomState,
     known: Mutex<Known>,
@@ -306,7 +312,7 @@ impl Workers {
             (Some(place), item.expression)
         });
         let work = work.collect();
-        let (limit, turn) = (self.limit, TURN);
+        let (limit, turn) = (self.limit, self.turn);
         let input = Input { limit, turn, expressions: texts, objects: sent, work };
         self.ask(scope, &input, time).await
     }
@@ -539,7 +545,7 @@ impl Workers {
                 continue;
             }
             let work = (0..batch.len()).map(|at| (None, at)).collect();
-            let (limit, turn) = (self.limit, TURN);
+            let (limit, turn) = (self.limit, self.turn);
             let input = Input { limit, turn, expressions: &batch, objects: Vec::new(), work };
             match self.ask(scope, &input, left).await {
                 Ok((results, is_paused)) => {

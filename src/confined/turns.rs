@@ -206,8 +206,8 @@ mod tests {
         let mut asked = async move { turns.take(caller, is_long).await }.boxed();
         // Its place is that of its first poll.
         match (&mut asked).now_or_never() {
-            Some(turn) => std::future::ready(turn).boxed(),
-            None => asked,
+            Some(turn) => std::future::ready(turn).fuse().boxed(),
+            None => asked.fuse().boxed(),
         }
     }
 

@@ -211,10 +211,14 @@ const FAILED: &str = "its sync failed";
 fn of_state(status: &Value, resource: Option<&BlockingResource>) -> String {
     let is_error = |found: &&Value| condition::is_error(found.field("type"));
     let error = status.items("/conditions").iter().find(is_error);
+    // Without a comparison, the states of resources are those of an earlier one.
+    let is_compared = status.text("/sync/status") != "Unknown";
     match (resource, error) {
         // That it is OutOfSync may be a consequence of the error.
         (Some(resource), None) => resource.to_string(),
-        (Some(resource), Some(_)) if !resource.is_out_of_sync() => resource.to_string(),
+        (Some(resource), Some(_)) if is_compared && !resource.is_out_of_sync() => {
+            resource.to_string()
+        }
         (_, Some(error)) => error.field("message").to_owned(),
         (None, None) => status.text("/health/message").to_owned(),
     }

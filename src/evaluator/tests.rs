@@ -696,6 +696,22 @@ fn an_expression_that_exceeds_a_limit_is_not_tried_again_for_a_while() {
     assert_eq!(other[0][1].as_ref().map(Vec::len), Ok(1));
 }
 
+/// What a request leaves for another turn is asked for again, and is not to blame.
+#[test]
+fn a_request_that_leaves_its_worker_is_continued() {
+    let evaluator = by_turns(JQ_TIME, Duration::ZERO);
+    let texts: Vec<String> = (0..10).map(|n| format!(".a[{n}]")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    assert!(evaluator.parse("turns", &texts).iter().all(Result::is_ok));
+    let objects: Vec<Value> = (0..10).map(|n| json!({"n": n, "a": vec![n; 10]})).collect();
+    let ask = |object| Question { object, expressions: texts.clone() };
+    let questions: Vec<Question<'_>> = objects.iter().map(ask).collect();
+    for answers in evaluator.paths("turns", &questions) {
+        let found: Vec<usize> = answers.iter().map(|found| found.as_ref().unwrap().len()).collect();
+        assert_eq!(found, [1; 10]);
+    }
+}
+
 #[test]
 fn a_text_that_is_no_json_of_jq_is_still_an_answer() {
     let value =
@@ -711,7 +727,8 @@ fn a_text_that_is_no_json_of_jq_is_still_an_answer() {
 /// A rule sees what it names, and no more is sent; what it selects is the same.
 #[test]
 fn places_that_an_expression_sees() {
-    let evaluator = Workers { limit: JQ_TIME, hasher: RandomState::new(), known: Mutex::default() };
+    let (hasher, known) = (RandomState::new(), Mutex::default());
+    let evaluator = Workers { limit: JQ_TIME, turn: TURN, hasher, known };
     let cases = [
         (".spec.replicas", Some(json!([["spec", "replicas"]]))),
         (".a[].b", Some(json!([["a"]]))),

@@ -214,8 +214,7 @@ impl Clusters {
             config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
             // What its program may print.
             let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
-            let is_path =
-                |name: &str| ["_FILE", "_PATH", "_DIR"].iter().any(|end| name.ends_with(end));
+            let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
             let secrets =
                 variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
             secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
@@ -470,6 +469,9 @@ async fn connect(entry: &Entry, runner: Option<&Arc<dyn Runner>>) -> Result<kube
     };
     Ok(exec_credentials::client(call, Arc::clone(runner), Clock::system(), make))
 }
+
+/// Ends of the names of variables whose values are paths, which messages name.
+const PATHS: [&str; 5] = ["_FILE", "_PATH", "_DIR", "_BUNDLE", "_APPLICATION_CREDENTIALS"];
 
 /// A client of a cluster; the error names fields of its Secret.
 async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, String> {

@@ -254,7 +254,8 @@ async fn many_requests_at_once_share_a_few_workers() {
         tokio::spawn(async move {
             let what = if round % 50 == 7 { "exit" } else { "echo" };
             let input = json!({"do": what, "value": round});
-            (round, pool.evaluate(Program::Attack, "tests", &input, LIMITS).await)
+            let caller = format!("caller {}", round % 7);
+            (round, pool.evaluate(Program::Attack, &caller, &input, LIMITS).await)
         })
     };
     let all: Vec<_> = (0..300).map(ask).collect();

@@ -145,6 +145,22 @@ fn the_reason_names_the_resource_in_the_words_of_its_health() {
     assert_eq!(of(&application).reason, "cannot read the repository");
 }
 
+/// A cluster that cannot be read was hidden by the last known health of a resource.
+#[test]
+fn without_a_comparison_the_error_is_the_reason() {
+    let error = json!([{"type": "ComparisonError", "message": "http://far cannot be reached"}]);
+    for (sync, want) in [
+        ("Unknown", "http://far cannot be reached"),
+        ("Synced", "Deployment n/a is Progressing: so"),
+    ] {
+        let resources = json!([resource("a", "Synced", "Progressing")]);
+        let mut application = application("Succeeded", json!([]), resources);
+        application["status"]["sync"] = json!({"status": sync});
+        application["status"]["conditions"] = error.clone();
+        assert_eq!(of(&application).reason, want, "{sync}");
+    }
+}
+
 #[test]
 fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
     let of_sync = |automated: Value, result: Value, more: Option<Value>| {
