@@ -20,6 +20,7 @@ mod tests;
 pub mod unused;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -438,6 +439,7 @@ fn application_sets(
             |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
             default.webhook_parallelism,
         ),
+        global_projects: Arc::new(guards::global_projects(read)),
         allow_private_sinks: read.flag(
             flags.allow_private_sinks,
             ("ALLOW_PRIVATE_SINKS", "allow.private.sinks"),

@@ -14,6 +14,24 @@ resource! {
     }
 }
 
+/// Which entries of the lists of a project come from global projects: each list with the index of
+/// the first entry and the name of the project, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inherited(pub Vec<(&'static str, usize, String)>);
+
+impl Inherited {
+    /// Where an entry of a list is written: its index there, and the global project; `None` for
+    /// the project itself.
+    pub fn place(&self, list: &str, index: usize) -> (usize, Option<&str>) {
+        let Self(all) = self;
+        let found = all.iter().rev().find(|(of, from, _)| *of == list && *from <= index);
+        match found {
+            Some((_, from, project)) => (index - from, Some(project)),
+            None => (index, None),
+        }
+    }
+}
+
 lenient! {
     /// Sources, destinations, resources and sync times that a project allows.
     pub struct AppProjectSpec {
@@ -50,6 +68,10 @@ lenient! {
         /// Signature policies of sources.
         #[schemars(with = "Option<SourceIntegrity>")]
         pub source_integrity: Option<Value>,
+        /// The entries that global projects have added; never read or written.
+        #[serde(skip)]
+        #[schemars(skip)]
+        pub inherited: Inherited,
     } and extra
 
     /// A role of users and tokens.

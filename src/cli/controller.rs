@@ -14,6 +14,7 @@ use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
+use crate::controller::application_set::{DemandsByProject, project_reads};
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::unsupported;
 use crate::decide::application_set::validate::{self, Known};
@@ -183,6 +184,12 @@ impl Controller {
         Some(projects.get(name).map(|project| &**project))
     }
 
+    /// The global projects of a project, as far as they exist.
+    pub fn global_projects(&self, project: &Value) -> Vec<Value> {
+        let names = self.applications.global_projects.of(project).into_iter();
+        names.filter_map(|name| self.project(name).flatten().cloned()).collect()
+    }
+
     /// The Secrets of clusters and repositories.
     ///
     /// # Errors
@@ -238,14 +245,23 @@ impl Controller {
     fn refusals(&self, generation: &Generation) -> BTreeSet<String> {
         let projects = generation.applications.iter().map(project_of);
         let found = projects.filter_map(|name| self.projects.as_ref()?.get(name));
-        found.filter_map(|project| unsupported::refusal(project)).collect()
+        let global = &self.settings.global_projects;
+        let inherited = |project: &Value| global.refusal(project, |name| self.project(name)?);
+        found
+            .filter_map(|project| unsupported::refusal(project).or_else(|| inherited(project)))
+            .collect()
     }
 
     /// What generators read.
     pub fn facts(&self) -> Facts {
-        let demand =
-            |(name, project): (&String, &Arc<Value>)| (name.clone(), unsupported::demand(project));
-        let projects = self.projects.as_ref().map(|all| all.iter().map(demand).collect());
+        let keys = self.trust.signing_keys();
+        let mut demands = DemandsByProject::new();
+        let reads = |(name, project): (&String, &Arc<Value>)| {
+            let (reads, demanded) = project_reads(project, &keys);
+            demands.extend(demanded.map(|demanded| (name.clone(), demanded)));
+            (name.clone(), reads)
+        };
+        let projects = self.projects.as_ref().map(|all| all.iter().map(reads).collect());
         let settings = Inputs { projects, ..self.settings.inputs() };
         let facts = match &self.secrets {
             Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
@@ -258,7 +274,7 @@ impl Controller {
             &settings.control_plane_namespace,
             Clock::system(),
         );
-        facts.trusting(Arc::clone(&self.trust)).asking(providers)
+        facts.demanding(demands).trusting(Arc::clone(&self.trust)).asking(providers)
     }
 }
 

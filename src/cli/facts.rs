@@ -12,7 +12,7 @@ use crate::api::{ObjectKey, Raw};
 use crate::clock::Clock;
 use crate::config::{Config, Flags};
 use crate::confined::Confinement;
-use crate::controller::application_set::read_repository;
+use crate::controller::application_set::{DemandsByProject, Reading, read_repository};
 use crate::controller::credentials::RepositorySecrets;
 use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
@@ -44,6 +44,8 @@ pub(super) struct Facts {
     source: Source,
     /// Credentials of repositories.
     credentials: RepositorySecrets,
+    /// What projects demand of the commits that generators read.
+    demands: DemandsByProject,
     /// Services of other generators.
     providers: Providers,
     /// Opened when a generator reads a repository first; removed with this value.
@@ -60,6 +62,7 @@ impl Facts {
             },
             source,
             credentials: RepositorySecrets::read(secrets),
+            demands: DemandsByProject::new(),
             providers: providers(Objects::default(), CONTROL_PLANE_NAMESPACE),
             repositories: None,
         }
@@ -68,6 +71,11 @@ impl Facts {
     /// The same, with the Secrets and ConfigMaps that generators name from here.
     pub fn asking(self, providers: Providers) -> Self {
         Self { providers, ..self }
+    }
+
+    /// The same, with what projects demand of the commits that generators read.
+    pub fn demanding(self, demands: DemandsByProject) -> Self {
+        Self { demands, ..self }
     }
 
     /// The same, with the keys and certificates of Git servers.
@@ -151,8 +159,14 @@ impl Facts {
             Ok(sources) => {
                 let fresh = Freshness(std::time::Duration::from_secs(60));
                 let submodules = ApplicationSetSettings::default().git_submodules;
-                read_repository(&request, None, &sources, &self.credentials, fresh, submodules)
-                    .await
+                let reading = Reading {
+                    sources: &sources,
+                    credentials: &self.credentials,
+                    demands: &self.demands,
+                    freshness: fresh,
+                    submodules,
+                };
+                read_repository(&request, None, &reading).await
             }
             Err(error) => Err(error.to_string()),
         };

@@ -9,19 +9,18 @@ use std::sync::Arc;
 use super::reader::{Reader, yes_or_no};
 use super::{comparisons, customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
+use crate::decide::app_state::global_projects::{GLOBAL_PROJECTS, GlobalProjects};
 use crate::decide::diff::SystemSettings;
 use crate::evaluator;
 use crate::settings::ApplicationSettings;
 use crate::source::{BuildOptions, Programs};
+use crate::yaml;
 
 /// Whether Applications may use the controller's own cluster; the default is true.
 const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
 
 /// Whether syncs act as the service accounts of projects (SE-079); the default is false.
 const IMPERSONATION: &str = "application.sync.impersonation.enabled";
-
-/// Projects whose restrictions others inherit.
-const GLOBAL_PROJECTS: &str = "globalProjects";
 
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
@@ -45,12 +44,8 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     switch("helm.enable", &mut settings.render.enabled.helm);
     switch("jsonnet.enable", &mut settings.render.enabled.jsonnet);
     sources(read, &mut settings.render.programs);
-    if !text(GLOBAL_PROJECTS).trim().trim_matches(['[', ']', ' ']).is_empty() {
-        settings.unreadable.push(format!(
-            "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: restrictions of global projects are not \
-             applied; copy them to the projects, and remove the key"
-        ));
-    }
+    settings.global_projects = Arc::new(global_projects(read));
+    settings.unreadable.extend(settings.global_projects.problem().map(str::to_owned));
     settings.customizations = customizations::read(read.config_map);
     let (scripts, problems) = health_scripts::read(read.config_map);
     settings.checks.scripts = Arc::new(scripts);
@@ -61,6 +56,18 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
         Arc::new(SystemSettings { server_side: settings.compared.server_side, ..compared });
     for error in &settings.unreadable {
         read.warnings.push(format!("{error}; until then, no Application is reconciled"));
+    }
+}
+
+/// The projects whose lists others inherit.
+pub(super) fn global_projects(read: &Reader<'_>) -> GlobalProjects {
+    let text = read.config_map.get(GLOBAL_PROJECTS).map_or("", |text| text.trim());
+    if text.is_empty() {
+        return GlobalProjects::default();
+    }
+    match yaml::value(text) {
+        Ok(list) => GlobalProjects::read(&list),
+        Err(error) => GlobalProjects::unreadable(&error.to_string()),
     }
 }
 

@@ -87,10 +87,7 @@ pub const SETTINGS: &[Unused] = &[
 ];
 
 /// Settings that refuse Applications.
-pub const REFUSED_SETTINGS: &[Unused] = &[refused(
-    &["globalProjects"],
-    "an InvalidSpecError on every Application; restrictions of global projects are not applied",
-)];
+pub const REFUSED_SETTINGS: &[Unused] = &[];
 
 /// Settings that a SyncWarning reports on the Applications whose resources they concern
 /// (SE-480).
@@ -101,10 +98,6 @@ pub const REPORTED_SETTINGS: &[Unused] = &[none(
 
 /// Fields of objects. What lies below a field is as the field.
 pub const FIELDS: &[Unused] = &[
-    none(
-        &["AppProject.spec.orphanedResources"],
-        "SyncWarning on the Applications of the project; with Redis (--redis) it is honoured",
-    ),
     none(&["AppProject.spec.roles"], "for the API server of Argo CD, which enforces them"),
     none(&["AppProject.spec.description"], "for people"),
     refused(&["Application.spec.sourceHydrator"], "InvalidSpecError"),

@@ -14,7 +14,9 @@ pub mod error;
 pub mod health_scripts;
 pub mod leader;
 pub mod metrics;
+pub mod orphans;
 mod runtime;
+mod signed;
 pub mod unread;
 
 use std::sync::Arc;

@@ -28,9 +28,20 @@ pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 /// Default interval at which services are asked again (AS-047).
 pub const PROVIDER_REQUEUE_AFTER: Duration = Duration::from_secs(1800);
 
-/// The AppProjects that exist, each with the reason why its repositories must not be read,
-/// such as a guard that cannot be enforced (SE-080).
-pub type Projects = BTreeMap<String, Option<String>>;
+/// The AppProjects that exist, each with how its repositories may be read.
+pub type Projects = BTreeMap<String, ProjectReads>;
+
+/// How the repositories of an AppProject may be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ProjectReads {
+    /// As they are.
+    #[default]
+    AsTheyAre,
+    /// Commits must be signed (SE-080). The text changes with what is demanded of them.
+    Signed(String),
+    /// Not at all, for this reason, such as a guard that cannot be enforced.
+    Refused(String),
+}
 
 /// The observed facts.
 #[derive(Clone, Debug)]
@@ -43,8 +54,8 @@ pub struct Inputs {
     pub answers: BTreeMap<Query, Result<Arc<Answer>, String>>,
     /// Which servers of source code may be asked.
     pub providers: Rules,
-    /// The AppProjects that exist, each with the reason why its repositories must not be
-    /// read, if there is one; `None` when they are not known, as for a file.
+    /// The AppProjects that exist, each with how its repositories may be read; `None` when they
+    /// are not known, as for a file.
     pub projects: Option<Projects>,
     /// How the patterns of files are read (AS-096).
     pub globbing: Globbing,
@@ -92,6 +103,9 @@ pub struct GitRequest {
     /// The AppProject whose credentials may be used besides those of all projects; empty
     /// when it is not known before rendering (AS-091).
     pub project: String,
+    /// What the project demands of signatures, as in [`ProjectReads::Signed`]; empty for nothing.
+    /// When it changes, what was read counts no more.
+    pub signed: String,
     /// What is read.
     pub what: GitRead,
 }

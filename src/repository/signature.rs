@@ -1,5 +1,7 @@
 //! The signature of a commit or of an annotated tag, as GnuPG reports it.
 
+use std::collections::BTreeSet;
+
 /// Starts a line about a signature; everything else is for people.
 const STATUS: &str = "[GNUPG:] ";
 
@@ -42,6 +44,11 @@ impl Signature {
     /// None at all.
     pub fn none() -> Self {
         Self { is_tag: false, key: String::new(), state: State::Unsigned }
+    }
+
+    /// Whether it is valid, by one of these keys.
+    pub fn is_good_by(&self, keys: &BTreeSet<String>) -> bool {
+        self.state == State::Good && keys.contains(&self.key)
     }
 
     /// Reads what `git verify-commit --raw`, or `git verify-tag --raw`, wrote to standard error.

@@ -11,6 +11,7 @@ use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::app_state::global_projects::GlobalProjects;
 use crate::decide::app_state::operate::OperationSettings;
 use crate::decide::app_state::reconcile::ComparisonSettings;
 use crate::decide::app_state::unsupported::KindSetting;
@@ -55,6 +56,8 @@ pub struct ApplicationSettings {
     pub in_cluster_enabled: bool,
     /// Whether syncs act as the service accounts of projects (SE-079).
     pub impersonation: bool,
+    /// Projects whose lists others inherit.
+    pub global_projects: Arc<GlobalProjects>,
     /// How all Applications are compared (SE-150, SE-163 to SE-178).
     pub compared: Arc<SystemSettings>,
     /// Settings about some kinds that have no effect, for the Applications they concern.
@@ -132,6 +135,7 @@ impl Default for ApplicationSettings {
             resource_filter: ResourceFilter::default(),
             in_cluster_enabled: true,
             impersonation: false,
+            global_projects: Arc::default(),
             compared: Arc::default(),
             customizations: Vec::new(),
             unreadable: Vec::new(),

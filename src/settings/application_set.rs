@@ -1,9 +1,11 @@
 //! Settings of the ApplicationSet controller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::namespaces::{CONTROL_PLANE_NAMESPACE, Namespaces};
 use super::providers::ProviderSettings;
+use crate::decide::app_state::global_projects::GlobalProjects;
 use crate::decide::application_set;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
@@ -37,6 +39,8 @@ pub struct ApplicationSetSettings {
     pub webhook_parallelism: usize,
     /// Notifications may be sent to private addresses, and to them without encryption (ST-084).
     pub allow_private_sinks: bool,
+    /// Projects whose sync windows others inherit.
+    pub global_projects: Arc<GlobalProjects>,
     /// RolloutRuns that are kept for each ApplicationSet (ST-005).
     pub rollout_history_limit: u32,
 }
@@ -77,6 +81,7 @@ impl Default for ApplicationSetSettings {
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
             allow_private_sinks: false,
+            global_projects: Arc::default(),
             rollout_history_limit: 10,
         }
     }

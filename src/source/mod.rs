@@ -98,5 +98,5 @@ pub use render::{RenderOptions, Rendered, directory_options, render};
 pub use render_for::{ClusterFacts, RenderFor};
 pub use repositories::Repositories;
 pub use requests::{BOUNDS, GitRequests, Requests};
-pub use signatures::Signed;
+pub use signatures::{Refused, Signed};
 pub use tools::{BuildOptions, Programs};

@@ -3,6 +3,8 @@
 //! The directory is only a cache and can be deleted at any time, which also repairs what
 //! an interrupted or failed `git` left in it.
 
+mod history;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;

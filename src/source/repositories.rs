@@ -5,7 +5,9 @@
 //! and shares the result of the first one, including failures. All calls are cancel-safe;
 //! the next caller does the work.
 
-use std::collections::{BTreeMap, HashMap};
+mod history;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +33,7 @@ use super::limits::SourceSettings;
 use super::objects::{Objects, Remote, Tag};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash, is_short_hash};
 use super::requests::GitRequests;
-use super::signatures::{Signatures, Signed};
+use super::signatures::{Refused, Signatures, Signed};
 use super::snapshot;
 use crate::repository::signature::Signature;
 
@@ -166,6 +168,27 @@ impl Repositories {
         }
     }
 
+    /// What of a commit and of all commits that lead to it is not signed by one of the `accepted`
+    /// keys, and the annotated tag that it was asked for by: at most ten, the newest first. What
+    /// leads to a commit that is signed by one of them, with a line `Argocd-gpg-seal:` in its
+    /// message, is approved by it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::signature`], and when there are too many commits.
+    pub async fn refused_history(
+        &self,
+        signed: &Signed<'_>,
+        keys: &BTreeMap<String, String>,
+        accepted: &BTreeSet<String>,
+        credentials: Option<&Credentials>,
+    ) -> Result<Refused, Error> {
+        match &self.0 {
+            Kind::Git(git) => git.refused_history(signed, keys, accepted, credentials).await,
+            Kind::Memory(_) => Ok(vec![(signed.commit.to_owned(), Signature::none())]),
+        }
+    }
+
     /// Counts what is asked of Git servers.
     pub fn git_requests(&self) -> GitRequests {
         match &self.0 {
@@ -282,11 +305,21 @@ struct Repository {
     id: String,
     refs: AsyncMutex<Option<Answer<Arc<Refs>>>>,
     objects: AsyncMutex<Fetched>,
+    /// Commits with all that lead to them.
+    history: AsyncMutex<Objects>,
     /// Availability of the repository.
     availability: Mutex<Availability>,
     /// Bytes on disk, readable without waiting for a fetch.
     bytes: AtomicU64,
+    /// The same of the history.
+    history_bytes: AtomicU64,
     used: AtomicU64,
+}
+
+impl Repository {
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed) + self.history_bytes.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Debug)]
@@ -632,7 +665,9 @@ impl GitRepositories {
                 refs: AsyncMutex::default(),
                 objects: AsyncMutex::new(Fetched { objects, failures: Failures::default() }),
                 availability: Mutex::default(),
+                history: AsyncMutex::new(Objects::new(self.cache.unused("history"))),
                 bytes: AtomicU64::new(0),
+                history_bytes: AtomicU64::new(0),
                 used: AtomicU64::new(now),
             })
         });
@@ -640,7 +675,7 @@ impl GitRepositories {
         let found = Arc::clone(found);
         let limits = &self.settings.limits;
         loop {
-            let bytes: u64 = known.values().map(|r| r.bytes.load(Ordering::Relaxed)).sum();
+            let bytes: u64 = known.values().map(|r| r.bytes()).sum();
             if known.len() <= limits.kept_repositories && bytes <= limits.kept_bytes {
                 break;
             }

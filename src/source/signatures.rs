@@ -5,7 +5,7 @@
 //! started, and no key is looked up elsewhere. Commits that are signed in another way than with
 //! GnuPG count as not verified.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
@@ -43,6 +43,19 @@ const KEPT: Duration = Duration::from_secs(300);
 /// Most results that are kept.
 const MOST_KEPT: usize = 10_000;
 
+/// Most results about histories that are kept, each with at most [`MOST_REFUSED`] commits.
+const MOST_HISTORIES: usize = 1000;
+
+/// So many commits that are not signed as demanded are named.
+pub(super) const MOST_REFUSED: usize = 10;
+
+/// Most commits of a history whose signatures are checked, since the last ones that approve all
+/// before them. Each costs a run of `git` and `gpg`.
+pub(super) const MOST_COMMITS: usize = 1000;
+
+/// Most commits that approve all before them which are looked at.
+pub(super) const MOST_SEALS: usize = 100;
+
 /// Most keys, and most bytes of them.
 const MOST_KEYS: usize = 1000;
 const MOST_BYTES: usize = 4 << 20;
@@ -71,11 +84,15 @@ pub(super) struct KeyRing {
 /// Repository, hash of the checked object, and keys.
 pub(super) type Checked = (String, String, [u8; 32]);
 
+/// What of a history is not signed as demanded: commits, or a tag under the hash of its commit.
+pub type Refused = Vec<(String, Signature)>;
+
 /// The last key ring, and results.
 #[derive(Debug, Default)]
 pub(super) struct Signatures {
     ring: AsyncMutex<Option<Arc<KeyRing>>>,
     known: Mutex<HashMap<Checked, (Instant, Signature)>>,
+    histories: Mutex<HashMap<Checked, (Instant, Refused)>>,
 }
 
 impl Signatures {
@@ -96,6 +113,23 @@ impl Signatures {
             known.clear();
         }
         known.insert(checked, (Instant::now(), signature.clone()));
+    }
+
+    /// What is known of a history.
+    pub(super) fn known_history(&self, checked: &Checked) -> Option<Refused> {
+        let known = self.histories.lock();
+        let (at, refused) = known.get(checked)?;
+        (at.elapsed() < KEPT).then(|| refused.clone())
+    }
+
+    /// Keeps it.
+    pub(super) fn keep_history(&self, checked: Checked, refused: &Refused) {
+        let mut known = self.histories.lock();
+        known.retain(|_, (at, _)| at.elapsed() < KEPT);
+        if known.len() >= MOST_HISTORIES {
+            known.clear();
+        }
+        known.insert(checked, (Instant::now(), refused.clone()));
     }
 
     /// The key ring of some public keys, by key ID.
@@ -169,6 +203,19 @@ impl KeyRing {
     /// What identifies the result of a check of an object.
     pub(super) fn checked(&self, repository: &str, object: &str) -> Checked {
         (repository.to_owned(), object.to_owned(), self.digest)
+    }
+
+    /// The same of a history, for those who accept signatures by some keys.
+    pub(super) fn checked_history(
+        &self,
+        repository: &str,
+        commit: &str,
+        tag: Option<&Tag>,
+        accepted: &BTreeSet<String>,
+    ) -> Checked {
+        let tag = tag.map(|tag| tag.object.as_str()).unwrap_or_default();
+        let accepted = accepted.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        (repository.to_owned(), format!("{commit} {tag} {accepted}"), self.digest)
     }
 
     /// The signature of a fetched commit, or of its tag.

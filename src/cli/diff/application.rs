@@ -118,11 +118,17 @@ pub(super) async fn compare(
         Error::input("cannot read repositories", "a temporary directory", error)
     })?;
     let secrets = controller.secrets();
+    let mut settings = controller.applications.clone();
+    let project_name = access::project_of(application);
+    if controller.project(project_name).is_none() {
+        // What permits everything inherits nothing.
+        settings.global_projects = Arc::default();
+    }
     let inputs = Inputs {
         client: connection.client().clone(),
-        settings: controller.applications.clone(),
+        settings,
         sources,
-        project: project(&controller, access::project_of(application)),
+        projects: projects(&controller, project_name),
         secrets: secrets.map(<[_]>::to_vec).unwrap_or_default(),
         trust: Arc::clone(&controller.trust),
         application: application.clone(),
@@ -324,12 +330,16 @@ fn repositories(
     opened.map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// The project; one that permits everything when it cannot be read, since a user need not
-/// have the permission.
-fn project(controller: &Controller, name: &str) -> Option<Value> {
+/// The project and its global projects; one that permits everything when it cannot be read,
+/// since a user need not have the permission.
+fn projects(controller: &Controller, name: &str) -> Vec<Value> {
     match controller.project(name) {
-        Some(project) => project.cloned(),
-        None => Some(json!({
+        Some(Some(project)) => {
+            let global = controller.global_projects(project);
+            [project.clone()].into_iter().chain(global).collect()
+        }
+        Some(None) => Vec::new(),
+        None => vec![json!({
             "apiVersion": crate::api::API_VERSION, "kind": "AppProject",
             "metadata": {
                 "name": name,
@@ -341,6 +351,6 @@ fn project(controller: &Controller, name: &str) -> Option<Value> {
                 "destinations": [{"server": "*", "namespace": "*"}],
                 "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
             },
-        })),
+        })],
     }
 }

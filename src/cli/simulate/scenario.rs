@@ -112,7 +112,14 @@ async fn of_cluster(args: &Args) -> Result<Case, Error> {
         let found = cluster.with_labels(POLICY, Some(namespace), None).await.unwrap_or_default();
         policies.extend(found.iter().map(|policy| (**policy).clone()));
         let found = cluster.projects(namespace).await.unwrap_or_default();
-        projects.extend(found.iter().map(|project| (**project).clone()));
+        for project in found {
+            let global = &controller.settings.global_projects;
+            let whole = global.with_windows(&project, |name| controller.project(name).flatten());
+            projects.push(whole.map_err(|why| {
+                let place = format!("sync windows of AppProject {}", project.name());
+                Error::check("cannot simulate", place, why)
+            })?);
+        }
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
         let live = cluster.applications_by_name(namespace).await?;
         let steps = shown::steps(&set.value, &generation);

@@ -58,8 +58,8 @@ pub struct Inputs {
     pub settings: ApplicationSettings,
     /// Where repositories are checked out.
     pub sources: Arc<Repositories>,
-    /// The AppProject of the Application; `None` when it does not exist.
-    pub project: Option<Value>,
+    /// The AppProject of the Application and its global projects, as far as they exist.
+    pub projects: Vec<Value>,
     /// The Secrets of clusters and repositories.
     pub secrets: Vec<Secret>,
     /// Whom Git servers are trusted to be.
@@ -244,7 +244,7 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     };
     let core = Core::new(inputs.client.clone(), scope, Clock::system());
     core.control_plane.trust.take_over(&inputs.trust);
-    if let Some(project) = &inputs.project {
+    for project in &inputs.projects {
         core.control_plane.projects.wrote(project.clone().into(), Origin::Watch);
     }
     let mark = Mark {

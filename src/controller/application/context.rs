@@ -24,6 +24,7 @@ use crate::controller::argocd_cache::Publisher;
 use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
 use crate::controller::health_scripts::HealthScripts;
+use crate::controller::orphans::Instances;
 use crate::controller::runtime::{Slots, Wake};
 use crate::decide::app_state::refresh::Intervals;
 use crate::decide::diff::Jq;
@@ -112,6 +113,14 @@ impl Kept {
     }
 }
 
+/// The Applications, by their instance names.
+pub fn instances(core: &Core, settings: &ApplicationSettings) -> Instances {
+    Instances {
+        applications: Arc::clone(&core.control_plane.applications),
+        control_plane_namespace: settings.control_plane_namespace.clone(),
+    }
+}
+
 impl Context {
     /// A context with empty caches.
     pub fn new(
@@ -128,7 +137,8 @@ impl Context {
         let events = events.limited_to(settings.event_reasons.as_ref());
         let namespace = settings.control_plane_namespace.clone();
         let trust = Arc::clone(&core.control_plane.trust);
-        let projects = Projects::new(core.control_plane.projects.clone(), namespace);
+        let global = Arc::clone(&settings.global_projects);
+        let projects = Projects::new(core.control_plane.projects.clone(), namespace, global);
         let clusters = Arc::new(clusters);
         core.metrics.show_clusters(&clusters);
         core.metrics.show_git(sources.git_requests());
@@ -243,6 +253,11 @@ impl Context {
         for source in &cached.sources {
             self.revisions.release(key, source);
         }
+    }
+
+    /// The Applications, by their instance names.
+    pub fn instances(&self) -> Instances {
+        instances(&self.core, &self.settings)
     }
 
     /// The instance name of an Application (SE-005).

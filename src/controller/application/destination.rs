@@ -124,7 +124,7 @@ impl Reconciliation<'_> {
         let conditions = unsupported::refusals(
             name,
             &destination.project.spec,
-            destination.project.lost.as_ref(),
+            destination.project.lost.as_deref(),
         );
         if conditions.is_empty() {
             return Ok(());

@@ -21,6 +21,7 @@ pub mod compare_once;
 mod context;
 mod destination;
 mod observe;
+mod orphans;
 mod predictions;
 mod project_deletion;
 mod projects;
@@ -121,10 +122,10 @@ pub async fn run_with(
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())));
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let (publisher, trees, of_trees) = match open_readers(&core, &settings) {
-        Some((publisher, trees, changes)) => (Some(publisher), Some(trees), Some(changes)),
-        None => (None, None, None),
+        Some((publisher, trees, changes)) => (Some(publisher), trees, Some(changes)),
+        None => (None, argocd_cache::owners_only(), None),
     };
-    let clusters = clusters.with_trees(trees);
+    let clusters = clusters.with_trees(Some(trees));
     let ctx = Context::new(core, settings, sources, clusters, queue).with_readers(publisher);
     let ctx = Arc::new(ctx);
     let caches = &ctx.core.control_plane;
@@ -166,7 +167,9 @@ fn open_readers(
         return None;
     }
     match Writer::new(settings.redis.clone(), core.metrics.redis()) {
-        Ok(writer) => Some(argocd_cache::open(settings, writer)),
+        Ok(writer) => {
+            Some(argocd_cache::open(settings, context::instances(core, settings), writer))
+        }
         Err(error) => {
             tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
             None

@@ -29,7 +29,6 @@ use crate::decide::app_state::refresh::Reason;
 use crate::decide::app_state::{
     Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,
 };
-use crate::decide::argocd_cache::{Orphans, orphan_warning};
 use crate::decide::diff::Schemas;
 use crate::decide::health::Checks;
 use crate::decide::sync::NamespaceFact;
@@ -76,6 +75,8 @@ pub struct Observed {
     pub revisions: Vec<String>,
     /// The same for the revisions at which a rollback holds the Application (ST-061).
     pub held: Option<HeldBack>,
+    /// The condition about objects that no Application manages (SE-078).
+    pub orphans: Option<Condition>,
 }
 
 /// The state for the revisions at which a rollback holds an Application.
@@ -117,18 +118,6 @@ impl Observed {
         }
     }
 
-    /// The condition about objects that no Application manages (CA-311).
-    fn about_orphans(&self, ctx: &Context, project_name: &str) -> Option<Condition> {
-        let (project, cluster) = (&self.destination.project.spec, &self.destination.destination);
-        let Some(publisher) = &ctx.publisher else {
-            return unsupported::orphans_unmonitored(project_name, project);
-        };
-        Orphans::of(project).filter(Orphans::warns)?;
-        let namespace = &self.destination.spec.destination.namespace;
-        let count = publisher.orphans(&cluster.cluster, project, namespace).len();
-        (count > 0).then(|| orphan_warning(count))
-    }
-
     /// Warnings about project, cluster, source and settings.
     pub fn warnings(&self, ctx: &Context) -> Vec<Condition> {
         let name = access::project_name(&self.destination.spec);
@@ -136,7 +125,7 @@ impl Observed {
         let customizations = &ctx.settings.customizations;
         warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
         warnings.extend(unlisted(&self.destination.destination.cluster.unlisted()));
-        warnings.extend(self.about_orphans(ctx, name));
+        warnings.extend(self.orphans.clone());
         let repeated = self.rendered.warnings.iter();
         warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
         let notes = self.rendered.notes.iter();
@@ -358,7 +347,8 @@ impl Reconciliation<'_> {
         };
         let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        Ok(Observed { destination, state, rendered, revisions: shas, held })
+        let orphans = self.orphans(&destination, &state.live).await;
+        Ok(Observed { destination, state, rendered, revisions: shas, held, orphans })
     }
 
     /// The state for the revisions at which a rollback holds the Application.
@@ -391,7 +381,9 @@ impl Reconciliation<'_> {
         let rendered = self.cached.rendered.last()?.clone();
         let destination = self.destination().await.ok()?;
         let state = self.cluster_state(&destination, &rendered, false).await.ok()?;
-        Some(Observed { destination, state, rendered, revisions: Vec::new(), held: None })
+        let orphans = self.orphans(&destination, &state.live).await;
+        let revisions = Vec::new();
+        Some(Observed { destination, state, rendered, revisions, held: None, orphans })
     }
 
     /// Where the operation may deploy, and what: nothing is read yet.
@@ -430,7 +422,8 @@ impl Reconciliation<'_> {
             }
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;
-        Ok(Observed { destination, state, rendered, revisions: Vec::new(), held: None })
+        let (revisions, held, orphans) = (Vec::new(), None, None);
+        Ok(Observed { destination, state, rendered, revisions, held, orphans })
     }
 
     /// The inputs of a deletion. Targets are only needed for hooks.
@@ -472,7 +465,8 @@ impl Reconciliation<'_> {
             return Err(ObserveError::Operation(message));
         }
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        let observed = Observed { destination, state, rendered, revisions: Vec::new(), held: None };
+        let (revisions, held, orphans) = (Vec::new(), None, None);
+        let observed = Observed { destination, state, rendered, revisions, held, orphans };
         Ok(Deleting::In(Box::new(observed), scope))
     }
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::api::{AppProject, AppProjectSpec, ObjectKey};
+use crate::api::{AppProject, AppProjectSpec, ObjectKey, Raw};
+use crate::decide::app_state::global_projects::GlobalProjects;
 use crate::decide::app_state::lost::Lost;
 use crate::decide::app_state::project_deletion::is_terminating;
 use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
 use crate::redact;
-use crate::watch::control_plane::Cache;
+use crate::watch::control_plane::{Cache, Change};
 use crate::watch::object::Object;
 
 /// Maximum number of reported problems per project; each is a condition.
@@ -27,8 +28,8 @@ pub struct Project {
     pub windows: Vec<Window>,
     /// Its invalid fields, with the reasons.
     pub problems: Vec<String>,
-    /// A guard that the API server has dropped.
-    pub lost: Option<Lost>,
+    /// A guard of it, or of its global projects, that the API server has dropped.
+    pub lost: Option<String>,
 }
 
 impl Project {
@@ -46,34 +47,87 @@ type Read = Result<Arc<Project>, String>;
 pub struct Projects {
     objects: Arc<Cache>,
     namespace: String,
-    /// By name, with the UID and resource version of the parsed object.
-    read: Mutex<BTreeMap<String, (String, String, Read)>>,
+    /// Which projects inherit from which.
+    global: Arc<GlobalProjects>,
+    read: Mutex<BTreeMap<String, Known>>,
+}
+
+/// UID and resource version of an object.
+type Version = (String, String);
+
+/// A parsed project.
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    /// The global projects that it was parsed with; without a version, if they do not exist.
+    global: Vec<(String, Option<Version>)>,
+    read: Read,
 }
 
 impl Projects {
     /// The projects of a namespace.
-    pub fn new(objects: Arc<Cache>, namespace: String) -> Self {
-        Self { objects, namespace, read: Mutex::default() }
+    pub fn new(objects: Arc<Cache>, namespace: String, global: Arc<GlobalProjects>) -> Self {
+        Self { objects, namespace, global, read: Mutex::default() }
     }
 
-    /// A project; `None` when it does not exist.
+    fn find(&self, name: &str) -> Option<Object> {
+        self.objects.get(&ObjectKey::new(&self.namespace, name))
+    }
+
+    /// A project, with what it inherits; `None` when it does not exist.
     pub fn get(&self, name: &str) -> Option<Read> {
-        let object = self.objects.get(&ObjectKey::new(&self.namespace, name));
+        let object = self.find(name);
         let mut all = self.read.lock();
         let Some(object) = object else {
             all.remove(name);
             return None;
         };
-        if let Some((uid, version, read)) = all.get(name)
-            && uid == object.uid()
-            && version == object.resource_version()
+        let is_same = |(global, version): &(String, Option<Version>)| {
+            self.find(global).as_ref().map(version_of) == *version
+        };
+        if let Some(known) = all.get(name)
+            && known.version == version_of(&object)
+            && known.global.iter().all(is_same)
         {
-            return Some(read.clone());
+            return Some(known.read.clone());
         }
-        let read = read(&object.parse());
-        let (uid, version) = (object.uid().to_owned(), object.resource_version().to_owned());
-        all.insert(name.to_owned(), (uid, version, read.clone()));
+        let value = object.parse();
+        let names = self.global.of(&value).into_iter();
+        let global: Vec<(String, Option<Object>)> =
+            names.map(|name| (name.to_owned(), self.find(name))).collect();
+        let values = global.iter().filter_map(|(name, object)| {
+            let value = object.as_ref()?.parse();
+            redact::know_urls_of(&value["spec"]);
+            Some((name.as_str(), value))
+        });
+        let read = read(&value, &self.global, &values.collect());
+        let version = |(name, object): &(String, Option<Object>)| {
+            (name.clone(), object.as_ref().map(version_of))
+        };
+        let known = Known {
+            version: version_of(&object),
+            global: global.iter().map(version).collect(),
+            read: read.clone(),
+        };
+        all.insert(name.to_owned(), known);
         Some(read)
+    }
+
+    /// The projects whose Applications a change of a project is relevant for: itself, and those
+    /// that inherit from it.
+    pub fn affected(&self, change: &Change) -> Vec<String> {
+        let name = &change.key.name;
+        let (old, new) = (change.old.as_ref(), change.new.as_ref());
+        let mut affected = Vec::new();
+        if differs(&self.global, old, new) {
+            affected.push(name.clone());
+            let others = self.objects.in_namespace(&self.namespace).into_iter();
+            let inherit = others.filter(|(other, object)| {
+                other != name && self.global.inherits(&object.parse(), name)
+            });
+            affected.extend(inherit.map(|(other, _)| other));
+        }
+        affected
     }
 
     /// Projects that are being deleted and have our finalizer.
@@ -83,23 +137,34 @@ impl Projects {
     }
 }
 
-fn read(object: &Value) -> Read {
+fn version_of(object: &Object) -> Version {
+    (object.uid().to_owned(), object.resource_version().to_owned())
+}
+
+/// Reads a project, with its global projects.
+fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>) -> Read {
     redact::know_urls_of(&object["spec"]);
     let project = crate::api::read::<AppProject>(object).map_err(|error| error.to_string())?;
     let mut problems = project::problems(&project.spec);
     problems.extend(windows::problems(object));
     problems.extend(windows::warnings(object));
+    let inherited = global.applied(object, project.spec, |name| values.get(name))?;
+    problems.extend(inherited.problems);
     problems.truncate(MAX_PROBLEMS);
-    let windows = windows::windows(object);
-    Ok(Arc::new(Project { spec: project.spec.into(), windows, problems, lost: Lost::of(object) }))
+    let mut windows = windows::windows(object);
+    windows.extend(inherited.windows);
+    let lost = Lost::of(object).map(|lost| lost.message(object.name()));
+    let lost = lost.or(inherited.lost);
+    Ok(Arc::new(Project { spec: inherited.spec.into(), windows, problems, lost }))
 }
 
 /// Whether a change of a project is relevant for its Applications.
-pub fn differs(old: Option<&Object>, new: Option<&Object>) -> bool {
+fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) -> bool {
     let guards = |object: &Object| {
         let mut object = object.parse();
         let lost = Lost::of(&object);
-        (object["spec"].take(), lost)
+        let inherits = global.of(&object).join(" ");
+        (object["spec"].take(), lost, inherits)
     };
     old.map(guards) != new.map(guards)
 }

@@ -14,6 +14,7 @@ use crate::api::annotations::MANIFEST_GENERATE_PATHS;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey, Raw};
 use crate::controller::credentials::RepositorySecrets;
+use crate::controller::signed;
 use crate::decide::app_state::access::{self, Refusal, project_of};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::signatures::Demands;
@@ -218,7 +219,7 @@ impl Reconciliation<'_> {
             let named = of_operation.map(String::as_str).into_iter();
             let named = named.chain([text("targetRevision")]);
             let revisions: Vec<&str> = named.chain(revision.reference.as_deref()).collect();
-            let signed = Signed {
+            let commit = Signed {
                 repo_url: url,
                 commit: &revision.sha,
                 revisions: &revisions,
@@ -226,9 +227,9 @@ impl Reconciliation<'_> {
             };
             let credentials = self.ctx.credentials.of(url, project_of(self.app.raw()));
             let keys = self.ctx.credentials.signing_keys();
-            let check = self.ctx.sources.signature(&signed, &keys, credentials.as_ref());
-            let signature = self.ctx.lend_slot(check).await.map_err(of_source)?;
-            problems.extend(demand.problem(&revision.sha, &signature));
+            let sources = &self.ctx.sources;
+            let check = signed::problems(sources, &demand, &commit, &keys, credentials.as_ref());
+            problems.extend(self.ctx.lend_slot(check).await.map_err(of_source)?);
         }
         if problems.is_empty() {
             return Ok(());

@@ -7,7 +7,6 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::context::Context;
-use super::projects;
 use crate::api::ObjectKey;
 use crate::controller::credentials::unknown_keys;
 use crate::decide::app_state::access;
@@ -63,9 +62,8 @@ fn application(ctx: &Context, change: &Change) {
 }
 
 fn project(ctx: &Context, change: &Change) {
-    let differs = projects::differs(change.old.as_ref(), change.new.as_ref());
-    if differs {
-        for key in of_project(ctx, &change.key.name) {
+    for project in ctx.projects.affected(change) {
+        for key in of_project(ctx, &project) {
             ctx.queue.enqueue(&key, Request::new(Level::Live));
         }
     }

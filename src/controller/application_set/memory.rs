@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::log::Logged;
 use super::queries::Queries;
 use super::repositories::Answers;
+use super::signed::ByProject;
 use super::steering::Steered;
 use super::surroundings::Surroundings;
 use crate::api::cluster::ClusterSecret;
@@ -95,6 +96,11 @@ impl Memory {
     /// The credentials of repositories.
     pub fn credentials(&self) -> Arc<RepositorySecrets> {
         Arc::clone(&self.surroundings.credentials)
+    }
+
+    /// What projects demand of the commits that generators read.
+    pub fn demands(&self) -> Arc<ByProject> {
+        Arc::clone(&self.surroundings.demands)
     }
 
     /// Whether the last generation failed.

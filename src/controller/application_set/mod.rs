@@ -24,6 +24,7 @@ mod queries;
 mod reconcile;
 mod repositories;
 mod run_record;
+mod signed;
 mod steering;
 mod surroundings;
 #[cfg(test)]
@@ -51,7 +52,8 @@ use crate::source::Repositories;
 use crate::watch::control_plane::{Change, Kind, Origin, Owner, owner};
 use crate::watch::object::{Object, resource};
 use context::{Context, Request};
-pub use repositories::read as read_repository;
+pub use repositories::{Reading, read as read_repository};
+pub use signed::{ByProject as DemandsByProject, reads as project_reads};
 pub use webhook::Webhook;
 
 /// The component in Events and in requested operations.

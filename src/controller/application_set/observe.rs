@@ -73,7 +73,8 @@ impl Memory {
         };
         self.set = Some(Arc::clone(&set));
         let namespace = &context.settings.control_plane_namespace;
-        let moved = self.surroundings.observe(&context.core.control_plane, namespace);
+        let global = &context.settings.global_projects;
+        let moved = self.surroundings.observe(&context.core.control_plane, namespace, global);
         if may_read.again && !set.is_deleting {
             let is_asked = context.is_asked_to_read(&object.key());
             self.check_answers(&set, is_asked, now)?;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::context::{Context, Request};
 use super::memory::{Memory, redact};
 use super::observe::{MayRead, Unread};
+use super::repositories::Reading;
 use super::{dry_run, log, notify, policies, run_record};
 use crate::act::application_set_metadata;
 use crate::act::application_set_status::{self as status_writer, Written};
@@ -177,7 +178,7 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
             Ok(decided) => return decided,
             Err(unread) => unread,
         };
-        let credentials = memory.credentials();
+        let (credentials, demands) = (memory.credentials(), memory.demands());
         let Unread { requests, queries, freshness } = unread;
         let now = context.core.clock.now();
         let (sources, submodules) = (&context.sources, context.settings.git_submodules);
@@ -188,8 +189,9 @@ async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) ->
             if requests.is_empty() {
                 return ask.await;
             }
-            let read = answers.read(requests, sources, &credentials, freshness, submodules, now);
-            tokio::join!(read, ask);
+            let (credentials, demands) = (&*credentials, &*demands);
+            let reading = Reading { sources, credentials, demands, freshness, submodules };
+            tokio::join!(answers.read(requests, &reading, now), ask);
         };
         context.slots.lend_slot(read).await;
         reads += 1;

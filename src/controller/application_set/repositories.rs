@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 
+use super::signed::{self, ByProject};
 use crate::controller::credentials::{RepositorySecrets, Version};
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::repository::RepositoryUrl;
@@ -112,21 +113,16 @@ impl Answers {
     pub async fn read(
         &mut self,
         requests: BTreeSet<GitRequest>,
-        sources: &Arc<Repositories>,
-        credentials: &RepositorySecrets,
-        freshness: Freshness,
-        submodules: bool,
+        reading: &Reading<'_>,
         now: Timestamp,
     ) {
         // Before them: what changes meanwhile may not have been used.
-        self.read_with = credentials.version();
+        self.read_with = reading.credentials.version();
         let reads = requests.into_iter().map(|request| {
             let known = self.known.get(&request).filter(|known| known.answer.is_ok());
             let commit = known.map(|known| known.commit.clone());
             async move {
-                let read =
-                    read(&request, commit.as_deref(), sources, credentials, freshness, submodules);
-                let read = read.await;
+                let read = read(&request, commit.as_deref(), reading).await;
                 (request, read)
             }
         });
@@ -175,16 +171,33 @@ impl RepositoryAccess for OfProject<'_> {
     }
 }
 
-/// Reads what a request names, with submodules or without; `None` when the commit is still the
-/// known one.
+/// How repositories are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// Where they are checked out.
+    pub sources: &'a Arc<Repositories>,
+    /// Their credentials.
+    pub credentials: &'a RepositorySecrets,
+    /// What projects demand of their commits.
+    pub demands: &'a ByProject,
+    /// How old a known revision may be.
+    pub freshness: Freshness,
+    /// Whether submodules are read.
+    pub submodules: bool,
+}
+
+/// Reads what a request names, if its commit is signed as the project demands; `None` when the
+/// commit is still the known one.
+///
+/// # Errors
+///
+/// Why it cannot be read.
 pub async fn read(
     request: &GitRequest,
     known: Option<&str>,
-    sources: &Arc<Repositories>,
-    credentials: &RepositorySecrets,
-    freshness: Freshness,
-    submodules: bool,
+    reading: &Reading<'_>,
 ) -> Result<Option<(String, GitAnswer)>, String> {
+    let Reading { sources, credentials, demands, freshness, submodules } = *reading;
     let url = &request.repo_url;
     let secrets = credentials;
     let credentials = secrets.of(url, &request.project);
@@ -197,6 +210,8 @@ pub async fn read(
         ),
         false => error.to_string(),
     })?;
+    // Also of a known commit: keys expire.
+    signed::verify(request, &revision, sources, secrets, demands).await?;
     if known == Some(revision.sha.as_str()) {
         return Ok(None);
     }

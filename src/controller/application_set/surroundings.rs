@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
 
+use super::signed::{self, ByProject};
 use crate::api::cluster::ClusterSecret;
 use crate::api::{AppProject, AppProjectSpec};
 use crate::controller::credentials::RepositorySecrets;
-use crate::decide::app_state::{project, unsupported};
+use crate::decide::app_state::global_projects::GlobalProjects;
+use crate::decide::app_state::project;
 use crate::decide::application_set::validate::Known;
-use crate::decide::windows::{self, Window};
-use crate::desired::inputs::Projects;
+use crate::decide::windows::Window;
+use crate::desired::inputs::{ProjectReads, Projects};
 use crate::watch::control_plane::{ControlPlane, clusters_of};
 use crate::watch::object::Object;
 
@@ -23,8 +26,10 @@ pub struct Surroundings {
     versions: Vec<(String, String)>,
     /// The projects and clusters that Applications may refer to.
     pub known: Known,
-    /// The projects, with what keeps generators from reading their repositories.
+    /// The projects, with how generators may read their repositories.
     projects: Projects,
+    /// What projects demand of the commits of these.
+    pub demands: Arc<ByProject>,
     /// The cluster Secrets.
     pub clusters: Arc<[ClusterSecret]>,
     /// The credentials of repositories.
@@ -36,36 +41,61 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The projects, with what keeps generators of sets in a namespace from reading their
-    /// repositories.
+    /// The projects, with how generators of sets in a namespace may read their repositories.
     pub fn projects_for(&self, namespace: &str) -> Projects {
         let closed = |name: &String| {
             let spec = self.specs.get(name)?;
             project::closed_to(spec, name, namespace, &self.known.namespace)
         };
-        let all = self.projects.iter();
-        all.map(|(name, why)| (name.clone(), why.clone().or_else(|| closed(name)))).collect()
+        let reads = |(name, reads): (&String, &ProjectReads)| {
+            let reads = match reads {
+                ProjectReads::Refused(_) => None,
+                ProjectReads::AsTheyAre | ProjectReads::Signed(_) => {
+                    closed(name).map(ProjectReads::Refused)
+                }
+            }
+            .unwrap_or_else(|| reads.clone());
+            (name.clone(), reads)
+        };
+        self.projects.iter().map(reads).collect()
     }
 
     /// Reads the projects of the control plane in this namespace, and clusters, again if one of them has changed; returns whether.
-    pub fn observe(&mut self, plane: &ControlPlane, namespace: &str) -> bool {
+    pub fn observe(
+        &mut self,
+        plane: &ControlPlane,
+        namespace: &str,
+        global: &GlobalProjects,
+    ) -> bool {
         let projects = plane.projects.in_namespace(namespace);
         let secrets = plane.secrets.all();
         let version =
             |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
-        let versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
+        let mut versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
+        // The keys of those who sign commits.
+        versions.push((String::new(), plane.trust.version().to_string()));
         if versions == self.versions && !self.known.clusters.is_empty() {
             return false;
         }
         self.versions = versions;
-        self.windows = projects
-            .iter()
-            .map(|(name, project)| (name.clone(), windows::windows(&project.parse())))
+        let global_values: BTreeMap<&str, Value> = global
+            .names()
+            .into_iter()
+            .filter_map(|name| Some((name, projects.get(name)?.parse())))
             .collect();
-        self.projects = projects
-            .iter()
-            .map(|(name, project)| (name.clone(), unsupported::demand(&project.parse())))
-            .collect();
+        let windows =
+            |project: &Object| global.windows(&project.parse(), |name| global_values.get(name));
+        self.windows =
+            projects.iter().map(|(name, project)| (name.clone(), windows(project))).collect();
+        let keys = plane.trust.signing_keys();
+        let mut demands = ByProject::new();
+        self.projects.clear();
+        for (name, project) in &projects {
+            let (reads, demanded) = signed::reads(&project.parse(), &keys);
+            self.projects.insert(name.clone(), reads);
+            demands.extend(demanded.map(|demanded| (name.clone(), demanded)));
+        }
+        self.demands = Arc::new(demands);
         // One that cannot be read permits nothing.
         let spec = |project: &Object| {
             project.read::<AppProject>().map(|project| project.spec).unwrap_or_default()

@@ -20,7 +20,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::redis::Writer;
-use crate::decide::argocd_cache::{Labels, Parent, TreeEntry};
+use crate::controller::orphans::Instances;
+use crate::decide::argocd_cache::{Labels, Parent, TreeEntry, parents};
 use crate::decide::health::Checks;
 use crate::settings::ApplicationSettings;
 use crate::watch::cluster_cache::{Excerpt, Owner, TreeReaders};
@@ -37,6 +38,7 @@ pub struct Changes(mpsc::UnboundedReceiver<String>);
 /// What keeps the copies for readers of Argo CD, and what the cluster caches report to it.
 pub fn open(
     settings: &ApplicationSettings,
+    instances: Instances,
     writer: Writer,
 ) -> (Arc<Publisher>, TreeReaders, Changes) {
     let (changed, changes) = mpsc::unbounded_channel();
@@ -44,16 +46,30 @@ pub fn open(
     let labels = readers.labels.clone();
     let scripts = Arc::clone(&checks.scripts);
     let reader = Arc::new(move |object: &Value| excerpt(object, &labels, &checks));
-    let publisher = Publisher::new(redis, readers, scripts, writer);
-    (Arc::new(publisher), TreeReaders { reader, changed }, Changes(changes))
+    let publisher = Publisher::new(redis, readers, scripts, instances, writer);
+    (Arc::new(publisher), TreeReaders { reader, changed: Some(changed) }, Changes(changes))
+}
+
+/// What cluster caches keep without readers, once somebody looks for objects that nobody
+/// manages: what each object belongs to.
+pub fn owners_only() -> TreeReaders {
+    let reader = |object: &Value| Excerpt {
+        content: Box::default(),
+        owners: parents(object).into_iter().map(owner).collect(),
+    };
+    TreeReaders { reader: Arc::new(reader), changed: None }
+}
+
+fn owner(parent: Parent) -> Owner {
+    match parent {
+        Parent::Uid(uid) => Owner::Uid(uid.into()),
+        Parent::Key(key) => Owner::Key(key),
+    }
 }
 
 fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
     let (entry, parents) = TreeEntry::of(object, labels, checks);
-    let owners = parents.into_iter().map(|parent| match parent {
-        Parent::Uid(uid) => Owner::Uid(uid.into()),
-        Parent::Key(key) => Owner::Key(key),
-    });
+    let owners = parents.into_iter().map(owner);
     // A structure of strings is always serialized.
     let content = serde_json::to_vec(&entry).unwrap_or_default();
     Excerpt { content: content.into(), owners: owners.collect() }

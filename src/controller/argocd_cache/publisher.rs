@@ -1,6 +1,6 @@
 //! The values of each Application.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::act::redis::{Receipt, Values, Writer};
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ResourceKey};
+use crate::controller::orphans::{Instances, is_stray};
 use crate::decide::app_state::ComparedResource;
 use crate::decide::app_state::project::permits_kind_of_key;
 use crate::decide::argocd_cache::{
@@ -66,6 +67,7 @@ pub struct Publisher {
     readers: ReaderSettings,
     keys: Keys,
     scripts: Arc<Scripts>,
+    instances: Instances,
     writer: Writer,
     known: Mutex<HashMap<String, Known>>,
 }
@@ -75,10 +77,11 @@ impl Publisher {
         settings: RedisSettings,
         readers: ReaderSettings,
         scripts: Arc<Scripts>,
+        instances: Instances,
         writer: Writer,
     ) -> Self {
         let keys = Keys { prefix: settings.prefix.clone(), is_gzip: settings.is_gzip };
-        Self { settings, readers, keys, scripts, writer, known: Mutex::default() }
+        Self { settings, readers, keys, scripts, instances, writer, known: Mutex::default() }
     }
 
     /// The writer.
@@ -182,20 +185,16 @@ impl Publisher {
 
     /// The objects of a namespace that no Application manages, if the project looks for them
     /// (CA-311).
-    pub fn orphans(
-        &self,
-        cluster: &ClusterCache,
-        project: &AppProjectSpec,
-        namespace: &str,
-    ) -> Vec<Arc<Member>> {
+    fn orphans(&self, known: &Known) -> Vec<Arc<Member>> {
+        let Known { cluster, project, namespace, roots, .. } = known;
         let (Some(orphans), Some(graph)) = (Orphans::of(project), cluster.graph()) else {
             return Vec::new();
         };
+        let is_stray = is_stray(project, orphans, self.instances.clone());
+        let managed: HashSet<&ResourceKey> = roots.iter().map(|root| &root.key).collect();
         let all = graph.ownerless_in(namespace).into_iter();
         let all = all.filter(|member| {
-            member.instance.is_none()
-                && orphans.includes(&member.key)
-                && permits_kind_of_key(project, &member.key)
+            is_stray(&member.key, member.instance.as_deref()) && !managed.contains(&member.key)
         });
         all.collect()
     }
@@ -226,7 +225,7 @@ impl Publisher {
                 entry.node.health.clone_from(health);
             }
         }
-        let orphans = self.orphans(cluster, project, &known.namespace);
+        let orphans = self.orphans(known);
         let orphans = graph.below(orphans.iter().map(|orphan| &*orphan.uid), permits);
         let runs = nodes.iter().any(|entry| entry.pod.is_some());
         let hosts = match runs {

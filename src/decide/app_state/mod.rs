@@ -59,6 +59,7 @@ pub mod dry_run;
 pub mod errors;
 pub mod events;
 pub mod finalize;
+pub mod global_projects;
 pub mod held_back;
 pub mod impersonation;
 pub mod lost;

@@ -53,11 +53,19 @@ fn refusal<'a>(
 }
 
 /// The rule of a list that refuses, and what would permit it.
-fn rule(refusal: &Refusal, list: &str, entry: impl Fn(usize) -> String, add: &str) -> String {
+fn rule(
+    project: &AppProjectSpec,
+    refusal: &Refusal,
+    list: &str,
+    entry: impl Fn(usize) -> String,
+    add: &str,
+) -> String {
     match refusal {
         Refusal::By(index) => {
             let entry = entry(*index);
-            format!("spec.{list}[{index}] ({entry}) denies it; remove or narrow that entry")
+            let (index, global) = project.inherited.place(list, *index);
+            let of = global.map(|name| format!(" of global project {name}")).unwrap_or_default();
+            format!("spec.{list}[{index}]{of} ({entry}) denies it; remove or narrow that entry")
         }
         Refusal::Unlisted => format!("no entry of spec.{list} permits it; add {add}"),
     }
@@ -107,7 +115,7 @@ pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
         (true, url) => format!("!{}", shown(url)),
         (false, url) => shown(url),
     };
-    Some(rule(&refused, "sourceRepos", entry, "its URL"))
+    Some(rule(project, &refused, "sourceRepos", entry, "its URL"))
 }
 
 /// Whether a glob of a rule about repositories means this one. `denies` is whether the rule
@@ -180,7 +188,7 @@ pub fn destination_rule(
     let cluster =
         if server.is_empty() { format!("name {name}") } else { format!("server {server}") };
     let add = format!("one with {cluster} and namespace {namespace}");
-    Some(rule(&refused, "destinations", entry, &add))
+    Some(rule(project, &refused, "destinations", entry, &add))
 }
 
 /// What the list of destinations says about a server, a name and a namespace.
@@ -330,7 +338,7 @@ pub fn kind_rule(
         format!("group '{group}', kind {kind}{of_name}")
     };
     let add = format!("group '{group}', kind {kind}");
-    Some(rule(&refused, &format!("{scope}Resource{list}"), entry, &add))
+    Some(rule(project, &refused, &format!("{scope}Resource{list}"), entry, &add))
 }
 
 /// The permissions of a project in one cluster.
@@ -400,6 +408,17 @@ pub fn closed_to(
 /// The invalid patterns, each with its field: what they allow is not permitted,
 /// and they deny everything.
 pub fn problems(project: &AppProjectSpec) -> Vec<String> {
+    let mut problems = inheritable_problems(project);
+    for (index, pattern) in project.source_namespaces.iter().enumerate() {
+        if let Err(error) = NamePattern::new(split(pattern).1) {
+            problems.push(format!("spec.sourceNamespaces[{index}]: {error}"));
+        }
+    }
+    problems
+}
+
+/// The same of the lists that other projects inherit.
+pub(super) fn inheritable_problems(project: &AppProjectSpec) -> Vec<String> {
     let mut problems = Vec::new();
     let mut check = |at: String, pattern: &str| {
         if let Err(error) = Glob::new(pattern) {
@@ -429,11 +448,6 @@ pub fn problems(project: &AppProjectSpec) -> Vec<String> {
             {
                 check(format!("spec.{list}[{index}].{field}"), pattern);
             }
-        }
-    }
-    for (index, pattern) in project.source_namespaces.iter().enumerate() {
-        if let Err(error) = NamePattern::new(split(pattern).1) {
-            problems.push(format!("spec.sourceNamespaces[{index}]: {error}"));
         }
     }
     problems

@@ -26,9 +26,27 @@ pub struct Demands(Vec<Policy>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Policy {
     field: &'static str,
-    /// Globs of the URLs; `None` for all repositories.
-    repositories: Option<Vec<String>>,
+    /// `None` for all repositories.
+    repositories: Option<Repos>,
     mode: Mode,
+}
+
+/// Which repositories a policy is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Repos {
+    /// Globs of their URLs.
+    globs: Vec<String>,
+    /// Globs of the URLs that are left out.
+    without: Vec<String>,
+}
+
+impl Repos {
+    /// Whether a policy that demands something, or that demands nothing, is about a repository:
+    /// no spelling of its URL escapes a demand.
+    fn contain(&self, repo_url: &str, demands: bool) -> bool {
+        self.globs.iter().any(|glob| project::is_meant(glob, repo_url, demands))
+            && !self.without.iter().any(|glob| project::is_meant(glob, repo_url, !demands))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +54,18 @@ enum Mode {
     None,
     /// Long IDs of the keys.
     Head(BTreeSet<String>),
-    Strict,
+    /// The same, of all commits that lead to it, too.
+    Strict(BTreeSet<String>),
 }
 
 /// The keys one of which must have signed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand<'a> {
     field: &'static str,
-    keys: &'a BTreeSet<String>,
+    /// Their long IDs.
+    pub keys: &'a BTreeSet<String>,
+    /// Whether all commits that lead to the target revision must be signed, too.
+    pub is_about_history: bool,
 }
 
 impl Demands {
@@ -86,7 +108,7 @@ impl Demands {
     ///
     /// # Errors
     ///
-    /// When the policy for it is not supported, or cannot be found.
+    /// When the policy for it cannot be found.
     pub fn about(&self, repo_url: &str) -> Result<Option<Demand<'_>>, String> {
         let RepositoryUrl { path, .. } = RepositoryUrl::of(repo_url);
         if self.any() && path.split(['/', '\\']).any(|part| matches!(part, "." | "..")) {
@@ -94,32 +116,43 @@ impl Demands {
             let why = "policies about repositories cannot be applied to a URL with . or .. in it";
             return Err(format!("{why}: write the repoURL without them"));
         }
-        // No spelling of a URL escapes a demand.
         let applies = |policy: &&Policy| {
             let demands = policy.mode != Mode::None;
-            policy.repositories.as_ref().is_none_or(|globs| {
-                globs.iter().any(|glob| project::is_meant(glob, repo_url, demands))
-            })
+            policy.repositories.as_ref().is_none_or(|repos| repos.contain(repo_url, demands))
         };
-        match self.0.iter().find(applies).map(|policy| (policy.field, &policy.mode)) {
-            None | Some((_, Mode::None)) => Ok(None),
-            Some((field, Mode::Head(keys))) => Ok(Some(Demand { field, keys })),
-            Some((field, Mode::Strict)) => Err(format!(
-                "{field}: the mode strict is not supported, since the history of commits is not \
-                 read; use the mode head to verify the target commit, or none"
-            )),
-        }
+        let demand = |field, keys, is_about_history| Demand { field, keys, is_about_history };
+        Ok(match self.0.iter().find(applies).map(|policy| (policy.field, &policy.mode)) {
+            None | Some((_, Mode::None)) => None,
+            Some((field, Mode::Head(keys))) => Some(demand(field, keys, false)),
+            Some((field, Mode::Strict(keys))) => Some(demand(field, keys, true)),
+        })
     }
 }
 
 impl Demand<'_> {
     /// Why a revision is not deployed; `None` when it is signed as demanded.
     pub fn problem(&self, revision: &str, signature: &Signature) -> Option<String> {
+        self.problem_of(revision, revision, signature)
+    }
+
+    /// The same for the signature of a commit that leads to it.
+    pub fn problem_of(
+        &self,
+        revision: &str,
+        commit: &str,
+        signature: &Signature,
+    ) -> Option<String> {
+        if signature.is_good_by(self.keys) {
+            return None;
+        }
         let Signature { is_tag, key, state } = signature;
-        let what = if *is_tag { "The tag of target revision" } else { "Target revision" };
+        let what = match (is_tag, commit == revision) {
+            (true, _) => "The tag of target revision".to_owned(),
+            (false, true) => "Target revision".to_owned(),
+            (false, false) => format!("Commit {commit}, which leads to target revision"),
+        };
         let key = if key.is_empty() { "(unknown)" } else { key.as_str() };
         let why = match state {
-            State::Good if self.keys.contains(key) => return None,
             State::Good => {
                 format!("is signed with key {key}, but this key is not allowed in AppProject")
             }
@@ -210,7 +243,7 @@ fn policies(integrity: &Value) -> Result<Vec<Policy>, String> {
         let mode = match gpg["mode"].as_str() {
             Some("none") => Mode::None,
             Some("head") => Mode::Head(keys),
-            Some("strict") => Mode::Strict,
+            Some("strict") => Mode::Strict(keys),
             _ => return Err(wrong(&format!("{place}.gpg.mode"), "must be none, head or strict")),
         };
         Ok(Policy { field, repositories: Some(repositories), mode })
@@ -218,18 +251,26 @@ fn policies(integrity: &Value) -> Result<Vec<Policy>, String> {
     read.collect()
 }
 
-fn repositories(repos: &Value) -> Result<Vec<String>, String> {
+fn repositories(repos: &Value) -> Result<Repos, String> {
     let list = repos.as_array().filter(|list| !list.is_empty() && list.len() <= MOST);
     let list = list.ok_or_else(|| format!("must name 1 to {MOST} repositories"))?;
-    let read = list.iter().enumerate().map(|(index, entry)| {
+    let mut repos = Repos::default();
+    for (index, entry) in list.iter().enumerate() {
         only(entry, &["url"]).map_err(|why| format!("[{index}]: {why}"))?;
         let url = entry["url"].as_str().map(str::trim).unwrap_or_default();
-        match url.is_empty() || url.starts_with('!') {
-            true => Err(format!("[{index}].url must be a glob of URLs; it cannot be negated")),
-            false => Ok(url.to_owned()),
+        let (glob, of) = match url.strip_prefix('!') {
+            Some(glob) => (glob.trim(), &mut repos.without),
+            None => (url, &mut repos.globs),
+        };
+        if glob.is_empty() {
+            return Err(format!("[{index}].url must be a glob of URLs"));
         }
-    });
-    read.collect()
+        of.push(glob.to_owned());
+    }
+    match repos.globs.is_empty() {
+        true => Err("must name repositories, and not only those that are left out".to_owned()),
+        false => Ok(repos),
+    }
 }
 
 /// An object without other fields: an unknown one may demand something.
@@ -336,7 +377,7 @@ mod tests {
             policy(&["https://h/open/*"], &json!({"mode": "none"})),
             policy(&["https://h/team/*", "https://h/x"], &head(KEY)),
             policy(&["https://h/history/*"], &json!({"mode": "strict", "keys": [KEY]})),
-            policy(&["https://h/*"], &head(other)),
+            policy(&["https://h/*", "!https://h/free/*"], &head(other)),
         ]))
         .unwrap();
         let signer = |url: &str| {
@@ -364,8 +405,15 @@ mod tests {
             let escapes = matches!(found.about(url), Ok(None));
             assert!(!escapes, "{url}");
         }
-        let error = found.about("https://h/history/a").unwrap_err();
-        assert!(error.contains("strict"), "{error}");
+        // What is left out is exempt, in its normal form only.
+        assert_eq!(signer("https://h/free/a"), None);
+        assert_eq!(signer("https://user@H/free/a.git"), None);
+        assert_eq!(signer("https://h/%66ree%2Fa"), Some(other));
+        let history = found.about("https://h/history/a").unwrap().unwrap();
+        assert!(history.is_about_history && history.keys.contains(KEY));
+        let unsigned = history.problem_of("r", "c", &Signature::none()).unwrap();
+        let text = "Commit c, which leads to target revision r in Git is not signed";
+        assert!(unsigned.starts_with(text), "{unsigned}");
     }
 
     /// SE-080: only a valid signature by a key of the list is accepted.

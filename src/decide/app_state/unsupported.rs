@@ -16,27 +16,20 @@ use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
 use crate::glob;
 
-/// Why the repositories of a raw project must not be read by generators; `None` for no
-/// reason. One that cannot be read might demand anything.
-pub fn demand(project: &Value) -> Option<String> {
+/// What a raw project demands of the commits that generators read.
+///
+/// # Errors
+///
+/// Why its repositories must not be read: one that cannot be read might demand anything.
+pub fn demands(project: &Value) -> Result<Demands, String> {
     let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    let spec = match crate::api::read::<AppProjectSpec>(&project["spec"]) {
-        Ok(spec) => spec,
-        Err(error) => return Some(format!("AppProject {name} cannot be read: spec.{error}")),
-    };
-    match Demands::of(&spec) {
-        Err(why) => return Some(format!("AppProject {name}: {why}")),
-        Ok(demands) => demands.field().map(|field| {
-            format!(
-                "{field} of AppProject {name}: generators do not verify signatures of commits, so \
-                 they read nothing of its repositories; use another project for the ApplicationSet"
-            )
-        }),
+    let spec = crate::api::read::<AppProjectSpec>(&project["spec"])
+        .map_err(|error| format!("AppProject {name} cannot be read: spec.{error}"))?;
+    let demands = Demands::of(&spec).map_err(|why| format!("AppProject {name}: {why}"))?;
+    match Lost::of(project).filter(Lost::is_about_commits) {
+        Some(lost) => Err(lost.message(name)),
+        None => Ok(demands),
     }
-    .or_else(|| {
-        let lost = Lost::of(project).filter(Lost::is_about_commits);
-        lost.map(|lost| lost.message(name))
-    })
 }
 
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
@@ -49,13 +42,14 @@ pub fn refusal(project: &Value) -> Option<String> {
     unread.or_else(|| Lost::of(project).map(|lost| lost.message(name)))
 }
 
-/// The guards of a project that cannot be enforced: nothing is compared or synced.
+/// The guards of a project that cannot be enforced: nothing is compared or synced. `lost` is the
+/// message about one that the API server has dropped.
 pub fn refusals(
     project_name: &str,
     project: &AppProjectSpec,
-    lost: Option<&Lost>,
+    lost: Option<&str>,
 ) -> Vec<Condition> {
-    let lost = lost.map(|lost| lost.message(project_name));
+    let lost = lost.map(str::to_owned);
     let unread = Demands::of(project).err().map(|why| format!("AppProject {project_name}: {why}"));
     lost.into_iter().chain(unread).map(Condition::comparison).collect()
 }
@@ -90,17 +84,6 @@ pub fn without_effect(settings: &[KindSetting], targets: &[Target]) -> Option<Co
     };
     let keys: Vec<&str> = keys.into_iter().collect();
     let message = format!("ConfigMap argocd-cm: {} {verb} no effect yet", keys.join(", "));
-    Some(Condition::new(types::SYNC_WARNING, message))
-}
-
-/// The condition of an Application whose project looks for orphaned resources, while nothing
-/// follows objects that no Application manages.
-pub fn orphans_unmonitored(project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
-    project.orphaned_resources.as_ref()?;
-    let message = format!(
-        "spec.orphanedResources of AppProject {project_name} has no effect without Redis \
-         (--redis): resources that belong to no Application are not monitored"
-    );
     Some(Condition::new(types::SYNC_WARNING, message))
 }
 

@@ -29,7 +29,7 @@ mod tree;
 
 pub use cluster_info::{ClusterInfo, ClusterState};
 pub use keys::Keys;
-pub use node::{Labels, Node, NodeHealth, Parent, TreeEntry};
+pub use node::{Labels, Node, NodeHealth, Parent, TreeEntry, parents};
 pub use orphans::{Orphans, warning as orphan_warning};
 pub use rows::{Row, rows};
 pub use settings::{Credentials, ReaderSettings, RedisSettings, RedisTls};

@@ -147,7 +147,7 @@ impl TreeEntry {
     pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Vec<Parent>) {
         let KindRef { group, version, kind } = KindRef::of(object);
         let is_pod = group.is_empty() && kind == "Pod";
-        let references = parents(object);
+        let references = references(object);
         let health = checks.known(object);
         let node = Node {
             group: group.to_owned(),
@@ -164,14 +164,7 @@ impl TreeEntry {
             created_at: object.text("/metadata/creationTimestamp").to_owned(),
             parent_refs: references.clone(),
         };
-        let by = references.into_iter().map(|reference| match reference.uid.is_empty() {
-            false => Parent::Uid(reference.uid),
-            true => {
-                let ParentRef { group, kind, name, .. } = &reference;
-                Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
-            }
-        });
-        let by = by.collect();
+        let by = references.into_iter().map(|reference| reference.of(object)).collect();
         let host =
             (group.is_empty() && kind == "Node").then(|| HostFacts::of(object, &labels.of_nodes));
         let pod = is_pod.then(|| PodFacts::of(object));
@@ -179,9 +172,27 @@ impl TreeEntry {
     }
 }
 
+impl ParentRef {
+    /// The same for the graph of owners.
+    fn of(self, object: &Value) -> Parent {
+        match self.uid.is_empty() {
+            false => Parent::Uid(self.uid),
+            true => {
+                let Self { group, kind, name, .. } = &self;
+                Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
+            }
+        }
+    }
+}
+
+/// What a live object belongs to.
+pub fn parents(object: &Value) -> Vec<Parent> {
+    references(object).into_iter().map(|reference| reference.of(object)).collect()
+}
+
 /// The owner references in order, and inferred ones (CA-305, CA-313). The namespace is filled
 /// in with the tree, where it is known whether the owner has one.
-fn parents(object: &Value) -> Vec<ParentRef> {
+fn references(object: &Value) -> Vec<ParentRef> {
     let mut all: Vec<ParentRef> = object
         .items("/metadata/ownerReferences")
         .iter()

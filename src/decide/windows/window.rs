@@ -29,6 +29,8 @@ pub enum Kind {
 pub struct Window {
     /// Index in the list, counted from 0.
     pub index: usize,
+    /// The global project that has it; `None` for the project itself.
+    global: Option<String>,
     /// The rule, or why it is invalid. An invalid window blocks each sync that it matches
     /// (SE-410).
     pub rule: Result<Rule, Vec<String>>,
@@ -121,6 +123,7 @@ fn read(index: usize, entry: &Value) -> Window {
     });
     Window {
         index,
+        global: None,
         rule,
         manual_sync,
         sync_overrun,
@@ -262,7 +265,21 @@ impl Fields<'_> {
 impl Window {
     /// Name in messages: index and description.
     pub fn name(&self) -> String {
-        format!("spec.syncWindows[{}] ({})", self.index, self.title)
+        let of = self.global.as_ref().map(|name| format!(" of global project {name}"));
+        format!("spec.syncWindows[{}]{} ({})", self.index, of.unwrap_or_default(), self.title)
+    }
+
+    /// The same of a global project, which others inherit.
+    pub fn of_global(self, project: &str) -> Self {
+        Self { global: Some(project.to_owned()), ..self }
+    }
+
+    /// A window that permits no sync of any Application, for a reason.
+    pub fn closed(problem: String) -> Self {
+        let applications = Glob::new("*").into_iter().collect();
+        let title = "unknown".to_owned();
+        let none = read(0, &Value::Null);
+        Self { rule: Err(vec![problem]), applications, title, ..none }
     }
 
     /// Whether it matches this Application (SE-401).

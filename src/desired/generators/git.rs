@@ -10,7 +10,7 @@ use super::element::{Element, Failure, kind, list_of, text};
 use super::path_pattern::{PathPattern, Selection};
 use super::scope::{Generator, Scope};
 use crate::desired::flatten::flatten;
-use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
+use crate::desired::inputs::{GitAnswer, GitRead, GitRequest, ProjectReads};
 use crate::desired::texts::Texts;
 use crate::yaml;
 use gotemplate::normalize;
@@ -59,12 +59,14 @@ impl Generator for Git {
             return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
         }
         let project = scope.project();
+        let mut signed = String::new();
         if !project.is_empty()
             && let Some(known) = scope.projects()
         {
             match known.get(project) {
-                Some(None) => {}
-                Some(Some(refusal)) => return Err(Failure::new("", refusal.clone())),
+                Some(ProjectReads::AsTheyAre) => {}
+                Some(ProjectReads::Signed(how)) => signed.clone_from(how),
+                Some(ProjectReads::Refused(why)) => return Err(Failure::new("", why.clone())),
                 None => {
                     let cause = format!(
                         "spec.template.spec.project: AppProject {project} does not exist; create \
@@ -91,6 +93,7 @@ impl Generator for Git {
             repo_url: repo_url.to_owned(),
             revision: text(generator, "revision")?.to_owned(),
             project: project.to_owned(),
+            signed,
             what,
         };
         if let GitRead::Files { .. } = &request.what {

@@ -39,7 +39,8 @@ impl World {
             globbing: self.globbing,
             projects: self
                 .projects
-                .map(|names| names.iter().map(|name| ((*name).to_owned(), None)).collect()),
+                .map(|names| names.iter().map(|name| ((*name).to_owned(), Default::default())))
+                .map(Iterator::collect),
             ..Inputs::default()
         };
         loop {

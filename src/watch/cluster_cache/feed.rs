@@ -1,6 +1,6 @@
 //! The watch of one kind: from server events to the index.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -73,6 +73,9 @@ pub(super) struct Feed {
     wanted: Arc<Mutex<Wanted>>,
     mark: Mark,
     graph: Option<Arc<OwnerGraph>>,
+    /// Whether all objects are in the graph, and whether those of the listing that goes on are.
+    is_in_graph: Watched<bool>,
+    lists_for_graph: AtomicBool,
     state: Watched<State>,
     failures: Mutex<Failures>,
     /// Requests a listing without waiting for the end of the pause.
@@ -97,6 +100,8 @@ impl Feed {
             wanted,
             mark,
             graph,
+            is_in_graph: Watched::default(),
+            lists_for_graph: AtomicBool::default(),
             state: Watched::new(State::Starting),
             failures: Mutex::default(),
             again: Notify::new(),
@@ -129,6 +134,24 @@ impl Feed {
     pub fn list_again(&self) {
         if self.is_missing() {
             self.start_over();
+        }
+    }
+
+    /// Puts all objects into the graph, which was not kept before.
+    pub fn fill_graph(&self) {
+        if !self.is_in_graph.get() {
+            self.again.notify_one();
+        }
+    }
+
+    /// Waits until all objects are in the graph, or cannot be listed.
+    pub async fn in_graph(&self, limit: Duration) {
+        let failed = self.state.wait_for(|state| matches!(state, State::Failed(_)));
+        let filled = self.is_in_graph.wait_for(|filled| *filled);
+        tokio::select! {
+            _ = failed => {}
+            _ = filled => {}
+            () = tokio::time::sleep(limit) => {}
         }
     }
 
@@ -224,14 +247,20 @@ impl Feed {
             self.events.fetch_add(1, Ordering::Relaxed);
         }
         match event {
-            Init => {}
+            Init => {
+                let active = self.graph.as_ref().is_some_and(|graph| graph.is_active());
+                self.lists_for_graph.store(active, Ordering::Relaxed);
+            }
             Apply(object) | InitApply(object) => {
                 let key = self.key(&object);
                 let defines = self.resource.kind == definitions().kind;
                 let whole = self.wanted.lock().by(&key).next().is_some();
                 let content = || object.parse(&self.resource);
                 let mut change = objects.apply(&key, &object.head(), whole, content);
-                if let Some(graph) = self.graph.as_ref().filter(|_| change.is_some()) {
+                let is_news = |graph: &&Arc<OwnerGraph>| {
+                    graph.is_active() && (change.is_some() || graph.uid(&key).is_none())
+                };
+                if let Some(graph) = self.graph.as_ref().filter(is_news) {
                     let object = content();
                     graph.put(&key, &object, self.mark.instance_of(&object));
                 }
@@ -253,6 +282,9 @@ impl Feed {
                 let gone = objects.end();
                 if let Some(graph) = &self.graph {
                     gone.iter().for_each(|(key, _)| graph.remove(key, None));
+                }
+                if self.lists_for_graph.load(Ordering::Relaxed) {
+                    self.is_in_graph.set(true);
                 }
                 self.state.set(State::Ready);
                 return gone;

@@ -56,7 +56,7 @@ pub use facts::ClusterFacts;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark, Relevance};
-pub use owner_graph::{Excerpt, Member, Owner, OwnerGraph, TreeReaders};
+pub use owner_graph::{Excerpt, IsStray, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;
@@ -117,7 +117,7 @@ pub struct ClusterCache {
     feeds: Mutex<Feeds>,
     /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
-    /// All objects, if resource trees are read.
+    /// All objects, if resource trees are read, or somebody looks for objects that nobody manages.
     graph: Option<Arc<OwnerGraph>>,
     trees: Trees,
     /// Instances that use a kind that does not exist.
@@ -168,7 +168,7 @@ impl ClusterCache {
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
-            graph: readers.map(|readers| Arc::new(OwnerGraph::new(readers))),
+            graph: readers.map(|readers| Arc::new(OwnerGraph::new(readers, trigger.clone()))),
             trees: Trees::default(),
             server: server.to_owned(),
             client: Client(client),
@@ -448,6 +448,10 @@ impl ClusterCache {
     /// Sets the objects that the targets of an instance name: their content is kept, and
     /// their changes trigger the instance.
     pub fn want<'a>(&self, instance: &str, keys: impl IntoIterator<Item = &'a ResourceKey>) {
+        let mut keys = keys.into_iter().peekable();
+        if let Some(graph) = self.graph.as_ref().filter(|_| keys.peek().is_none()) {
+            graph.forget_watcher(instance);
+        }
         self.wanted.lock().set(instance, keys);
     }
 

@@ -1,16 +1,18 @@
-//! All objects of a cluster with what they belong to, for readers of resource trees. Only kept
-//! when there are such readers.
+//! All objects of a cluster with what they belong to, for readers of resource trees, and for those
+//! who look for objects that nobody manages. Only kept when there is one of them.
 //!
 //! Owner references are untrusted: a cycle ends, and a chain is followed so far only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::api::resource_key::ResourceKey;
+use crate::watch::watched::Watched;
 
 /// Levels of owners that are followed.
 const DEPTH: usize = 16;
@@ -41,8 +43,20 @@ pub type Reader = Arc<dyn Fn(&Value) -> Excerpt + Send + Sync>;
 pub struct TreeReaders {
     /// Makes the excerpts.
     pub reader: Reader,
-    /// Takes the instances whose trees have changed.
-    pub changed: UnboundedSender<String>,
+    /// Takes the instances whose trees have changed; without it, the objects are only kept once
+    /// somebody looks for those that nobody manages, and only namespaced ones.
+    pub changed: Option<UnboundedSender<String>>,
+}
+
+/// Whether an object that belongs to no other one counts as managed by nobody, from its key and
+/// the instance that tracks it.
+pub type IsStray = Arc<dyn Fn(&ResourceKey, Option<&str>) -> bool + Send + Sync>;
+
+/// Who looks for objects of a namespace that nobody manages.
+#[derive(Clone)]
+struct Watcher {
+    namespace: String,
+    is_stray: IsStray,
 }
 
 impl std::fmt::Debug for TreeReaders {
@@ -82,12 +96,21 @@ struct Members {
     by_key: BTreeMap<ResourceKey, Arc<str>>,
     /// Owners with what belongs to them.
     owned: BTreeSet<(Owner, Arc<str>)>,
+    /// Objects that belong to no other one, by namespace.
+    ownerless: BTreeSet<(String, Arc<str>)>,
 }
 
 /// All objects of a cluster.
 pub struct OwnerGraph {
     readers: TreeReaders,
     members: Mutex<Members>,
+    is_active: AtomicBool,
+    /// Whether all kinds were listed, as far as they can be.
+    is_complete: Watched<bool>,
+    /// By instance.
+    watchers: Mutex<BTreeMap<String, Watcher>>,
+    /// Takes the instances of watchers.
+    trigger: UnboundedSender<String>,
 }
 
 impl std::fmt::Debug for OwnerGraph {
@@ -97,8 +120,100 @@ impl std::fmt::Debug for OwnerGraph {
 }
 
 impl OwnerGraph {
-    pub(super) fn new(readers: TreeReaders) -> Self {
-        Self { readers, members: Mutex::default() }
+    pub(super) fn new(readers: TreeReaders, trigger: UnboundedSender<String>) -> Self {
+        Self {
+            is_active: AtomicBool::new(readers.changed.is_some()),
+            readers,
+            members: Mutex::default(),
+            is_complete: Watched::default(),
+            watchers: Mutex::default(),
+            trigger,
+        }
+    }
+
+    /// Whether the objects are kept.
+    pub(super) fn is_active(&self) -> bool {
+        self.is_active.load(Ordering::Acquire)
+    }
+
+    /// Keeps the objects from now on.
+    pub(super) fn activate(&self) {
+        self.is_active.store(true, Ordering::Release);
+    }
+
+    /// Whether only namespaced objects are kept.
+    pub(super) fn is_namespaced_only(&self) -> bool {
+        self.readers.changed.is_none()
+    }
+
+    /// Records that all kinds were listed: what was found is news to those who look for it.
+    pub(super) fn complete(&self) {
+        if !self.is_complete.get() {
+            self.is_complete.set(true);
+            let all: BTreeSet<String> = self.watchers.lock().keys().cloned().collect();
+            self.wake(all);
+        }
+    }
+
+    /// Waits until all kinds were listed once.
+    pub(super) async fn completed(&self) {
+        self.is_complete.wait_for(|complete| *complete).await;
+    }
+
+    /// Triggers an instance whenever an object of this namespace becomes one that nobody manages,
+    /// or is none any more.
+    pub(super) fn watch_strays(&self, instance: &str, namespace: &str, is_stray: IsStray) {
+        let watcher = Watcher { namespace: namespace.to_owned(), is_stray };
+        self.watchers.lock().insert(instance.to_owned(), watcher);
+    }
+
+    /// Triggers an instance no more.
+    pub(super) fn forget_watcher(&self, instance: &str) {
+        self.watchers.lock().remove(instance);
+    }
+
+    /// The watchers that look for an object.
+    fn watchers_of(&self, member: &Member) -> BTreeSet<String> {
+        if member.is_owned() || member.key.namespace.is_empty() {
+            return BTreeSet::new();
+        }
+        let watchers = self.watchers.lock();
+        let looks = watchers.iter().filter(|(_, watcher)| {
+            watcher.namespace == member.key.namespace
+                && (watcher.is_stray)(&member.key, member.instance.as_deref())
+        });
+        looks.map(|(instance, _)| instance.clone()).collect()
+    }
+
+    fn wake(&self, instances: impl IntoIterator<Item = String>) {
+        for instance in instances {
+            // The receiver is closed only when the controller has stopped.
+            let _ = self.trigger.send(instance);
+        }
+    }
+
+    /// Wakes those for whom these objects, before and after a change, are not the same.
+    fn strays_changed(&self, before: &[Arc<Member>], after: Option<&Member>) {
+        if !self.is_complete.get() {
+            return;
+        }
+        let before: BTreeSet<(ResourceKey, String)> = before
+            .iter()
+            .flat_map(|member| {
+                let watchers = self.watchers_of(member).into_iter();
+                watchers.map(|instance| (member.key.clone(), instance))
+            })
+            .collect();
+        let after: BTreeSet<(ResourceKey, String)> = after
+            .into_iter()
+            .flat_map(|member| {
+                let watchers = self.watchers_of(member).into_iter();
+                watchers.map(|instance| (member.key.clone(), instance))
+            })
+            .collect();
+        let changed = before.symmetric_difference(&after);
+        let instances: BTreeSet<String> = changed.map(|(_, instance)| instance.clone()).collect();
+        self.wake(instances);
     }
 
     /// The number of objects.
@@ -114,7 +229,7 @@ impl OwnerGraph {
     /// Adds an object or a new version of it.
     pub(super) fn put(&self, key: &ResourceKey, object: &Value, instance: Option<&str>) {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
-        if uid.is_empty() {
+        if uid.is_empty() || !self.is_active() {
             return;
         }
         let excerpt = (self.readers.reader)(object);
@@ -127,19 +242,23 @@ impl OwnerGraph {
             return;
         }
         let mut changed = BTreeSet::new();
+        let mut before: Vec<Arc<Member>> = members.by_uid.get(uid).into_iter().cloned().collect();
         if let Some(old) = members.by_key.get(key).cloned().filter(|old| **old != *uid) {
+            before.extend(members.by_uid.get(&old).cloned());
             changed.extend(members.remove(&old));
         }
         changed.extend(members.remove(uid));
-        members.insert(Member {
+        let member = Arc::new(Member {
             key: key.clone(),
             uid: uid.into(),
             instance: instance.map(str::to_owned),
             excerpt,
         });
+        members.insert(Arc::clone(&member));
         changed.extend(members.instances_above(uid));
         drop(members);
         self.announce(changed);
+        self.strays_changed(&before, Some(&member));
     }
 
     /// Removes an object; with a UID only if it has that.
@@ -149,15 +268,18 @@ impl OwnerGraph {
         let Some(known) = known.filter(|known| uid.is_none_or(|uid| **known == *uid)) else {
             return;
         };
+        let before: Vec<Arc<Member>> = members.by_uid.get(&known).into_iter().cloned().collect();
         let changed = members.remove(&known);
         drop(members);
         self.announce(changed);
+        self.strays_changed(&before, None);
     }
 
     fn announce(&self, changed: BTreeSet<String>) {
+        let Some(readers) = &self.readers.changed else { return };
         for instance in changed {
             // The receiver is closed only when the controller has stopped.
-            let _ = self.readers.changed.send(instance);
+            let _ = readers.send(instance);
         }
     }
 
@@ -188,11 +310,9 @@ impl OwnerGraph {
     /// Objects of a namespace that belong to no other one.
     pub fn ownerless_in(&self, namespace: &str) -> Vec<Arc<Member>> {
         let members = self.members.lock();
-        let all = members
-            .by_uid
-            .values()
-            .filter(|member| member.key.namespace == namespace && !member.is_owned());
-        all.cloned().collect()
+        let from = members.ownerless.range((namespace.to_owned(), Arc::from(""))..);
+        let uids = from.take_while(|(other, _)| *other == namespace);
+        uids.filter_map(|(_, uid)| members.by_uid.get(uid).cloned()).collect()
     }
 
     /// All objects of a kind.
@@ -211,12 +331,15 @@ impl OwnerGraph {
 }
 
 impl Members {
-    fn insert(&mut self, member: Member) {
+    fn insert(&mut self, member: Arc<Member>) {
         let uid = Arc::clone(&member.uid);
+        if !member.is_owned() && !member.key.namespace.is_empty() {
+            self.ownerless.insert((member.key.namespace.clone(), Arc::clone(&uid)));
+        }
         let owners = member.excerpt.owners.iter().cloned();
         self.owned.extend(owners.map(|owner| (owner, Arc::clone(&uid))));
         self.by_key.insert(member.key.clone(), Arc::clone(&uid));
-        self.by_uid.insert(uid, Arc::new(member));
+        self.by_uid.insert(uid, member);
     }
 
     /// Removes an object. Returns the instances that it was in the trees of.
@@ -225,6 +348,9 @@ impl Members {
         if let Some((uid, old)) = self.by_uid.remove_entry(uid) {
             for owner in &old.excerpt.owners {
                 self.owned.remove(&(owner.clone(), Arc::clone(&uid)));
+            }
+            if !old.is_owned() {
+                self.ownerless.remove(&(old.key.namespace.clone(), Arc::clone(&uid)));
             }
             if self.by_key.get(&old.key) == Some(&uid) {
                 self.by_key.remove(&old.key);
@@ -279,7 +405,8 @@ mod tests {
                 .filter_map(|owner| Some(Owner::Uid(owner.as_str()?.into())))
                 .collect(),
         });
-        (OwnerGraph::new(TreeReaders { reader, changed }), receiver)
+        let readers = TreeReaders { reader, changed: Some(changed) };
+        (OwnerGraph::new(readers, unbounded_channel().0), receiver)
     }
 
     fn put(graph: &OwnerGraph, kind: &str, uid: &str, owner: &str, instance: Option<&str>) {
@@ -295,6 +422,62 @@ mod tests {
         let mut names: Vec<&str> = found.iter().map(|member| &*member.uid).collect();
         names.sort_unstable();
         names
+    }
+
+    /// SE-078: who looks for objects that nobody manages is triggered when one comes, goes, gets
+    /// an owner or is tracked, but not by other changes, and not before all kinds are listed.
+    #[test]
+    fn those_who_look_for_strays_are_triggered_by_changes_of_their_number_as_se_078() {
+        let (trigger, mut woken) = unbounded_channel();
+        let reader: Reader = Arc::new(|object| Excerpt {
+            content: object["content"].to_string().into_bytes().into(),
+            owners: object["owner"]
+                .as_str()
+                .map(|uid| Owner::Uid(uid.into()))
+                .into_iter()
+                .collect(),
+        });
+        let graph = OwnerGraph::new(TreeReaders { reader, changed: None }, trigger);
+        let key = |name: &str| ResourceKey::new("", "ConfigMap", "web", name);
+        let put = |name: &str, object: Value, instance: Option<&str>| {
+            let mut object = object;
+            object["metadata"] = json!({"uid": name});
+            graph.put(&key(name), &object, instance);
+        };
+        put("early", json!({}), None);
+        assert!(graph.is_empty(), "nobody looks");
+        graph.activate();
+        let is_stray: IsStray =
+            Arc::new(|key, instance| key.name != "ignored" && instance.is_none());
+        graph.watch_strays("shop", "web", Arc::clone(&is_stray));
+        graph.watch_strays("elsewhere", "other", is_stray);
+        put("one", json!({}), None);
+        assert_eq!(all(&mut woken), [""; 0]);
+        graph.complete();
+        assert_eq!(all(&mut woken), ["elsewhere", "shop"]);
+        graph.complete();
+        put("one", json!({"content": 2}), None);
+        put("ignored", json!({}), None);
+        put("tracked", json!({}), Some("x"));
+        put("owned", json!({"owner": "one"}), None);
+        assert_eq!(all(&mut woken), [""; 0]);
+        put("two", json!({}), None);
+        assert_eq!(all(&mut woken), ["shop"]);
+        put("two", json!({"owner": "one"}), None);
+        assert_eq!(all(&mut woken), ["shop"]);
+        put("tracked", json!({}), None);
+        assert_eq!(all(&mut woken), ["shop"]);
+        // Another object of the name.
+        graph.put(&key("one"), &json!({"metadata": {"uid": "1"}}), None);
+        assert_eq!(all(&mut woken), [""; 0]);
+        graph.remove(&key("one"), None);
+        assert_eq!(all(&mut woken), ["shop"]);
+        assert_eq!(names(&graph.ownerless_in("web")), ["ignored", "tracked"]);
+        graph.forget_watcher("shop");
+        graph.remove(&key("tracked"), None);
+        assert_eq!(all(&mut woken), [""; 0]);
+        graph.remove(&key("ignored"), None);
+        assert!(graph.members.lock().ownerless.is_empty());
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Watches the objects of all kinds, for those who read resource trees.
+//! Watches the objects of all kinds, for those who read resource trees, or look for objects that
+//! nobody manages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::survey::{ALIASES, gvk};
-use super::{ClusterCache, GroupVersionKind, OwnerGraph};
+use super::{ClusterCache, GroupVersionKind, IsStray, LIST_TIMEOUT, OwnerGraph};
 use crate::watch::failure::reason;
 
 /// Interval between looks for new kinds without a trigger.
@@ -35,9 +37,33 @@ impl Trees {
 }
 
 impl ClusterCache {
-    /// All objects with what they belong to, if resource trees are read.
+    /// All objects with what they belong to, if they are kept.
     pub fn graph(&self) -> Option<&OwnerGraph> {
-        self.graph.as_deref()
+        self.graph.as_deref().filter(|graph| graph.is_active())
+    }
+
+    /// Triggers an instance from now on whenever an object of this namespace becomes one that
+    /// nobody manages, or is none any more. Returns whether all kinds were listed within a time;
+    /// when they are later, the instance is triggered.
+    pub async fn watch_strays(
+        self: &Arc<Self>,
+        instance: &str,
+        namespace: &str,
+        is_stray: IsStray,
+        limit: Duration,
+    ) -> bool {
+        let Some(graph) = &self.graph else { return false };
+        graph.watch_strays(instance, namespace, is_stray);
+        graph.activate();
+        self.begin_trees();
+        tokio::time::timeout(limit, graph.completed()).await.is_ok()
+    }
+
+    /// Triggers an instance by its own objects only.
+    pub fn forget_strays(&self, instance: &str) {
+        if let Some(graph) = &self.graph {
+            graph.forget_watcher(instance);
+        }
     }
 
     /// The number of kinds that are watched.
@@ -51,9 +77,9 @@ impl ClusterCache {
         feeds.iter().find_map(|feed| feed.check().err()).map(|error| error.to_string())
     }
 
-    /// Watches all kinds from now on, once, if resource trees are read.
+    /// Watches all kinds from now on, once, if they are kept.
     pub(super) fn begin_trees(self: &Arc<Self>) {
-        if self.graph.is_none() || self.trees.begun.swap(true, Ordering::Relaxed) {
+        if self.graph().is_none() || self.trees.begun.swap(true, Ordering::Relaxed) {
             return;
         }
         let (cluster, stop) = (Arc::clone(self), self.stop.clone());
@@ -61,6 +87,9 @@ impl ClusterCache {
     }
 
     async fn watch_all(self: Arc<Self>) {
+        // Those that were watched before have to be listed again.
+        let feeds: Vec<_> = self.feeds.lock().values().cloned().collect();
+        feeds.iter().for_each(|feed| feed.fill_graph());
         loop {
             let kinds = self.known.lock().await.listable(&self.client.0).await;
             let pause = match kinds {
@@ -71,6 +100,7 @@ impl ClusterCache {
                             self.start(&resource, namespaced);
                         }
                     }
+                    self.complete().await;
                     AGAIN
                 }
                 Err(error) => {
@@ -86,6 +116,17 @@ impl ClusterCache {
         }
     }
 
+    /// Waits until all kinds are listed that can be.
+    async fn complete(&self) {
+        let Some(graph) = self.graph() else { return };
+        let until = Instant::now() + LIST_TIMEOUT;
+        let feeds: Vec<_> = self.feeds.lock().values().cloned().collect();
+        for feed in feeds {
+            feed.in_graph(until.saturating_duration_since(Instant::now())).await;
+        }
+        graph.complete();
+    }
+
     /// Whether objects of a kind are in trees and not watched in any version.
     fn is_of_trees(&self, kind: &GroupVersionKind, namespaced: bool) -> bool {
         let (group, name) = (kind.group.as_str(), kind.kind.as_str());
@@ -93,7 +134,10 @@ impl ClusterCache {
             let feeds = self.feeds.lock();
             feeds.keys().any(|(other, _)| other.group == *group && other.kind == *name)
         };
+        let is_needed =
+            || namespaced || self.graph.as_ref().is_some_and(|graph| !graph.is_namespaced_only());
         self.reach.surveys(namespaced)
+            && is_needed()
             && !self.reach.filter.excludes(group, name)
             && !ALIASES.contains(&group)
             && !IGNORED.contains(&(group, name))

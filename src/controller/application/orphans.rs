@@ -1,0 +1,69 @@
+//! The warning about objects of the destination namespace that no Application manages (SE-078).
+//!
+//! All namespaced kinds of a cluster are watched as soon as one of its Applications has a project
+//! that asks for this warning. Of objects that no Application needs, only keys and owners are kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::destination::Destination;
+use super::reconciliation::Reconciliation;
+use crate::api::ResourceKey;
+use crate::api::conditions::application::ORPHANED_RESOURCE_WARNING;
+use crate::controller::orphans::is_stray;
+use crate::decide::app_state::Condition;
+use crate::decide::argocd_cache::{Orphans, orphan_warning};
+
+/// How long a comparison waits for the first listing of all kinds. When it takes longer, the last
+/// warning stays, and the Application is compared again afterwards.
+const LISTED_WITHIN: Duration = Duration::from_secs(10);
+
+impl Reconciliation<'_> {
+    /// The condition about orphaned objects, if the project asks for it. `live` are the objects
+    /// that the Application manages.
+    pub(super) async fn orphans(
+        &self,
+        destination: &Destination,
+        live: &BTreeMap<ResourceKey, Arc<Value>>,
+    ) -> Option<Condition> {
+        let cluster = &destination.destination.cluster;
+        let instance = self.tracking.instance.as_str();
+        let project = &destination.project.spec;
+        let namespace = destination.spec.destination.namespace.as_str();
+        let orphans = Orphans::of(project).filter(|orphans| {
+            // Argo CD's web page shows them without a warning, too.
+            !namespace.is_empty() && (orphans.warns() || self.ctx.publisher.is_some())
+        });
+        let Some(orphans) = orphans else {
+            cluster.forget_strays(instance);
+            return None;
+        };
+        let warns = orphans.warns();
+        let is_stray = is_stray(project, orphans, self.ctx.instances());
+        let watch = cluster.watch_strays(instance, namespace, Arc::clone(&is_stray), LISTED_WITHIN);
+        let is_listed = self.ctx.lend_slot(watch).await;
+        if !warns {
+            return None;
+        }
+        let Some(graph) = cluster.graph().filter(|_| is_listed) else {
+            return self.last_warning();
+        };
+        let all = graph.ownerless_in(namespace).into_iter();
+        let count = all
+            .filter(|member| {
+                is_stray(&member.key, member.instance.as_deref()) && !live.contains_key(&member.key)
+            })
+            .count();
+        (count > 0).then(|| orphan_warning(count))
+    }
+
+    /// The warning in the status.
+    fn last_warning(&self) -> Option<Condition> {
+        let conditions = self.app.raw()["status"]["conditions"].as_array()?;
+        let last = conditions.iter().find(|one| one["type"] == ORPHANED_RESOURCE_WARNING)?;
+        Some(Condition::new(ORPHANED_RESOURCE_WARNING, last["message"].as_str()?))
+    }
+}

@@ -1,0 +1,128 @@
+//! The commits that lead to a commit, without their files.
+//!
+//! They are in a directory of their own: commits that are deployed are fetched alone, so that
+//! their repository has no history.
+
+use std::ffi::OsString;
+
+use super::{Error, Format, MAX_FETCHES, Objects, Remote, Revision, disk_use, is_full_hash};
+
+/// Files are left out where the server supports that.
+const COMMITS_ONLY: &str = "--filter=tree:0";
+
+/// How the message of a commit begins a line that approves all commits before it.
+const SEAL: &str = "--grep=^Argocd-gpg-seal:";
+
+/// Bytes of the hashes of a listing.
+const LISTING: usize = 1 << 20;
+
+impl Objects {
+    /// Fetches a commit with all that lead to it, if they are not present, and returns its full
+    /// hash.
+    ///
+    /// # Errors
+    ///
+    /// Also when the repository does not have all of them.
+    pub(in crate::source) async fn fetch_history(
+        &mut self,
+        remote: Remote<'_>,
+        revision: &Revision,
+    ) -> Result<String, Error> {
+        let sha = &revision.sha;
+        let format = if sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
+        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
+            self.recreate(remote, format).await?;
+        }
+        if self.commit(remote, sha).await.is_err() {
+            self.dirty = true;
+            self.fetches += 1;
+            let refspec = format!("+{sha}:refs/wavegate/{sha}");
+            let mut outcome = self.git_fetch(remote, COMMITS_ONLY, &[refspec]).await;
+            if let Err(Error::MissingRevision { detail, .. }) = &outcome
+                && detail.contains("unadvertised")
+            {
+                let all =
+                    ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
+                outcome = self.git_fetch(remote, COMMITS_ONLY, &all.map(str::to_owned)).await;
+            }
+            if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+                // `git` exited by itself, so no file is partially written.
+                self.dirty = false;
+            }
+            self.bytes = disk_use(self.directory.path()).await;
+            outcome.map_err(|error| match error {
+                Error::MissingRevision { repo, detail, .. } => {
+                    Error::MissingRevision { repo, revision: sha.clone(), detail }
+                }
+                error => error,
+            })?;
+        }
+        let commit = self.commit(remote, sha).await?;
+        // A repository that was cloned in part ends its history earlier, and says nothing.
+        let cut = tokio::fs::try_exists(self.directory.path().join("shallow")).await;
+        if !matches!(cut, Ok(false)) {
+            self.dirty = true;
+            return Err(Error::Git {
+                repo: remote.address.shown.clone(),
+                what: "reading the history".into(),
+                detail: "the repository is a shallow clone: it does not have all commits that \
+                         lead to the target revision"
+                    .into(),
+            });
+        }
+        Ok(commit)
+    }
+
+    /// The newest of the commits that lead to a fetched one, itself included, without those that
+    /// lead to the `known` ones.
+    pub(in crate::source) async fn history(
+        &self,
+        remote: Remote<'_>,
+        commit: &str,
+        known: &[String],
+        most: usize,
+    ) -> Result<Vec<String>, Error> {
+        self.listed(remote, &[], commit, known, most).await
+    }
+
+    /// The same, of those whose message approves all commits before them.
+    pub(in crate::source) async fn seals(
+        &self,
+        remote: Remote<'_>,
+        commit: &str,
+        known: &[String],
+        most: usize,
+    ) -> Result<Vec<String>, Error> {
+        self.listed(remote, &[SEAL, "--regexp-ignore-case"], commit, known, most).await
+    }
+
+    async fn listed(
+        &self,
+        remote: Remote<'_>,
+        options: &[&str],
+        commit: &str,
+        known: &[String],
+        most: usize,
+    ) -> Result<Vec<String>, Error> {
+        let most = format!("--max-count={most}");
+        let mut args: Vec<OsString> = vec!["rev-list".into(), most.into()];
+        args.extend(options.iter().map(OsString::from));
+        args.push(commit.into());
+        args.push("--not".into());
+        args.extend(known.iter().map(OsString::from));
+        args.push("--".into());
+        let mut call = self.call(remote, "git rev-list", args);
+        call.stdout_limit = LISTING;
+        let listing = remote.git.run(call).await?;
+        let hashes: Vec<String> =
+            String::from_utf8_lossy(&listing).lines().map(str::to_owned).collect();
+        if hashes.iter().all(|hash| is_full_hash(hash)) {
+            return Ok(hashes);
+        }
+        Err(Error::Git {
+            repo: remote.address.shown.clone(),
+            what: "git rev-list".into(),
+            detail: "the output is not a list of commits".into(),
+        })
+    }
+}
