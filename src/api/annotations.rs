@@ -47,6 +47,8 @@ pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
 /// How the annotations begin whose values are links for people (SE-061).
 pub const LINK: &str = "link.argocd.argoproj.io/";
+/// Label of a Namespace, from which the operator of Argo CD makes roles.
+pub const MANAGED_BY: &str = "argocd.argoproj.io/managed-by";
 /// On an Application in the tree of another one: the web page that manages it (CA-323).
 pub const MANAGED_BY_URL: &str = "argocd.argoproj.io/managed-by-url";
 /// On a resource: only links of annotations are its external URLs.

@@ -116,6 +116,11 @@ pub const ANNOTATIONS: &[Unused] = &[
          reposerver.plugin.use.manifest.generate.paths), and in comparisons every commit counts \
          as a change",
     ),
+    none(
+        &["argocd.argoproj.io/managed-by"],
+        "SyncWarning; a label of Namespaces, from which the operator of Argo CD makes roles: its \
+         controllers do not read it, either",
+    ),
     none(&["shard"], "one process handles all clusters"),
     none(
         &["depth", "webhookManifestCacheWarmDisabled"],

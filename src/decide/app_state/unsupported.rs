@@ -11,7 +11,9 @@ use super::lost::Lost;
 use super::signatures::Demands;
 use super::targets::Target;
 use crate::api::AppProjectSpec;
-use crate::api::annotations::{COMPARE_OPTIONS, MANIFEST_GENERATE_PATHS, annotation, items};
+use crate::api::annotations::{
+    COMPARE_OPTIONS, MANAGED_BY, MANIFEST_GENERATE_PATHS, annotation, items,
+};
 use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
 use crate::glob;
@@ -100,7 +102,19 @@ pub(super) fn unused<'a>(
              webhooks: every commit counts as a change of the manifests"
         ));
     }
+    let of_namespace = "grants nothing here: the operator of Argo CD makes roles from it, and what may be managed \
+         follows from the credentials of the cluster";
+    let added = &application["spec"]["syncPolicy"]["managedNamespaceMetadata"]["labels"];
+    if !added[MANAGED_BY].is_null() {
+        messages.push(format!(
+            "spec.syncPolicy.managedNamespaceMetadata: label {MANAGED_BY} {of_namespace}"
+        ));
+    }
     for (name, object) in objects {
+        let is_namespace = object["kind"] == "Namespace" && object["apiVersion"] == "v1";
+        if is_namespace && !object["metadata"]["labels"][MANAGED_BY].is_null() {
+            messages.push(format!("{name}: label {MANAGED_BY} {of_namespace}"));
+        }
         let options = items(object, COMPARE_OPTIONS);
         let of_applications = options.iter().find(|option| {
             let name = option.split_once('=').map(|(name, _)| name);

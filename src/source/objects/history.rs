@@ -57,20 +57,22 @@ impl Objects {
                 error => error,
             })?;
         }
-        let commit = self.commit(remote, sha).await?;
         // A repository that was cloned in part ends its history earlier, and says nothing.
         let cut = tokio::fs::try_exists(self.directory.path().join("shallow")).await;
-        if !matches!(cut, Ok(false)) {
-            self.dirty = true;
-            return Err(Error::Git {
-                repo: remote.address.shown.clone(),
-                what: "reading the history".into(),
-                detail: "the repository is a shallow clone: it does not have all commits that \
-                         lead to the target revision"
-                    .into(),
-            });
+        match self.commit(remote, sha).await {
+            Ok(commit) if matches!(cut, Ok(false)) => Ok(commit),
+            Ok(_) | Err(Error::Git { .. }) => {
+                self.dirty = true;
+                Err(Error::Git {
+                    repo: remote.address.shown.clone(),
+                    what: "reading the history".into(),
+                    detail: "the repository does not give out all commits that lead to the target \
+                             revision; it may be a shallow clone"
+                        .into(),
+                })
+            }
+            Err(error) => Err(error),
         }
-        Ok(commit)
     }
 
     /// The newest of the commits that lead to a fetched one, itself included, without those that

@@ -287,7 +287,8 @@ async fn a_limit_that_is_not_understood_refuses_every_application() {
         ("resource.exclusions", "[{kind: [Secret]}]"),
         ("resource.inclusions", "- ["),
         ("cluster.inClusterEnabled", "nope"),
-        ("globalProjects", "- projectName: strict\n"),
+        ("globalProjects", "- labelSelectors: {}\n  projectName: strict\n"),
+        ("globalProjects", "- ["),
     ] {
         let world = World::with(settings(&[(key, text)])).await;
         world.write("app/one.json", &config_map("one", "1", &[]));

@@ -135,7 +135,7 @@ fn with_redis(redis: RedisSettings) -> ApplicationSettings {
     ApplicationSettings { redis, ..ApplicationSettings::default() }
 }
 
-fn automated(mut app: Value) -> Value {
+pub(super) fn automated(mut app: Value) -> Value {
     app["spec"]["syncPolicy"] = json!({"automated": {}});
     app
 }

@@ -74,7 +74,7 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
             "is not signed, but a signature is required (spec.sourceIntegrity)",
         ),
         (json!([head(json!(["3AFDEB23"]))]), "gpg.keys[0]: \"3AFDEB23\" is no ID of a key"),
-        (json!([strict]), "the mode strict is not supported"),
+        (json!([strict]), "is not signed, but a signature is required (spec.sourceIntegrity)"),
     ];
     for (policies, text) in cases {
         let integrity = json!({"git": {"policies": policies}});
@@ -95,7 +95,7 @@ async fn commits_that_must_be_verified_are_refused_as_se_080() {
 }
 
 /// What has no effect is reported on the Applications that it concerns, once, and they are
-/// deployed (SE-078, SE-422, SE-480). What every installation of Argo CD 3 has
+/// deployed (SE-422, SE-480). What every installation of Argo CD 3 has
 /// in its ConfigMap changes no result, and is not reported (SE-178).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_without_effect_are_reported_where_they_concern() {
@@ -120,6 +120,10 @@ async fn settings_without_effect_are_reported_where_they_concern() {
     world.write("both/three.json", &deployment("three", &[]));
     let diffed = ("argocd.argoproj.io/compare-options", "ServerSideDiff=true");
     world.write("reported/four.json", &config_map("four", "1", &[diffed]));
+    let label = "argocd.argoproj.io/managed-by";
+    let labelled = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "labelled", "labels": {label: "argocd"}}});
+    world.write("reported/namespace.json", &labelled.to_string());
     world.commit();
     let mut reported = world.application("reported", "reported");
     reported["metadata"]["annotations"] = json!({
@@ -144,15 +148,11 @@ async fn settings_without_effect_are_reported_where_they_concern() {
     for text in [
         "annotation argocd.argoproj.io/manifest-generate-paths has no effect yet",
         "ConfigMap web/four: annotation argocd.argoproj.io/compare-options: ServerSideDiff=true",
+        "Namespace labelled: label argocd.argoproj.io/managed-by grants nothing here",
     ] {
         assert!(says(&reported, "SyncWarning", text), "{text}: {reported}");
     }
 
-    world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
-    let text = "spec.orphanedResources of AppProject default has no effect without Redis";
-    for name in ["map", "both", "reported"] {
-        world.until(name, "reported", |app| says(app, "SyncWarning", text)).await;
-    }
     world.rest().await;
     world.server.forget_requests();
     for name in ["map", "both", "reported"] {
@@ -163,7 +163,7 @@ async fn settings_without_effect_are_reported_where_they_concern() {
         world.writes().into_iter().filter(|write| !write.contains("applications")).collect();
     assert_eq!(statuses, [""; 0], "what is reported is not written again");
     let app = world.app("map").await;
-    assert_eq!(conditions(&app, "SyncWarning").len(), 2, "{app}");
+    assert_eq!(conditions(&app, "SyncWarning").len(), 1, "{app}");
 }
 
 /// SE-091: a type that is switched off is read as plain manifests.

@@ -280,6 +280,106 @@ async fn signed_tags_and_policies_of_repositories_as_se_080() {
     world.until("app", "compared", compared).await;
 }
 
+/// SE-080: the mode `strict` demands signatures of all commits that lead to the target revision, back
+/// to those that approve what is before them; a tag must be signed, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whole_histories_are_verified_as_se_080() {
+    if !has_gpg() {
+        return;
+    }
+    let signers = Signers::new();
+    let [alice, bob] = ["alice", "bob"].map(|name| signers.key(name));
+    let world = World::start().await;
+    world.config("argocd-gpg-keys-cm", ring(&signers, &[&alice, &bob])).await;
+    let strict = |keys: &[&String]| {
+        let gpg = json!({"mode": "strict", "keys": keys});
+        json!({"sourceIntegrity": {"git": {"policies": [{"repos": [{"url": "*"}], "gpg": gpg}]}}})
+    };
+    world.patch_project(strict(&[&alice])).await;
+    let sealed = |key: &str, message: &str| {
+        let args = ["commit", "--quiet", "--allow-empty", "--gpg-sign", "--message", message];
+        signers.git(&world, key, "gpg", &args)
+    };
+    const SEAL: &str = "approved\n\nArgocd-gpg-seal: reviewed";
+
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let unsigned = world.commit();
+    signers.commit(&world, &bob);
+    let head = signers.commit(&world, &alice);
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    // The head is signed, and what leads to it is not.
+    let text =
+        format!("Commit {unsigned}, which leads to target revision {head} in Git is not signed");
+    refused(&world, &text).await;
+    refused(&world, &format!("key {}, but this key is not allowed in AppProject", id(&bob))).await;
+    // An approval by somebody who may not sign, or without a signature, counts for nothing.
+    sealed(&bob, SEAL);
+    signers.commit(&world, &alice);
+    world.refresh("app").await;
+    refused(&world, &format!("Commit {unsigned}, which leads to target revision")).await;
+    let args = ["commit", "--quiet", "--allow-empty", "--message", SEAL];
+    signers.git(&world, &alice, "gpg", &args);
+    let head = signers.commit(&world, &alice);
+    world.refresh("app").await;
+    refused(&world, &format!("Commit {unsigned}, which leads to target revision {head}")).await;
+    assert_eq!(value(&world).await, Value::Null, "nothing is deployed");
+
+    // With an approval, what is before it counts no more.
+    sealed(&alice, "approved\n\nargocd-GPG-seal: reviewed");
+    world.refresh("app").await;
+    world.until_good("app").await;
+    assert_eq!(value(&world).await, "1");
+    world.write("app/one.json", &config_map("one", "2", &[]));
+    signers.commit(&world, &alice);
+    world.refresh("app").await;
+    let is_two = |app: &Value| is(app, "Synced", "Healthy");
+    world.until("app", "synced", is_two).await;
+    world.until_good("app").await;
+
+    // Of a merge, each branch counts: what another branch has that was not approved.
+    git(world.repo.path(), &["checkout", "--quiet", "-b", "side", &format!("{unsigned}^0")]);
+    world.write("app/side.json", &config_map("side", "1", &[]));
+    git(world.repo.path(), &["add", "--all"]);
+    signers.git(&world, &alice, "gpg", &["commit", "--quiet", "--message=side"]);
+    let side = git(world.repo.path(), &["rev-parse", "HEAD"]);
+    git(world.repo.path(), &["checkout", "--quiet", "main"]);
+    let args = ["merge", "--quiet", "--no-ff", "--gpg-sign", "--message=merge", "side"];
+    signers.git(&world, &alice, "gpg", &args);
+    world.refresh("app").await;
+    refused(&world, &format!("Commit {side}, which leads to target revision")).await;
+    assert!(!world.has_map("side").await);
+    sealed(&alice, SEAL);
+    world.refresh("app").await;
+    world.until("app", "synced", is_two).await;
+    world.until_good("app").await;
+    assert!(world.has_map("side").await);
+
+    // The project acts at once; and of a tag, tag and history count.
+    world.patch_project(strict(&[&bob])).await;
+    refused(&world, &format!("key {}, but this key is not allowed in AppProject", id(&alice)))
+        .await;
+    world.patch_project(strict(&[&alice])).await;
+    world.until_good("app").await;
+    git(world.repo.path(), &["tag", "--annotate", "--message=v1", "v1.0.0"]);
+    let target = json!({"spec": {"source": {"targetRevision": "v1.0.0"}}});
+    world.patch("app", target).await;
+    refused(&world, "The tag of target revision").await;
+
+    // A repository that does not have the whole history.
+    let shallow = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", world.repo.path().display());
+    let at = shallow.path().join("clone");
+    git(shallow.path(), &["clone", "--quiet", "--depth=1", &url, at.to_str().unwrap()]);
+    let source = json!({"repoURL": at.to_str().unwrap(), "targetRevision": "main"});
+    world.patch("app", json!({"spec": {"source": source}})).await;
+    let is_refused = |app: &Value| {
+        app["status"]["sync"]["status"] == "Unknown" && says(app, "ComparisonError", "shallow")
+    };
+    world.until("app", "refused", is_refused).await;
+}
+
 /// SE-080: without the program, nothing is deployed, and the program is named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_gpg_nothing_is_deployed_as_se_080() {

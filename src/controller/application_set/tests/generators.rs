@@ -224,14 +224,50 @@ async fn a_project_that_is_created_later_is_noticed_as_091() {
     world.until_applications(&["a"]).await;
 }
 
-/// SE-080: a project demands signatures of commits, which generators do not verify: its own
-/// read nothing, and nothing is deleted. Without the demand they go on.
+/// Runs a program in a folder, with the keys of another one.
+fn run(folder: &Path, home: &Path, program: &str, args: &[&str]) -> String {
+    let output = std::process::Command::new(program)
+        .current_dir(folder)
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GNUPGHOME", home)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// SE-080: generators read only commits that are signed as their project demands. Otherwise
+/// nothing is deleted; without the demand, or with the key, they go on.
 #[tokio::test]
-async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se_080() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).join("file.yaml");
-    std::fs::create_dir(folder.path().join("a")).unwrap();
-    std::fs::write(file("a"), "").unwrap();
+async fn generators_verify_signatures_as_their_project_demands_as_se_080() {
+    if std::process::Command::new("gpg").arg("--version").output().is_err() {
+        eprintln!("skipped: gpg is not installed; tests/run installs gnupg");
+        return;
+    }
+    let (folder, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(home.path(), private).unwrap();
+    let gpg = |args: &[&str]| run(folder.path(), home.path(), "gpg", args);
+    let secret = ["--batch", "--passphrase", "", "--pinentry-mode", "loopback"];
+    gpg(&[&secret[..], &["--quick-gen-key", "alice", "ed25519", "sign", "never"]].concat());
+    let listed = gpg(&["--list-keys", "--with-colons", "alice"]);
+    let key = listed.lines().find(|line| line.starts_with("fpr:")).unwrap();
+    let key = key.split(':').nth(9).unwrap().to_owned();
+    let public = gpg(&["--armor", "--export", &key]);
+    let git = |args: &[&str]| {
+        let user = ["-c", "user.name=a", "-c", "user.email=a@b"];
+        run(folder.path(), home.path(), "git", &[&user[..], args].concat())
+    };
+    let commit = |name: &str, more: &[&str]| {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("file.yaml"), "").unwrap();
+        git(&["add", "--all"]);
+        git(&[&["commit", "--quiet", "--message=change"], more].concat());
+    };
+    git(&["init", "--quiet", "--initial-branch=main"]);
+    commit("a", &[]);
+
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("AppProject", "signed", json!({})).await;
     let mut spec = directories(folder.path(), json!({}));
@@ -239,21 +275,58 @@ async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se
     world.create("ApplicationSet", "set", spec).await;
     world.until_applications(&["a"]).await;
 
-    let keys = json!({"spec": {"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]}});
+    let keys = json!({"spec": {"signatureKeys": [{"keyID": key}]}});
     world.patch("AppProject", "signed", keys).await;
-    world.until_error("spec.signatureKeys of AppProject signed").await;
-    std::fs::create_dir(folder.path().join("b")).unwrap();
-    std::fs::write(file("b"), "").unwrap();
-    std::fs::remove_dir_all(folder.path().join("a")).unwrap();
+    world.until_error("is not signed, but a signature is required (spec.signatureKeys)").await;
+    let signed = format!("--gpg-sign={key}");
+    commit("b", &[&signed]);
     world.refresh().await;
-    let policies = json!([{"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": []}}]);
-    let integrity = json!({"git": {"policies": policies}});
-    let other = json!({"spec": {"signatureKeys": null, "sourceIntegrity": integrity}});
-    world.patch("AppProject", "signed", other).await;
-    world.until_error("spec.sourceIntegrity of AppProject signed").await;
+    world.until_error("is signed with unknown key").await;
     assert_eq!(world.names().await, ["a"]);
+    let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+        Api::namespaced(world.server.client_as("test"), NAMESPACE);
+    let id = &key[key.len() - 16..];
+    let map = json!({"metadata": {"name": "argocd-gpg-keys-cm"}, "data": {id: public}});
+    let map = serde_json::from_value(map).unwrap();
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    world.until_applications(&["a", "b"]).await;
 
-    world.patch("AppProject", "signed", json!({"spec": {"sourceIntegrity": null}})).await;
+    // The whole history; what cannot be understood; and another repository.
+    let integrity = |mode: &str, url: &str| {
+        let gpg = json!({"mode": mode, "keys": [key]});
+        let policies = json!([{"repos": [{"url": url}], "gpg": gpg}]);
+        json!({"spec": {"signatureKeys": null, "sourceIntegrity": {"git": {"policies": policies}}}})
+    };
+    world.patch("AppProject", "signed", integrity("strict", "*")).await;
+    world.until_error("which leads to target revision").await;
+    world.patch("AppProject", "signed", integrity("all", "*")).await;
+    world.until_error("gpg.mode: must be none, head or strict").await;
+    std::fs::remove_dir_all(folder.path().join("a")).unwrap();
+    commit("c", &[]);
     world.refresh().await;
-    world.until_applications(&["b"]).await;
+    world.until_error("gpg.mode: must be none, head or strict").await;
+    assert_eq!(world.names().await, ["a", "b"]);
+    world.patch("AppProject", "signed", integrity("strict", "https://example.com/*")).await;
+    world.refresh().await;
+    world.until_applications(&["b", "c"]).await;
+    let _ = std::process::Command::new("gpgconf")
+        .args(["--kill", "all"])
+        .env("GNUPGHOME", home.path())
+        .status();
+}
+
+/// SE-080: a directory that is no repository is not signed.
+#[tokio::test]
+async fn a_generator_reads_no_directory_where_signatures_are_demanded() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let keys = json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]});
+    world.create("AppProject", "signed", keys).await;
+    let mut spec = directories(folder.path(), json!({}));
+    spec["template"]["spec"]["project"] = json!("signed");
+    world.create("ApplicationSet", "set", spec).await;
+    world.until_error("is not signed, but a signature is required (spec.signatureKeys)").await;
+    world.patch("AppProject", "signed", json!({"spec": {"signatureKeys": null}})).await;
+    world.until_applications(&["a"]).await;
 }

@@ -4,6 +4,7 @@
 use jiff::SignedDuration;
 
 use super::*;
+use crate::decide::app_state::global_projects::GlobalProjects;
 use crate::decide::rollout;
 use crate::decide::windows::BLOCKED;
 
@@ -64,6 +65,41 @@ async fn an_application_denied_by_a_window_uses_no_slot_of_max_update() {
         reason.starts_with("a sync window denies it: ") && found["until"].is_string(),
         "{found}"
     );
+}
+
+/// AS-366: windows that a project inherits from a global project count, as they change; while they
+/// are not known, nothing is synced.
+#[tokio::test]
+async fn windows_of_a_global_project_deny_as_366() {
+    let list =
+        json!([{"projectName": "guard", "labelSelector": {"matchLabels": {"tier": "prod"}}}]);
+    let global_projects = std::sync::Arc::new(GlobalProjects::read(&list));
+    let settings = ApplicationSetSettings { global_projects, ..ApplicationSetSettings::default() };
+    let world = ClusterState::start(settings).await;
+    let tier = json!({"metadata": {"labels": {"tier": "prod"}}});
+    world.patch("AppProject", "default", tier).await;
+    world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
+    for name in ["a", "b"] {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    let waits = |text: &'static str| {
+        move |set: &Value| {
+            let waiting = set["status"]["rollout"]["waitingFor"].as_array();
+            let mut all = waiting.into_iter().flatten();
+            all.any(|wait| wait["reason"].as_str().is_some_and(|why| why.contains(text)))
+        }
+    };
+    let missing = waits("global project guard does not exist");
+    world.until("ApplicationSet", "set", missing).await;
+    world.create("AppProject", "guard", deny("*")["spec"].clone()).await;
+    let denied = waits("spec.syncWindows[0] of global project guard");
+    world.until("ApplicationSet", "set", denied).await;
+    for name in ["a", "b"] {
+        let live = world.until("Application", name, |_| true).await;
+        assert!(live["operation"].is_null(), "{}", live["operation"]);
+    }
+    world.patch("AppProject", "guard", json!({"spec": {"syncWindows": null}})).await;
+    world.until("Application", "a", |live| live["operation"].is_object()).await;
 }
 
 #[tokio::test]
