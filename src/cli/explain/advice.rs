@@ -13,6 +13,7 @@ use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_view::run::commands;
 use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
+use crate::decide::app_state::global_projects::GLOBAL_PROJECTS;
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::blocking_resource::below::Cause;
 use crate::decide::rollout::report::{Application, Member, Report};
@@ -178,7 +179,7 @@ fn by_kind(waiting: &Waiting<'_>) -> Action {
             Action::nothing("it starts when another Application is done")
         }
         WaitKind::SyncWindow => match live {
-            Some(live) => about_window(live, &own("sync")).into(),
+            Some(live) => about_window(live, &wait.message, &own("sync")).into(),
             None => Action::nothing("it continues when the sync window permits it"),
         },
         WaitKind::OtherOperation | WaitKind::Operation | WaitKind::Confirmation => {
@@ -315,7 +316,7 @@ fn about_project(live: &Value, message: &str) -> Option<String> {
     ];
     let field = fields.into_iter().find(|(words, _)| message.contains(words));
     let field = field.map_or("spec", |(_, field)| field);
-    let project = project_of(live);
+    let project = inherited_from(message).unwrap_or_else(|| project_of(live));
     let namespace = in_namespace(&control_plane_of(live));
     Some(format!(
         "permit it in {field} of AppProject {project}, or change the source or the template of the \
@@ -349,15 +350,26 @@ fn included_again(live: Option<&Value>, wait: &Wait) -> String {
     )
 }
 
-/// What to do about a sync window.
-fn about_window(live: &Value, sync: &str) -> String {
-    let project = project_of(live);
+/// What to do about a sync window, by the message of its wait.
+fn about_window(live: &Value, message: &str, sync: &str) -> String {
+    let project = inherited_from(message).unwrap_or_else(|| project_of(live));
     let namespace = in_namespace(&control_plane_of(live));
+    if message.contains(GLOBAL_PROJECTS) {
+        return format!(
+            "create the global project, or correct {GLOBAL_PROJECTS}: kubectl {namespace}edit \
+             configmap argocd-cm"
+        );
+    }
     format!(
         "wait until the window permits it, or change spec.syncWindows of AppProject {project}: \
          kubectl {namespace}edit appproject {}; if the window has manualSync: true, sync it yourself: {sync}",
         word(project)
     )
+}
+
+/// The global project that a message says an entry is from.
+fn inherited_from(message: &str) -> Option<&str> {
+    message.split_once(" of global project ")?.1.split([' ', ':', ';']).next()
 }
 
 /// What to do with the blocking resource.

@@ -411,6 +411,15 @@ fn denials_windows_and_what_is_missing_or_paused_have_their_advice() {
     let window = of(WaitKind::SyncWindow, "a sync window denies it: no sync at night");
     assert!(window.contains("spec.syncWindows of AppProject default"), "{window}");
     assert!(window.ends_with("wavegate sync -n argocd dev"), "{window}");
+    let window = of(
+        WaitKind::SyncWindow,
+        "a sync window denies it: spec.syncWindows[0] of global project guard (deny) is active",
+    );
+    assert!(window.contains("spec.syncWindows of AppProject guard"), "{window}");
+    let unknown = "a sync window denies it: globalProjects of ConfigMap argocd-cm: global project \
+                   guard does not exist";
+    let unknown = of(WaitKind::SyncWindow, unknown);
+    assert!(unknown.ends_with("edit configmap argocd-cm"), "{unknown}");
     let denied = of(
         WaitKind::Invalid,
         "the application is invalid: application destination server 'x' and namespace \

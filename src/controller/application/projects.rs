@@ -121,6 +121,8 @@ impl Projects {
         let mut affected = Vec::new();
         if differs(&self.global, old, new) {
             affected.push(name.clone());
+        }
+        if !affected.is_empty() && self.global.names().contains(name.as_str()) {
             let others = self.objects.in_namespace(&self.namespace).into_iter();
             let inherit = others.filter(|(other, object)| {
                 other != name && self.global.inherits(&object.parse(), name)

@@ -74,6 +74,8 @@ pub struct Member {
     pub uid: Arc<str>,
     /// The instance that tracks it.
     pub instance: Option<String>,
+    /// Of a StatefulSet: its claims, without their ordinals. They name no owner.
+    claims: Vec<String>,
     excerpt: Excerpt,
 }
 
@@ -174,7 +176,10 @@ impl OwnerGraph {
 
     /// The watchers that look for an object.
     fn watchers_of(&self, member: &Member) -> BTreeSet<String> {
-        if member.is_owned() || member.key.namespace.is_empty() {
+        if member.is_owned()
+            || member.key.namespace.is_empty()
+            || self.members.lock().is_claimed(&member.key)
+        {
             return BTreeSet::new();
         }
         let watchers = self.watchers.lock();
@@ -233,10 +238,14 @@ impl OwnerGraph {
             return;
         }
         let excerpt = (self.readers.reader)(object);
+        let claims = claims(key, object);
         let mut members = self.members.lock();
         let old = members.by_uid.get(uid);
         let is_same = old.is_some_and(|old| {
-            old.excerpt == excerpt && old.key == *key && old.instance.as_deref() == instance
+            old.excerpt == excerpt
+                && old.key == *key
+                && old.instance.as_deref() == instance
+                && old.claims == claims
         });
         if is_same {
             return;
@@ -252,6 +261,7 @@ impl OwnerGraph {
             key: key.clone(),
             uid: uid.into(),
             instance: instance.map(str::to_owned),
+            claims,
             excerpt,
         });
         members.insert(Arc::clone(&member));
@@ -307,12 +317,13 @@ impl OwnerGraph {
         found
     }
 
-    /// Objects of a namespace that belong to no other one.
+    /// Objects of a namespace that belong to no other one, and are no claims of a StatefulSet.
     pub fn ownerless_in(&self, namespace: &str) -> Vec<Arc<Member>> {
         let members = self.members.lock();
         let from = members.ownerless.range((namespace.to_owned(), Arc::from(""))..);
         let uids = from.take_while(|(other, _)| *other == namespace);
-        uids.filter_map(|(_, uid)| members.by_uid.get(uid).cloned()).collect()
+        let all = uids.filter_map(|(_, uid)| members.by_uid.get(uid));
+        all.filter(|member| !members.is_claimed(&member.key)).cloned().collect()
     }
 
     /// All objects of a kind.
@@ -330,7 +341,35 @@ impl OwnerGraph {
     }
 }
 
+/// The claims of a StatefulSet, without their ordinals; nothing of another object.
+fn claims(key: &ResourceKey, object: &Value) -> Vec<String> {
+    if key.group != "apps" || key.kind != "StatefulSet" {
+        return Vec::new();
+    }
+    let templates = object["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
+    let names = templates.filter_map(|template| template["metadata"]["name"].as_str());
+    names.map(|name| format!("{name}-{}", key.name)).collect()
+}
+
 impl Members {
+    /// Whether an object is a claim that a StatefulSet makes (CA-313).
+    fn is_claimed(&self, key: &ResourceKey) -> bool {
+        if !key.group.is_empty() || key.kind != "PersistentVolumeClaim" {
+            return false;
+        }
+        let Some((front, number)) = key.name.rsplit_once('-') else { return false };
+        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return false;
+        }
+        let of = |name: &str| ResourceKey::new("apps", "StatefulSet", &key.namespace, name);
+        let sets = self.by_key.range(of("")..);
+        let sets = sets.take_while(|(set, _)| {
+            set.group == "apps" && set.kind == "StatefulSet" && set.namespace == key.namespace
+        });
+        let mut sets = sets.filter_map(|(_, uid)| self.by_uid.get(uid));
+        sets.any(|set| set.claims.iter().any(|claim| claim == front))
+    }
+
     fn insert(&mut self, member: Arc<Member>) {
         let uid = Arc::clone(&member.uid);
         if !member.is_owned() && !member.key.namespace.is_empty() {
@@ -473,6 +512,29 @@ mod tests {
         graph.remove(&key("one"), None);
         assert_eq!(all(&mut woken), ["shop"]);
         assert_eq!(names(&graph.ownerless_in("web")), ["ignored", "tracked"]);
+        // CA-313: claims of a StatefulSet belong to it, as long as there is one.
+        let set = ResourceKey::new("apps", "StatefulSet", "web", "db");
+        let templates = json!([{"metadata": {"name": "data"}}]);
+        let object =
+            json!({"metadata": {"uid": "set"}, "spec": {"volumeClaimTemplates": templates}});
+        graph.put(&set, &object, Some("shop"));
+        let claim = |name: &str| {
+            let key = ResourceKey::new("", "PersistentVolumeClaim", "web", name);
+            graph.put(&key, &json!({"metadata": {"uid": name}}), None);
+        };
+        claim("data-db-0");
+        assert_eq!(all(&mut woken), [""; 0]);
+        claim("data-db");
+        claim("log-db-0");
+        assert_eq!(all(&mut woken), ["shop", "shop"]);
+        let strays = ["data-db", "ignored", "log-db-0", "set", "tracked"];
+        assert_eq!(names(&graph.ownerless_in("web")), strays);
+        graph.remove(&set, None);
+        assert_eq!(graph.ownerless_in("web").len(), 5, "with its claim");
+        for name in ["data-db-0", "data-db", "log-db-0"] {
+            graph.remove(&ResourceKey::new("", "PersistentVolumeClaim", "web", name), None);
+        }
+        all(&mut woken);
         graph.forget_watcher("shop");
         graph.remove(&key("tracked"), None);
         assert_eq!(all(&mut woken), [""; 0]);

@@ -27,6 +27,7 @@ pub fn sources() -> String {
         root().join("src/config.rs"),
         root().join("src/api/resource_filter.rs"),
         root().join("src/decide/app_state/unsupported.rs"),
+        root().join("src/decide/app_state/global_projects.rs"),
     ];
     files.extend(below(&root().join("src/config")));
     text_of(&files)
