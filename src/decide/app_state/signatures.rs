@@ -408,7 +408,7 @@ mod tests {
         // What is left out is exempt, in its normal form only.
         assert_eq!(signer("https://h/free/a"), None);
         assert_eq!(signer("https://user@H/free/a.git"), None);
-        assert_eq!(signer("https://h/%66ree%2Fa"), Some(other));
+        assert_eq!(signer("https://h/x/free/a"), Some(other));
         let history = found.about("https://h/history/a").unwrap().unwrap();
         assert!(history.is_about_history && history.keys.contains(KEY));
         let unsigned = history.problem_of("r", "c", &Signature::none()).unwrap();

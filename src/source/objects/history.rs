@@ -33,10 +33,20 @@ impl Objects {
         if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
             self.recreate(remote, format).await?;
         }
-        if self.commit(remote, sha).await.is_err() {
+        // Only the reference says that all commits are there: without them `git` does not set it.
+        let reference = format!("refs/wavegate/{sha}");
+        let mut complete = reference.as_str();
+        if self.commit(remote, &reference).await.is_err() {
             self.dirty = true;
             self.fetches += 1;
-            let refspec = format!("+{sha}:refs/wavegate/{sha}");
+            let config = self.directory.path().join("config");
+            let failed = |error: std::io::Error| Error::Cache {
+                repo: remote.address.shown.clone(),
+                what: "keep the configuration of the repository cache".into(),
+                detail: error.kind().to_string(),
+            };
+            let before = tokio::fs::read(&config).await.map_err(failed)?;
+            let refspec = format!("+{sha}:{reference}");
             let mut outcome = self.git_fetch(remote, COMMITS_ONLY, &[refspec]).await;
             if let Err(Error::MissingRevision { detail, .. }) = &outcome
                 && detail.contains("unadvertised")
@@ -44,7 +54,11 @@ impl Objects {
                 let all =
                     ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
                 outcome = self.git_fetch(remote, COMMITS_ONLY, &all.map(str::to_owned)).await;
+                complete = sha;
             }
+            // It has recorded that the server may be asked for what was left out. Older versions
+            // would do that for any missing object, without the credentials.
+            tokio::fs::write(&config, before).await.map_err(failed)?;
             if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
                 // `git` exited by itself, so no file is partially written.
                 self.dirty = false;
@@ -59,7 +73,7 @@ impl Objects {
         }
         // A repository that was cloned in part ends its history earlier, and says nothing.
         let cut = tokio::fs::try_exists(self.directory.path().join("shallow")).await;
-        match self.commit(remote, sha).await {
+        match self.commit(remote, complete).await {
             Ok(commit) if matches!(cut, Ok(false)) => Ok(commit),
             Ok(_) | Err(Error::Git { .. }) => {
                 self.dirty = true;

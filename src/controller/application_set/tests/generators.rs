@@ -270,7 +270,8 @@ async fn generators_verify_signatures_as_their_project_demands_as_se_080() {
 
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("AppProject", "signed", json!({})).await;
-    let mut spec = directories(folder.path(), json!({}));
+    // After a failure, the next read is that of the interval.
+    let mut spec = directories(folder.path(), json!({"requeueAfterSeconds": 1}));
     spec["template"]["spec"]["project"] = json!("signed");
     world.create("ApplicationSet", "set", spec).await;
     world.until_applications(&["a"]).await;
