@@ -62,10 +62,11 @@ async fn a_project_inherits_lists_of_its_global_projects_as_they_change() {
     world.until("app", "refused", |app| says(app, "InvalidSpecError", denied)).await;
     patch(&world, "team", json!({"metadata": {"labels": {"tier": "prod"}}})).await;
     world.until_good("app").await;
-    let source = json!({"spec": {"sourceRepos": ["*", "!/*"]}});
+    let repo = world.repo.path().to_str().unwrap();
+    let source = json!({"spec": {"sourceRepos": ["*", format!("!{repo}")]}});
     patch(&world, "guard", source).await;
-    let denied = "spec.sourceRepos[1] of global project guard (!/*) denies it";
-    world.until("app", "refused", |app| says(app, "InvalidSpecError", denied)).await;
+    let denied = format!("spec.sourceRepos[1] of global project guard (!{repo}) denies it");
+    world.until("app", "refused", |app| says(app, "InvalidSpecError", &denied)).await;
     patch(&world, "guard", json!({"spec": {"sourceRepos": ["*"]}})).await;
     world.until_good("app").await;
 
