@@ -34,6 +34,8 @@ const READERS: [(&str, &str, &str); 39] = [
     ("cli/sync/directory.rs", "Failed to load target state: ", "the message of a condition"),
     ("cli/explain/advice.rs", "WAITS_FOR_APPROVAL", "the message of a condition"),
     ("cli/explain/advice.rs", "words", "the messages of conditions"),
+    ("cli/explain/advice.rs", " of global project ", "the rule in a condition or a wait"),
+    ("cli/explain/advice.rs", "GLOBAL_PROJECTS", "the message of a wait"),
     ("cli/sync/progress.rs", "AGAIN", "`operationState.message`"),
     // What is printed already is not printed again.
     ("cli/sync/result.rs", "one.message.as_str()", "`operationState.message`"),
