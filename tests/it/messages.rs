@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file below `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 39] = [
+const READERS: [(&str, &str, &str); 41] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("decide/rollout/held.rs", "SINCE", "the same"),
