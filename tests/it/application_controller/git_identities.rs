@@ -185,7 +185,13 @@ async fn se_032_a_service_account_of_google_reads_a_repository() {
         json!({"repoURL": "https://charts.invalid", "chart": "x", "targetRevision": "1.0.0"});
     let message = world.refusal_of(&world.with_source("charts", source)).await;
     assert!(message.contains("useAzureWorkloadIdentity is not supported for charts"), "{message}");
-    let source = json!({"repoURL": "oci://registry.invalid/team/app", "path": "."});
+    let url = "oci://registry.invalid/team/app";
+    let registry = json!({"url": url, "type": "oci", "bearerToken": "a-token-of-mine"});
+    secret(&world, "registry", registry).await;
+    let source = json!({"repoURL": url, "path": "."});
     let message = world.refusal_of(&world.with_source("oci", source)).await;
-    assert!(message.contains("only as charts"), "{message}");
+    assert!(
+        message.contains("bearerToken is not supported for charts and registries"),
+        "{message}"
+    );
 }
