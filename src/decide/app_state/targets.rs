@@ -90,9 +90,9 @@ pub fn place(
             (_, namespace) => namespace,
         };
         if scope == Scope::Namespaced && namespace.is_empty() {
-            let group = if key.group.is_empty() { "" } else { "/" };
+            // Also for the core group, as Go prints it.
             conditions.push(Condition::invalid_spec(format!(
-                "Namespace for {} {}{group}{version}, Kind={} is missing.",
+                "Namespace for {} {}/{version}, Kind={} is missing.",
                 key.name, key.group, key.kind
             )));
         }
