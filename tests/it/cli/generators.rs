@@ -30,7 +30,7 @@ fn fleet(folder: &TempDir) -> Repository {
     repository
 }
 
-fn secret(name: &str, server: &str, labels: Value) -> Value {
+pub(super) fn secret(name: &str, server: &str, labels: Value) -> Value {
     let mut all = json!({"argocd.argoproj.io/secret-type": "cluster"});
     all.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
     json!({
@@ -40,7 +40,7 @@ fn secret(name: &str, server: &str, labels: Value) -> Value {
     })
 }
 
-fn clusters() -> Vec<Value> {
+pub(super) fn clusters() -> Vec<Value> {
     vec![
         secret("west_1", "https://west.example.com", json!({"env": "prod", "kafka": "no"})),
         secret("east", "https://east.example.com", json!({"env": "dev"})),
