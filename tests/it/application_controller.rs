@@ -35,8 +35,10 @@ use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::Scope;
 
 mod announcements;
+mod application_health;
 mod apply_rules;
 mod artifacts;
+mod automated;
 mod cascades;
 mod chart_dependencies;
 mod chart_repositories;
@@ -47,6 +49,7 @@ mod cluster_credentials;
 mod comparisons;
 mod conditions;
 mod custom_health;
+mod deletion_options;
 mod deletions;
 mod differences;
 mod gaps;
@@ -59,7 +62,10 @@ mod impersonation;
 mod jsonnet;
 mod kustomizations;
 mod limits;
+mod managers;
 mod operation_fields;
+mod operation_steps;
+mod option_effects;
 mod orphans;
 mod plugins;
 mod programs;
@@ -72,10 +78,13 @@ mod server_side_diff;
 mod signatures;
 mod sources;
 mod spec_fields;
+mod spec_rules;
 mod status_fields;
 mod switches;
 mod unusual_operations;
+mod variables;
 mod waits;
+mod windows;
 mod writes;
 
 /// Timeout of a wait.
@@ -174,6 +183,11 @@ impl World {
 
     /// The same with a client of its own.
     fn run_as(&mut self, client: kube::Client) {
+        self.run_by(client, Clock::system());
+    }
+
+    /// The same by another clock.
+    fn run_by(&mut self, client: kube::Client, clock: Clock) {
         let stop = CancellationToken::new();
         let scope = Scope {
             namespace: self.settings.control_plane_namespace.clone(),
@@ -181,7 +195,7 @@ impl World {
             applications_everywhere: !self.settings.namespaces.is_empty(),
             syncs: true,
         };
-        let core = Core::new(client, scope, Clock::system());
+        let core = Core::new(client, scope, clock);
         let (settings, sources) = (self.settings.clone(), self.sources.clone());
         let token = stop.clone();
         let task = tokio::spawn(async move {

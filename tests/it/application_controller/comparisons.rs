@@ -258,7 +258,8 @@ async fn a_request_is_removed_with_its_time_se_379() {
     }
 }
 
-/// The condition of an automated sync that is not tried again follows what is the case (SE-429).
+/// The condition of an automated sync that is not tried again follows what is the case (SE-423,
+/// SE-429).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_error_of_an_automated_sync_is_replaced_and_cleared_se_429() {
     let world = World::start().await;

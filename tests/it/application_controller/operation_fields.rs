@@ -232,7 +232,7 @@ async fn an_automated_operation_has_what_the_spec_says_se_428() {
     let app = world.until("app", "healed", is_healed).await;
     let resources = &app["status"]["operationState"]["operation"]["sync"]["resources"];
     assert_eq!(resources[0]["name"], "one", "SE-425");
-    assert_eq!(resources[0]["namespace"], "web", "SE-594");
+    assert_eq!(resources[0]["namespace"], "web", "SE-431, SE-594");
     assert_eq!(history(&app), 1, "SE-594: of some resources only");
     assert_eq!(value(&world, "one").await, "1");
 }

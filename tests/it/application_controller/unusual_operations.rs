@@ -320,7 +320,7 @@ async fn options_of_the_spec_are_inherited_where_it_is_configured_se_304() {
     }
 }
 
-/// An object that is skipped is none that an automated sync would leave (SE-607).
+/// An object that is skipped is none that an automated sync would leave (SE-427, SE-607).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_skipped_object_does_not_permit_to_prune_all_others_se_607() {
     let world = World::start().await;
