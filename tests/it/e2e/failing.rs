@@ -59,7 +59,7 @@ pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     world.finish().await;
 }
 
-/// A failed smoke test leaves the Application Synced and Healthy. Only a sync of the whole
+/// AS-357: a failed smoke test leaves the Application Synced and Healthy. Only a sync of the whole
 /// Application that succeeds opens the next step: not a manual one that fails again, and
 /// neither a dry run nor a sync without hooks.
 pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) {

@@ -16,6 +16,8 @@ use super::external::is_complete;
 /// Faults per thousand requests.
 const PER_MILLE: u64 = 15;
 
+/// AS-305, AS-307, AS-308: the steps are in order, and each Application is synced once per
+/// revision, also when writes of the status are lost.
 pub async fn failed_requests_and_lost_watches_have_no_effect(mut world: World, seed: u64) {
     let (dev, prod) = (members("dev", 3), members("prod", 6));
     let apps: Vec<(String, String)> = dev.iter().chain(&prod).cloned().collect();

@@ -14,6 +14,7 @@ fn interrupt(process: u32) {
     assert!(killed.unwrap().success());
 }
 
+/// AS-364: it completes without a promotion.
 pub async fn a_held_step_is_synced_manually(mut world: World) {
     world.repository.commit("first", &with_waves("qa", "v1"));
     let strategy = rolling(&[("qa", json!(0))]);

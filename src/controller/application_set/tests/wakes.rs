@@ -73,8 +73,8 @@ impl ClusterState {
     }
 }
 
-/// A.12: what an ApplicationSet does not depend on causes no write. Predicates of Argo CD
-/// only save the reconcile.
+/// A.12: what an ApplicationSet does not depend on causes no write, and neither does an Application
+/// that is as it should be (AS-152). Predicates of Argo CD only save the reconcile.
 #[tokio::test]
 async fn changes_without_meaning_cause_no_write_as_401_as_402() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
