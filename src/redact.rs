@@ -279,8 +279,13 @@ fn authority_of(rest: &str) -> &str {
     &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
 }
 
-/// `host`, `host:port`, `[address]:port`.
+/// `host`, `host:port`, `[address]:port`; also before the punctuation of a sentence.
 fn is_host(authority: &str) -> bool {
+    let alone = authority.trim_end_matches([',', ';', '.', ':', '!', ')', '}']);
+    is_exact_host(authority) || is_exact_host(alone)
+}
+
+fn is_exact_host(authority: &str) -> bool {
     let (name, port) = match authority.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
         _ => (authority, ""),

@@ -6,6 +6,7 @@ pub mod application_set_status;
 pub mod application_status;
 pub mod applications;
 pub mod apply;
+pub mod cluster_label;
 pub mod delete;
 pub mod events;
 pub mod execute;

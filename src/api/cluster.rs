@@ -7,6 +7,11 @@ pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
 /// Its name, unless a Secret gives it another one.
 pub const IN_CLUSTER_NAME: &str = "in-cluster";
 
+/// Label of its Secret that asks for the next one, if it is `true` (CA-510).
+pub const AUTO_LABEL: &str = "argocd.argoproj.io/auto-label-cluster-info";
+/// Label of its Secret with the version of Kubernetes.
+pub const KUBERNETES_VERSION_LABEL: &str = "argocd.argoproj.io/kubernetes-version";
+
 /// Name and address of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
@@ -35,6 +40,19 @@ pub struct ClusterSecret {
     /// Annotations of the Secret, without the one in which `kubectl apply` stores the
     /// manifest, credentials included.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// A Secret that asks for a label with the version of its cluster (CA-510).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelledSecret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// URL of the cluster.
+    pub server: String,
+    /// The label that it has.
+    pub version: Option<String>,
 }
 
 /// The part of a cluster that its Secret permits to be managed (SE-433). The default is all

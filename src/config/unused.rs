@@ -75,11 +75,16 @@ pub const SETTINGS: &[Unused] = &[
         ],
         "one process handles all clusters; use leader election for more than one replica",
     ),
-    none(&["resource.respectRBAC"], "kinds that must not be listed are reported"),
     none(
-        &["resource.sensitive.mask.annotations"],
-        "values of Secrets are never shown; annotations of others are",
+        &["ARGOCD_ENABLE_DYNAMIC_CLUSTER_DISTRIBUTION", "ARGOCD_CONTROLLER_HEARTBEAT_TIME"],
+        "one process handles all clusters: nothing is distributed, and the ConfigMap \
+         argocd-app-controller-shard-cm is not written",
     ),
+    none(
+        &["ARGOCD_APPLICATION_CONTROLLER_NAME"],
+        "only for argocd admin, which counts Pods with this name",
+    ),
+    none(&["resource.respectRBAC"], "kinds that must not be listed are reported"),
     none(
         &["resource.includeEventLabelKeys", "resource.excludeEventLabelKeys"],
         "Events have no labels of Applications",

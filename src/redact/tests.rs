@@ -34,6 +34,18 @@ fn credentials_are_hidden_wherever_they_stand_in_a_text() {
         ("https://h/@scope/name", "https://h/@scope/name"),
         ("https://h/r, ask a@b.c", "https://h/r, ask a@b.c"),
         ("https://h:443 is down, ask a@b.c", "https://h:443 is down, ask a@b.c"),
+        // The punctuation after a port is none of a password.
+        ("https://h:443, ask a@b.c", "https://h:443, ask a@b.c"),
+        ("cannot reach https://h:8443, retrying", "cannot reach https://h:8443, retrying"),
+        ("https://h:443; ask a@b.c", "https://h:443; ask a@b.c"),
+        ("https://h:443: ask a@b.c", "https://h:443: ask a@b.c"),
+        ("(see https://h:443), or a@b.c", "(see https://h:443), or a@b.c"),
+        ("https://h:443.", "https://h:443."),
+        ("http://[::1]:80, or a@b.c", "http://[::1]:80, or a@b.c"),
+        ("https://u:secret, more@h/r", "https://***@h/r"),
+        ("https://u:12,3@h/r", "https://***@h/r"),
+        ("https://u:1,/2@h/r", "https://***@h/r"),
+        ("https://u:secret,", "https://***"),
         (r#"{"a":"https://h","b":"c@d"}"#, r#"{"a":"https://h","b":"c@d"}"#),
         // Parameters.
         ("https://h/r?access_token=abc&ref=x", "https://h/r?access_token=***&ref=x"),

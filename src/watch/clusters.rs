@@ -8,6 +8,7 @@
 //! No credential leaves this module: errors name fields, never their values.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +29,10 @@ use super::exec_credentials::{self, Call, Credentials, Runner};
 use super::{read_only, secrets};
 use crate::api::ApplicationDestination;
 use crate::api::annotations::is_skipped_by;
-use crate::api::cluster::{ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use crate::api::cluster::{
+    AUTO_LABEL, ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER, KUBERNETES_VERSION_LABEL,
+    LabelledSecret,
+};
 use crate::api::resource_filter::ResourceFilter;
 use crate::clock::Clock;
 use crate::redact;
@@ -64,6 +68,8 @@ pub enum Error {
 #[derive(Clone)]
 struct Entry {
     secret: String,
+    /// Digest of its content. Not the version of the Secret: the label that this process writes
+    /// must not end the connection.
     version: String,
     name: String,
     server: String,
@@ -71,6 +77,8 @@ struct Entry {
     config: Vec<u8>,
     scope: ClusterScope,
     is_skipped: bool,
+    /// Set when the label with the version of Kubernetes is to be kept.
+    labelled: Option<LabelledSecret>,
 }
 
 impl Entry {
@@ -196,7 +204,7 @@ impl Clusters {
         let server = text("server").trim_end_matches('/').to_owned();
         let entry = Entry {
             secret: id.clone(),
-            version: metadata.resource_version.clone().unwrap_or_default(),
+            version: content(secret),
             name: match text("name") {
                 name if name.is_empty() => server.clone(),
                 name => name,
@@ -206,7 +214,9 @@ impl Clusters {
             config: text("config").into_bytes(),
             scope: ClusterScope::parse(&raw("namespaces"), &raw("clusterResources")),
             is_skipped: is_skipped_by(metadata.annotations.as_ref()),
+            labelled: None,
         };
+        let entry = Entry { labelled: labelled(secret, &entry.server), ..entry };
         redact::know_url(&entry.server);
         if let Ok(config) = serde_json::from_slice::<Value>(&entry.config) {
             let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
@@ -333,6 +343,11 @@ impl Clusters {
         servers.into_iter().collect()
     }
 
+    /// The Secrets whose label with the version of Kubernetes is to be kept.
+    pub fn labelled(&self) -> Vec<LabelledSecret> {
+        self.entries.lock().values().filter_map(|entry| entry.labelled.clone()).collect()
+    }
+
     /// All clusters by URL, with their name and what is known of those that were used, for
     /// metrics. Nothing is waited for.
     pub fn facts(&self) -> BTreeMap<String, (String, Option<ClusterFacts>)> {
@@ -401,6 +416,33 @@ impl Clusters {
 fn is_own(destination: &ApplicationDestination) -> bool {
     let server = destination.server.trim_end_matches('/');
     server == IN_CLUSTER_SERVER || (server.is_empty() && destination.name == IN_CLUSTER_NAME)
+}
+
+/// Digest of what a Secret says about its cluster.
+fn content(secret: &Secret) -> String {
+    let Secret { data, string_data, metadata, .. } = secret;
+    let mut hasher = DefaultHasher::new();
+    for (key, value) in data.iter().flatten() {
+        (key, &value.0).hash(&mut hasher);
+    }
+    (string_data, &metadata.annotations, &metadata.uid).hash(&mut hasher);
+    let labels = metadata.labels.iter().flatten();
+    for label in labels.filter(|(name, _)| *name != KUBERNETES_VERSION_LABEL) {
+        label.hash(&mut hasher);
+    }
+    format!("{:x}", hasher.finish())
+}
+
+fn labelled(secret: &Secret, server: &str) -> Option<LabelledSecret> {
+    let metadata = &secret.metadata;
+    let labels = metadata.labels.as_ref()?;
+    labels.get(AUTO_LABEL).filter(|text| *text == "true")?;
+    Some(LabelledSecret {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: metadata.name.clone().unwrap_or_default(),
+        server: server.to_owned(),
+        version: labels.get(KUBERNETES_VERSION_LABEL).cloned(),
+    })
 }
 
 fn id(secret: &Secret) -> String {

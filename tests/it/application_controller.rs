@@ -70,6 +70,7 @@ mod orphans;
 mod plugins;
 mod programs;
 mod readers;
+mod readers_follow;
 mod refusals;
 mod retries;
 mod retry_times;

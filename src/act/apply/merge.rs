@@ -5,6 +5,7 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use crate::api::annotations::LAST_APPLIED;
+use crate::api::kind::GroupVersionKind;
 use crate::decide::diff;
 use crate::decide::merge_patch::{merge_patch, without_nulls};
 
@@ -49,6 +50,9 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
         }
     }
     .unwrap_or_else(|| json!({}));
+    if let Some(status) = status(target, live) {
+        patch["status"] = status;
+    }
     let text = last_applied(target);
     if live["metadata"]["annotations"][LAST_APPLIED] != *text {
         if !patch["metadata"]["annotations"].is_object() {
@@ -60,6 +64,23 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
     }
     let empty = patch.as_object().is_none_or(Map::is_empty);
     (!empty).then_some(patch)
+}
+
+/// The change of the status of a custom resource whose manifest has one, as `kubectl apply`
+/// sends it. A server with a subresource for it leaves it alone; those of built-in kinds
+/// always have one. Without it, the manifest could never be in the cluster, where the settings
+/// compare the status (`ignoreResourceStatusField`).
+fn status(target: &Value, live: &Value) -> Option<Value> {
+    let wanted = target.get("status").filter(|status| status.is_object())?;
+    if GroupVersionKind::of(target).borrowed().is_built_in() {
+        return None;
+    }
+    let before = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let before: Value = before.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let none = json!({});
+    let [before, found] = [&before["status"], &live["status"]]
+        .map(|status| if status.is_object() { status } else { &none });
+    layered(before, wanted, found)
 }
 
 /// A Secret with `stringData` moved to `data`, as the server stores it.

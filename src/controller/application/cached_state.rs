@@ -95,6 +95,9 @@ pub struct Rendered {
     pub warnings: Arc<[String]>,
     /// What was left out of the manifests, with its file.
     pub notes: Arc<[String]>,
+    /// The repositories that it was made from besides those of the sources: of dependencies
+    /// and submodules. It may be used only while the project permits each of them.
+    pub repositories: Arc<[String]>,
 }
 
 impl Rendered {

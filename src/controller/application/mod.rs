@@ -116,12 +116,13 @@ pub async fn run_with(
         relevance: relevance(&settings),
     };
     let (trigger, triggered) = mpsc::unbounded_channel();
+    let compare = trigger.clone();
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
         .within(own.reach)
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())));
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let (publisher, trees, of_trees) = match open_readers(&core, &settings) {
+    let (publisher, trees, of_trees) = match open_readers(&core, &settings, compare) {
         Some((publisher, trees, changes)) => (Some(publisher), trees, Some(changes)),
         None => (None, argocd_cache::owners_only(), None),
     };
@@ -162,13 +163,15 @@ fn relevance(settings: &ApplicationSettings) -> Relevance {
 fn open_readers(
     core: &Core,
     settings: &ApplicationSettings,
+    compare: mpsc::UnboundedSender<String>,
 ) -> Option<(Arc<Publisher>, TreeReaders, argocd_cache::Changes)> {
     if !settings.redis.is_on() || settings.dry_run {
         return None;
     }
     match Writer::new(settings.redis.clone(), core.metrics.redis()) {
         Ok(writer) => {
-            Some(argocd_cache::open(settings, context::instances(core, settings), writer))
+            let instances = context::instances(core, settings);
+            Some(argocd_cache::open(settings, instances, writer, compare))
         }
         Err(error) => {
             tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
@@ -177,19 +180,27 @@ fn open_readers(
     }
 }
 
-/// Keeps these copies.
+/// Keeps these copies, and the labels of the Secrets of clusters.
 async fn run_readers(
     ctx: &Context,
     changes: Option<argocd_cache::Changes>,
     stop: CancellationToken,
 ) {
+    let round = argocd_cache::Round {
+        publisher: ctx.publisher.clone(),
+        client: (!ctx.settings.dry_run).then(|| ctx.core.client.clone()),
+        clusters: &ctx.clusters,
+        clock: &ctx.core.clock,
+        every: ctx.settings.redis.cluster_info_every,
+    };
+    let rounds = argocd_cache::run_clusters(round, stop.clone());
     let (Some(publisher), Some(changes)) = (&ctx.publisher, changes) else {
-        return stop.cancelled().await;
+        return rounds.await;
     };
     tokio::join!(
         publisher.writer().run(stop.clone()),
-        argocd_cache::run_changes(publisher.clone(), changes, stop.clone()),
-        argocd_cache::run_clusters(publisher.clone(), &ctx.clusters, &ctx.core.clock, stop),
+        argocd_cache::run_changes(publisher.clone(), changes, &ctx.core.clock, stop),
+        rounds,
     );
 }
 

@@ -12,6 +12,7 @@ use super::destination::{Destination, of_cluster};
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
 use super::target_state::{Deployed, revisions};
+use crate::api::app_status::ApplicationSummary;
 use crate::api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
@@ -116,6 +117,11 @@ impl Observed {
             namespace: state.namespace.clone(),
             namespace_object: state.namespace_object.clone(),
         }
+    }
+
+    /// The summary of the tree below the resources, if resource trees are read.
+    pub fn below(&self, ctx: &Context, instance: &str) -> ApplicationSummary {
+        ctx.publisher.as_ref().map_or_else(Default::default, |publisher| publisher.below(instance))
     }
 
     /// Warnings about project, cluster, source and settings.

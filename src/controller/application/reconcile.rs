@@ -16,6 +16,7 @@ use super::target_state::{Deployed, revisions};
 use crate::act::application_events::left_by_deletion;
 use crate::act::execute::Executor;
 use crate::api::ObjectKey;
+use crate::api::app_status::ApplicationSummary;
 use crate::controller::argocd_cache::Compared;
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
@@ -158,13 +159,16 @@ impl Reconciliation<'_> {
             self.predict(observed, afresh).await;
         }
         let now = self.now();
+        let mut below = ApplicationSummary::default();
         let decision = match &observed {
             Ok(observed) => {
+                below = observed.below(self.ctx, &self.tracking.instance);
                 let seen = ComparisonInput {
                     observation: observed.observation(self.ctx, &self.tracking),
                     revisions: observed.revisions.clone(),
                     types: observed.rendered.types.to_vec(),
                     warnings: observed.warnings(self.ctx),
+                    below: below.clone(),
                     held: observed.held.as_ref().map(|held| {
                         let state = held.state.as_ref();
                         let tracking = &self.tracking;
@@ -181,7 +185,7 @@ impl Reconciliation<'_> {
                 self.compare_failed(error.clone(), &reason, now).await
             }
         };
-        self.publish(&observed, decision.shown.as_ref(), &reason).await;
+        self.publish((&observed, &below), decision.shown.as_ref(), &reason).await;
         self.app = decision.app;
         self.cached.memory = decision.memory;
         self.checked = decision.checked.or(self.checked);
@@ -194,14 +198,14 @@ impl Reconciliation<'_> {
     /// nothing for long.
     async fn publish(
         &self,
-        observed: &Result<Observed, ObserveError>,
+        (observed, below): (&Result<Observed, ObserveError>, &ApplicationSummary),
         shown: Option<&Shown>,
         reason: &Reason,
     ) {
         let Some(publisher) = &self.ctx.publisher else { return };
         let is_asked_for = reason.request.level >= Level::Newest;
         let written = match (observed, shown) {
-            (Ok(observed), Some(Shown { resources, config })) => {
+            (Ok(observed), Some(Shown { resources, config, summary })) => {
                 let Destination { spec, destination, project, .. } = &observed.destination;
                 let compared = Compared {
                     instance: &self.tracking.instance,
@@ -212,6 +216,8 @@ impl Reconciliation<'_> {
                     server: &destination.server,
                     namespace: &spec.destination.namespace,
                     project: &project.spec,
+                    own: summary,
+                    below,
                     is_asked_for,
                 };
                 off_worker(resources.len() <= FEW, || publisher.compared(&compared))

@@ -1,9 +1,10 @@
 //! The target state: from sources to commits to manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::cached_state::Rendered;
@@ -67,7 +68,9 @@ impl Reconciliation<'_> {
         let plain =
             serde_json::json!([raw_sources, shas, namespace, project, configured, generate_paths]);
         let from = Rendered::made_from(&plain);
-        if let Some(kept) = self.cached.rendering(from).filter(|_| !hard).cloned() {
+        // What the project does not permit any more is refused by rendering it again.
+        let may_use = |kept: &&Rendered| !hard && permits(destination, &kept.repositories);
+        if let Some(kept) = self.cached.rendering(from).filter(may_use).cloned() {
             ctx.bound_renderings(key, self.cached);
             return Ok(kept);
         }
@@ -76,7 +79,7 @@ impl Reconciliation<'_> {
         let found = ctx.lend_slot(cluster.capabilities()).await.map_err(of_cluster);
         let asked = found.as_ref().map(|found| (&found.version, &found.api_versions[..])).ok();
         let from_chart = Rendered::made_from(&serde_json::json!([plain, asked]));
-        if let Some(kept) = self.cached.rendering(from_chart).filter(|_| !hard).cloned() {
+        if let Some(kept) = self.cached.rendering(from_chart).filter(may_use).cloned() {
             ctx.bound_renderings(key, self.cached);
             return Ok(kept);
         }
@@ -89,6 +92,7 @@ impl Reconciliation<'_> {
         let access = Arc::new(PermittedRepositories {
             destination: destination.clone(),
             credentials: Arc::clone(&ctx.credentials),
+            used: Mutex::default(),
         });
         let mut checkouts = Vec::new();
         let mut references = BTreeMap::new();
@@ -130,7 +134,7 @@ impl Reconciliation<'_> {
                 api_versions: found.api_versions.clone(),
             }),
             references,
-            charts: Some(access),
+            charts: Some(access.clone()),
             generate_paths,
             memory: ctx.settings.manifest_memory,
         };
@@ -173,7 +177,8 @@ impl Reconciliation<'_> {
         let from = if is_chart { from_chart } else { from };
         let (manifests, types) = (all.into(), types.into());
         let (warnings, notes) = (warnings.into(), notes.into());
-        let rendered = Rendered { from, manifests, types, warnings, notes };
+        let repositories = access.used.lock().iter().cloned().collect();
+        let rendered = Rendered { from, manifests, types, warnings, notes, repositories };
         self.cached.keep(rendered.clone());
         ctx.bound_renderings(key, self.cached);
         self.cached.memory.rendered_at = Some(ctx.now());
@@ -300,6 +305,15 @@ impl Reconciliation<'_> {
 struct PermittedRepositories {
     destination: Destination,
     credentials: Arc<RepositorySecrets>,
+    /// Those that were asked for and permitted.
+    used: Mutex<BTreeSet<String>>,
+}
+
+/// Whether the project permits repositories.
+fn permits(destination: &Destination, repositories: &[String]) -> bool {
+    let access = destination.access();
+    let denied = |url: &String| access.denied_source(&[serde_json::json!({"repoURL": url})]);
+    repositories.iter().all(|url| denied(url).is_none())
 }
 
 impl RepositoryAccess for PermittedRepositories {
@@ -307,7 +321,10 @@ impl RepositoryAccess for PermittedRepositories {
         let access = self.destination.access();
         match access.denied_source(&[serde_json::json!({"repoURL": url})]) {
             Some(condition) => Err(condition.message),
-            None => Ok(self.credentials.of(url, access.project_name)),
+            None => {
+                self.used.lock().insert(url.to_owned());
+                Ok(self.credentials.of(url, access.project_name))
+            }
         }
     }
 }

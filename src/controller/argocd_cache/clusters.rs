@@ -1,12 +1,16 @@
-//! The information about clusters (CA-213, CA-360 … CA-365).
+//! The information about clusters (CA-213, CA-360 … CA-365), and the label of their Secrets with
+//! the version of Kubernetes (CA-510).
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::Publisher;
+use crate::act::cluster_label;
+use crate::api::cluster::LabelledSecret;
 use crate::api::time::{Time, stored};
 use crate::clock::Clock;
 use crate::decide::argocd_cache::{ClusterInfo, ClusterState};
@@ -16,38 +20,91 @@ use crate::watch::clusters::Clusters;
 /// How long the information stays.
 const EXPIRATION: Duration = Duration::from_secs(600);
 
-/// Writes the information about all clusters at an interval, until `stop`.
-pub async fn run(
-    publisher: Arc<Publisher>,
-    clusters: &Clusters,
-    clock: &Clock,
-    stop: CancellationToken,
-) {
-    let every = publisher.cluster_info_every();
+/// When a label is written again that could not be.
+const AGAIN: Duration = Duration::from_secs(300);
+
+/// What a round needs.
+pub struct Round<'a> {
+    /// Writes the information, if there is a Redis.
+    pub publisher: Option<Arc<Publisher>>,
+    /// Writes the labels; `None` in a dry run.
+    pub client: Option<kube::Client>,
+    /// All clusters.
+    pub clusters: &'a Clusters,
+    /// The time.
+    pub clock: &'a Clock,
+    /// The interval, and the deadline for each cluster.
+    pub every: Duration,
+}
+
+/// Writes the information about all clusters, and the labels, at an interval, until `stop`.
+pub async fn run(round: Round<'_>, stop: CancellationToken) {
+    let mut failed = HashMap::new();
     let work = async {
         loop {
-            for (server, cluster) in clusters.known().await {
-                let state = match cluster {
-                    // One that does not answer must not hold up the others.
-                    Some(cluster) => {
-                        match tokio::time::timeout(every, state(&cluster, clock)).await {
-                            Ok(state) => state,
-                            Err(_) => ClusterState::Failed(format!(
-                                "no answer within {} s",
-                                every.as_secs()
-                            )),
-                        }
+            round.make(&mut failed).await;
+            tokio::time::sleep(round.every).await;
+        }
+    };
+    stop.run_until_cancelled(work).await;
+}
+
+impl Round<'_> {
+    async fn make(&self, failed: &mut HashMap<String, Instant>) {
+        let Self { publisher, clusters, clock, every, client } = self;
+        let labelled = client.as_ref().map_or_else(Vec::new, |_| clusters.labelled());
+        if publisher.is_none() && labelled.is_empty() {
+            return;
+        }
+        let wanted: BTreeSet<&str> = labelled.iter().map(|secret| secret.server.as_str()).collect();
+        for (server, cluster) in clusters.known().await {
+            if publisher.is_none() && !wanted.contains(server.as_str()) {
+                continue;
+            }
+            let state = match cluster {
+                // One that does not answer must not hold up the others.
+                Some(cluster) => match tokio::time::timeout(*every, state(&cluster, clock)).await {
+                    Ok(state) => state,
+                    Err(_) => {
+                        ClusterState::Failed(format!("no answer within {} s", every.as_secs()))
                     }
-                    None => ClusterState::Unread,
-                };
+                },
+                None => ClusterState::Unread,
+            };
+            for secret in labelled.iter().filter(|secret| secret.server == server) {
+                self.label(secret, &state, failed).await;
+            }
+            if let Some(publisher) = publisher {
                 let count = publisher.applications_on(&server);
                 let info = ClusterInfo::of(state, count, Time(stored(clock.now())));
                 publisher.cluster(&server, &info, EXPIRATION);
             }
-            tokio::time::sleep(every).await;
         }
-    };
-    stop.run_until_cancelled(work).await;
+    }
+
+    async fn label(
+        &self,
+        secret: &LabelledSecret,
+        state: &ClusterState,
+        failed: &mut HashMap<String, Instant>,
+    ) {
+        let LabelledSecret { namespace, name, version, .. } = secret;
+        let Some(client) = &self.client else { return };
+        let Some(label) = state.label(version.as_deref()) else { return };
+        let id = format!("{namespace}/{name}");
+        if failed.get(&id).is_some_and(|at| at.elapsed() < AGAIN) {
+            return;
+        }
+        let write = cluster_label::write(client, (namespace, name), &label);
+        match tokio::time::timeout(self.every, write).await {
+            Ok(Ok(())) => drop(failed.remove(&id)),
+            Ok(Err(error)) => {
+                tracing::warn!(secret = id, error, "the version of the cluster is no label");
+                failed.insert(id, Instant::now());
+            }
+            Err(_) => drop(failed.insert(id, Instant::now())),
+        }
+    }
 }
 
 async fn state(cluster: &ClusterCache, clock: &Clock) -> ClusterState {

@@ -9,20 +9,24 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
 
+use super::scripts::Judged;
 use crate::act::redis::{Receipt, Values, Writer};
+use crate::api::app_status::ApplicationSummary;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ResourceKey};
 use crate::controller::orphans::{Instances, is_stray};
-use crate::decide::app_state::ComparedResource;
 use crate::decide::app_state::project::permits_kind_of_key;
+use crate::decide::app_state::{ComparedResource, with_below};
 use crate::decide::argocd_cache::{
-    Keys, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen, TreeEntry,
-    rows, tree,
+    Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen,
+    TreeEntry, rows, tree,
 };
 use crate::decide::diff;
-use crate::decide::health::scripts::Scripts;
-use crate::watch::cluster_cache::{ClusterCache, Member};
+use crate::decide::health::Checks;
+use crate::watch::cluster_cache::{ClusterCache, Member, OwnerGraph};
 
 /// A comparison, and where it was made.
 #[derive(Debug)]
@@ -43,6 +47,10 @@ pub struct Compared<'a> {
     pub namespace: &'a str,
     /// The project.
     pub project: &'a Arc<AppProjectSpec>,
+    /// The summary of the resources.
+    pub own: &'a ApplicationSummary,
+    /// The summary of the tree that the comparison knew (CA-506).
+    pub below: &'a ApplicationSummary,
     /// Whether a reader asks for it: then it is written whatever was written before.
     pub is_asked_for: bool,
 }
@@ -55,9 +63,24 @@ struct Known {
     namespace: String,
     project: Arc<AppProjectSpec>,
     roots: Arc<[Root]>,
-    /// Health of the roots that have a script, which is not run for trees.
-    by_script: Arc<HashMap<String, Option<NodeHealth>>>,
+    /// By UID, the health of objects that have a script.
+    judged: Arc<HashMap<String, Judged>>,
     shards: usize,
+    /// The summary of the resources themselves.
+    own: Arc<ApplicationSummary>,
+    /// The summary of the last tree.
+    summary: Arc<ApplicationSummary>,
+    /// What the status says, or will with the comparison that was asked for.
+    said: Arc<ApplicationSummary>,
+}
+
+/// Who is told what follows from a tree.
+#[derive(Debug)]
+pub(super) struct Followers {
+    /// Compares an instance, since its status says something else than the tree (CA-211 b).
+    pub compare: UnboundedSender<String>,
+    /// Judges the objects of an instance that have a script.
+    pub judge: UnboundedSender<String>,
 }
 
 /// Writes the values of all Applications.
@@ -66,9 +89,10 @@ pub struct Publisher {
     settings: RedisSettings,
     readers: ReaderSettings,
     keys: Keys,
-    scripts: Arc<Scripts>,
+    checks: Checks,
     instances: Instances,
     writer: Writer,
+    followers: Followers,
     known: Mutex<HashMap<String, Known>>,
 }
 
@@ -76,22 +100,24 @@ impl Publisher {
     pub(super) fn new(
         settings: RedisSettings,
         readers: ReaderSettings,
-        scripts: Arc<Scripts>,
+        checks: Checks,
         instances: Instances,
         writer: Writer,
+        followers: Followers,
     ) -> Self {
         let keys = Keys { prefix: settings.prefix.clone(), is_gzip: settings.is_gzip };
-        Self { settings, readers, keys, scripts, instances, writer, known: Mutex::default() }
+        let known = Mutex::default();
+        Self { settings, readers, keys, checks, instances, writer, followers, known }
+    }
+
+    /// The health checks.
+    pub(super) fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// The writer.
     pub fn writer(&self) -> &Writer {
         &self.writer
-    }
-
-    /// Interval of the information about clusters.
-    pub(super) fn cluster_info_every(&self) -> Duration {
-        self.settings.cluster_info_every
     }
 
     /// The number of Applications that were compared with a cluster.
@@ -109,14 +135,18 @@ impl Publisher {
                 Some(live["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())?.to_owned())
             }),
         });
+        let before = self.known.lock().get(instance).map(|known| Arc::clone(&known.judged));
         let mut known = Known {
             cluster: Arc::clone(cluster),
             server: compared.server.to_owned(),
             namespace: compared.namespace.to_owned(),
             project: Arc::clone(compared.project),
             roots: roots.collect(),
-            by_script: Arc::new(self.by_script(resources)),
+            judged: Arc::new(self.by_script(resources, before.as_deref())),
             shards: 0,
+            own: Arc::new(compared.own.clone()),
+            summary: Arc::default(),
+            said: Arc::new(compared.below.clone()),
         };
         let mut values = self.tree_values(instance, &mut known);
         let masked = &self.readers.masked_annotations;
@@ -126,18 +156,30 @@ impl Publisher {
         self.writer.write(instance, values, compared.is_asked_for)
     }
 
-    /// By UID, the health of the resources that have a script.
-    fn by_script(&self, resources: &[ComparedResource]) -> HashMap<String, Option<NodeHealth>> {
-        let health = |resource: &ComparedResource| {
-            let live = resource.live.as_deref()?;
-            self.scripts.of_object(live)?;
-            let health = resource.health.clone().map(NodeHealth::from);
-            Some((live["metadata"]["uid"].as_str()?.to_owned(), health))
-        };
-        match self.scripts.is_empty() {
-            true => HashMap::new(),
-            false => resources.iter().filter_map(health).collect(),
+    /// By UID, the health by scripts: that of resources is of their comparison, and other
+    /// objects keep theirs. One that depends on the time is found out again.
+    fn by_script(
+        &self,
+        resources: &[ComparedResource],
+        before: Option<&HashMap<String, Judged>>,
+    ) -> HashMap<String, Judged> {
+        if self.checks.scripts.is_empty() {
+            return HashMap::new();
         }
+        let compared = resources.iter().filter_map(|resource| {
+            let live = resource.live.as_deref()?;
+            self.checks.scripts.of_object(live)?;
+            let version = live["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+            let health = resource.health.clone().map(NodeHealth::from);
+            let judged = Judged { version: version.to_owned(), health, stays: true };
+            Some((live["metadata"]["uid"].as_str()?.to_owned(), judged))
+        });
+        let mut all: HashMap<String, Judged> = before.cloned().unwrap_or_default();
+        for judged in all.values_mut().filter(|judged| !judged.stays) {
+            judged.version.clear();
+        }
+        all.extend(compared);
+        all
     }
 
     /// Writes the tree after an object below a resource has changed (CA-211 b).
@@ -145,11 +187,59 @@ impl Publisher {
         let known = self.known.lock().get(instance).cloned();
         // Before the first comparison there is nothing to show.
         let Some(mut known) = known else { return };
+        let said = Arc::clone(&known.said);
         let values = self.tree_values(instance, &mut known);
         if let Some(entry) = self.known.lock().get_mut(instance) {
-            entry.shards = known.shards;
+            (entry.shards, entry.summary) = (known.shards, known.summary);
+            // A comparison may have said something else meanwhile.
+            if !Arc::ptr_eq(&said, &known.said) {
+                entry.said = known.said;
+            }
         }
         drop(self.writer.write(instance, values, false));
+    }
+
+    /// The instances that show what nobody manages in a namespace.
+    pub(super) fn showing_orphans(&self, namespace: &str) -> Vec<String> {
+        let known = self.known.lock();
+        let in_namespace = known.iter().filter(|(_, known)| {
+            known.namespace == namespace && known.project.orphaned_resources.is_some()
+        });
+        in_namespace.map(|(instance, _)| instance.clone()).collect()
+    }
+
+    /// The summary of the last tree of an instance.
+    pub fn below(&self, instance: &str) -> ApplicationSummary {
+        let summary = self.known.lock().get(instance).map(|known| Arc::clone(&known.summary));
+        summary.as_deref().cloned().unwrap_or_default()
+    }
+
+    /// Asks for a comparison when the status says something else than the tree.
+    fn follow(&self, instance: &str, known: &mut Known) {
+        let Known { own, summary, said, .. } = known;
+        let is_said = summary == said || with_below(own, summary) == with_below(own, said);
+        if !is_said {
+            // The receiver is closed only when the controller has stopped.
+            let _ = self.followers.compare.send(instance.to_owned());
+            *said = Arc::clone(summary);
+        }
+    }
+
+    /// The objects of an instance whose script was not run for their version.
+    pub(super) fn unjudged(&self, instance: &str) -> Vec<Value> {
+        let known = self.known.lock().get(instance).cloned();
+        let Some(known) = known else { return Vec::new() };
+        let Members { nodes, orphans } = self.members(&known);
+        let all = nodes.into_iter().chain(orphans);
+        all.filter(|entry| is_unjudged(entry, &known)).filter_map(|entry| entry.object).collect()
+    }
+
+    /// Writes the tree with the health of objects, by UID.
+    pub(super) fn judged(&self, instance: &str, judged: Vec<(String, Judged)>) {
+        if let Some(known) = self.known.lock().get_mut(instance) {
+            Arc::make_mut(&mut known.judged).extend(judged);
+        }
+        self.changed(instance);
     }
 
     /// Writes that an Application has no resources that could be known (CA-211 c).
@@ -200,7 +290,10 @@ impl Publisher {
     }
 
     fn tree_values(&self, instance: &str, known: &mut Known) -> Values {
-        let shards = self.tree(known).shards(self.settings.shard_size);
+        let tree = self.tree(instance, known);
+        known.summary = Arc::new(tree.summary());
+        self.follow(instance, known);
+        let shards = tree.shards(self.settings.shard_size);
         known.shards = shards.len();
         let mut values = Values::default();
         for (number, shard) in shards.iter().enumerate() {
@@ -214,19 +307,40 @@ impl Publisher {
         values
     }
 
-    fn tree(&self, known: &Known) -> ResourceTree {
+    fn members(&self, known: &Known) -> Members {
         let Known { cluster, roots, project, .. } = known;
-        let Some(graph) = cluster.graph() else { return ResourceTree::default() };
+        let Some(graph) = cluster.graph() else { return Default::default() };
         let permits = |key: &ResourceKey| permits_kind_of_key(project, key);
         let uids = roots.iter().filter_map(|root| root.uid.as_deref());
-        let mut nodes = entries(&graph.below(uids, permits));
-        for entry in &mut nodes {
-            if let Some(health) = known.by_script.get(&entry.node.uid) {
-                entry.node.health.clone_from(health);
-            }
-        }
+        let nodes = entries(&graph.below(uids, permits));
         let orphans = self.orphans(known);
         let orphans = graph.below(orphans.iter().map(|orphan| &*orphan.uid), permits);
+        Members { nodes, orphans: entries(&orphans) }
+    }
+
+    fn tree(&self, instance: &str, known: &mut Known) -> ResourceTree {
+        let cluster = Arc::clone(&known.cluster);
+        let Some(graph) = cluster.graph() else { return Default::default() };
+        let Members { mut nodes, mut orphans } = self.members(known);
+        if !self.checks.scripts.is_empty() {
+            let mut present = HashSet::new();
+            let mut is_due = false;
+            for entry in nodes.iter_mut().chain(&mut orphans) {
+                is_due |= is_unjudged(entry, known);
+                if entry.object.take().is_some() && entry.node.health.is_none() {
+                    let judged = known.judged.get(&entry.node.uid);
+                    entry.node.health = judged.and_then(|judged| judged.health.clone());
+                }
+                present.insert(entry.node.uid.clone());
+            }
+            if known.judged.keys().any(|uid| !present.contains(uid)) {
+                Arc::make_mut(&mut known.judged).retain(|uid, _| present.contains(uid));
+            }
+            if is_due {
+                // The receiver is closed only when the controller has stopped.
+                let _ = self.followers.judge.send(instance.to_owned());
+            }
+        }
         let runs = nodes.iter().any(|entry| entry.pod.is_some());
         let hosts = match runs {
             true => {
@@ -235,8 +349,8 @@ impl Publisher {
             }
             false => Vec::new(),
         };
-        let seen = Seen { nodes, orphans: entries(&orphans), cluster: hosts };
-        tree(roots, &seen, |key| graph.uid(key).map(|uid| uid.to_string()))
+        let seen = Seen { nodes, orphans, cluster: hosts };
+        tree(&known.roots, &seen, &InGraph(graph))
     }
 
     fn encode(&self, value: &impl Serialize) -> Vec<u8> {
@@ -249,6 +363,38 @@ impl Publisher {
         // Memory takes all bytes.
         let _ = encoder.write_all(&json);
         encoder.finish().unwrap_or_default()
+    }
+}
+
+/// The objects of a tree.
+#[derive(Default)]
+struct Members {
+    /// The resources and what is below them.
+    nodes: Vec<TreeEntry>,
+    /// What nobody manages, and what is below it.
+    orphans: Vec<TreeEntry>,
+}
+
+/// Whether the script of an object was not run for its version. Resources are judged by their
+/// comparison.
+fn is_unjudged(entry: &TreeEntry, known: &Known) -> bool {
+    let node = &entry.node;
+    let is_judged =
+        known.judged.get(&node.uid).is_some_and(|judged| judged.version == node.resource_version);
+    let is_root = || known.roots.iter().any(|root| root.uid.as_deref() == Some(&*node.uid));
+    entry.object.is_some() && node.health.is_none() && !is_judged && !is_root()
+}
+
+/// Finds objects in the owner graph.
+struct InGraph<'a>(&'a OwnerGraph);
+
+impl Find for InGraph<'_> {
+    fn uid(&self, key: &ResourceKey) -> Option<String> {
+        self.0.uid(key).map(|uid| uid.to_string())
+    }
+
+    fn claiming(&self, name: &ResourceKey) -> Vec<Node> {
+        entries(&self.0.claiming(name)).into_iter().map(|entry| entry.node).collect()
     }
 }
 

@@ -93,5 +93,6 @@ mod tests;
 pub use compared::{ComparedResource, Facts};
 pub use condition::Condition;
 pub use pairs::{Comparison, DiffCache, compare, compare_objects};
+pub use summary::with_below;
 pub use targets::{Placed, Scope, Target};
 pub use warnings::unlisted;

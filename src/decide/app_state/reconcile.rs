@@ -17,6 +17,7 @@ use super::refresh::{Reason, idle};
 use super::request::{Level, Request};
 use super::{deletion, held_back, operation, status};
 use crate::api::ApplicationStatus;
+use crate::api::app_status::ApplicationSummary;
 use crate::api::operation::Requested;
 use crate::api::time::{Time, stored};
 use crate::decide::diff;
@@ -56,6 +57,8 @@ pub struct ComparisonInput<'a> {
     pub types: Vec<String>,
     /// Warnings that do not come from the comparison itself.
     pub warnings: Vec<Condition>,
+    /// The summary of what controllers have created from the resources, where it is known.
+    pub below: ApplicationSummary,
     /// The revisions at which a rollback holds it, and the observed state for these.
     pub held: Option<(&'a [String], Result<Observation<'a>, &'a ObserveError>)>,
 }
@@ -113,6 +116,8 @@ pub struct Shown {
     pub resources: Vec<ComparedResource>,
     /// The rules.
     pub config: diff::Config,
+    /// The summary of the resources.
+    pub summary: ApplicationSummary,
 }
 
 /// Compares an Application with its cluster.
@@ -215,6 +220,7 @@ fn compared(
     let about = status::About {
         revisions: &seen.revisions,
         source_types: &seen.types,
+        below: &seen.below,
         resource_health: settings.resource_health,
         controller_namespace: observation.control_plane_namespace,
         reconciled: forced || moved,
@@ -239,7 +245,8 @@ fn compared(
         true => idle(),
         false => automate(app, seen, comparison, settings, now),
     };
-    (wait, Shown { resources: compared.comparison.resources, config: compared.config })
+    let Comparison { resources, summary, .. } = compared.comparison;
+    (wait, Shown { resources, config: compared.config, summary })
 }
 
 /// Starts an automated sync, or returns what it waits for.

@@ -7,9 +7,11 @@ use super::app::App;
 use super::compared::ComparedResource;
 use super::condition::{self, Condition, OF_COMPARISON};
 use super::pairs::Comparison;
-use super::summary::with_links_of;
+use super::summary::{with_below, with_links_of};
 use crate::api::annotations::sync_wave;
-use crate::api::app_status::{AppHealth, ResourceHealth, ResourceStatus, SyncStatus};
+use crate::api::app_status::{
+    AppHealth, ApplicationSummary, ResourceHealth, ResourceStatus, SyncStatus,
+};
 use crate::api::conditions::application::{SYNC_WARNING, UNKNOWN_ERROR};
 use crate::api::sources::{InEffect, by_field};
 use crate::api::sync_options::SyncOptions;
@@ -29,6 +31,8 @@ pub struct About<'a> {
     pub revisions: &'a [String],
     /// The source types, by source; empty if a source has none.
     pub source_types: &'a [String],
+    /// What controllers have created from the resources, where it is known (CA-506).
+    pub below: &'a ApplicationSummary,
     /// Whether the health of each resource is stored in the status (SE-571).
     pub resource_health: bool,
     /// Namespace of the controller.
@@ -45,7 +49,8 @@ pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about:
     let many = InEffect::of(spec).is_list();
     let options = spec["syncPolicy"]["syncOptions"].as_array().into_iter().flatten();
     let options = SyncOptions::from_list(options.filter_map(Value::as_str));
-    let summary = with_links_of(app.raw(), &comparison.summary);
+    let summary = with_below(&comparison.summary, about.below);
+    let summary = with_links_of(app.raw(), &summary);
     let compared_to = compared_to(spec);
     let status = &mut app.status;
 

@@ -22,6 +22,19 @@ pub(super) fn summary(resources: &[ComparedResource]) -> ApplicationSummary {
     }
 }
 
+/// A summary with that of what controllers have created from the resources, where it is known.
+pub fn with_below(own: &ApplicationSummary, below: &ApplicationSummary) -> ApplicationSummary {
+    let both = |own: &[String], below: &[String]| {
+        let all: BTreeSet<&String> = own.iter().chain(below).collect();
+        all.into_iter().cloned().collect()
+    };
+    ApplicationSummary {
+        images: both(&own.images, &below.images),
+        external_urls: both(&own.external_urls, &below.external_urls),
+        is_app_of_apps: own.is_app_of_apps || below.is_app_of_apps,
+    }
+}
+
 /// A summary with the links that a user wrote on the Application itself.
 pub(super) fn with_links_of(
     application: &Value,

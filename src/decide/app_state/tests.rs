@@ -424,7 +424,9 @@ fn a_status_is_written_once_and_keeps_other_fields() {
     let comparison = compared(&app, &placed, &all);
     let revisions = ["abc".to_owned()];
     let types = ["Directory".to_owned()];
+    let below = Default::default();
     let about = |reconciled, now| status::About {
+        below: &below,
         revisions: &revisions,
         source_types: &types,
         resource_health: true,

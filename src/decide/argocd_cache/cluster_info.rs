@@ -28,6 +28,29 @@ pub enum ClusterState {
     Unread,
 }
 
+impl ClusterState {
+    /// The version of Kubernetes, if it is known (CA-361).
+    pub fn server_version(&self) -> Option<String> {
+        match self {
+            Self::Synced { capabilities, .. } => {
+                Some(format!("v{}", capabilities.version.trim_start_matches('v')))
+            }
+            Self::Failed(_) | Self::Unread => None,
+        }
+    }
+
+    /// The label that a Secret of the cluster should have instead of its own (CA-510). A version
+    /// that is no value of a label is left out.
+    pub fn label(&self, has: Option<&str>) -> Option<String> {
+        let version = self.server_version()?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let is_value = version.len() <= 63
+            && version.chars().all(is_part)
+            && version.ends_with(|c: char| c.is_ascii_alphanumeric());
+        (is_value && has != Some(&*version)).then_some(version)
+    }
+}
+
 /// The information about a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,16 +92,16 @@ impl ClusterInfo {
             ClusterState::Unread if applications == 0 => ("Unknown", UNUSED.to_owned()),
             ClusterState::Unread => ("Unknown", String::new()),
         };
+        let server_version = state.server_version().unwrap_or_default();
         let connection_state = ConnectionState { status, message, attempted_at: now };
-        let (server_version, cache_info, api_versions) = match state {
+        let (cache_info, api_versions) = match state {
             ClusterState::Synced { capabilities, resources, kinds, listed_at } => {
                 let info = CacheInfo {
                     resources_count: Some(resources).filter(|count| *count > 0),
                     apis_count: Some(kinds).filter(|count| *count > 0),
                     last_cache_sync_time: listed_at,
                 };
-                let version = format!("v{}", capabilities.version.trim_start_matches('v'));
-                (version, info, capabilities.api_versions.to_vec())
+                (info, capabilities.api_versions.to_vec())
             }
             ClusterState::Failed(_) | ClusterState::Unread => Default::default(),
         };

@@ -122,6 +122,9 @@ pub struct TreeEntry {
     /// Of a Node of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostFacts>,
+    /// The object itself where a script says its health, which is evaluated later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
 }
 
 /// An object that another one belongs to, by its manifest.
@@ -131,6 +134,17 @@ pub enum Parent {
     Uid(String),
     /// By its key, where no UID is known (CA-313).
     Key(ResourceKey),
+    /// By the name that a StatefulSet gives its claims, without the number.
+    Claim(ResourceKey),
+}
+
+/// What an object has to do with others, by its manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relations {
+    /// What it belongs to.
+    pub parents: Vec<Parent>,
+    /// The names of volume claims that belong to it, without their numbers (CA-313).
+    pub claims: Vec<ResourceKey>,
 }
 
 /// The labels of `argocd-cm` that are shown.
@@ -143,8 +157,8 @@ pub struct Labels {
 }
 
 impl TreeEntry {
-    /// Reads a live object, and what it belongs to.
-    pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Vec<Parent>) {
+    /// Reads a live object, and what it has to do with others.
+    pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Relations) {
         let KindRef { group, version, kind } = KindRef::of(object);
         let is_pod = group.is_empty() && kind == "Pod";
         let references = references(object);
@@ -164,30 +178,58 @@ impl TreeEntry {
             created_at: object.text("/metadata/creationTimestamp").to_owned(),
             parent_refs: references.clone(),
         };
-        let by = references.into_iter().map(|reference| reference.of(object)).collect();
+        let relations = related(&node.key(), references, object);
+        let has_script = checks.scripts.of_object(object).is_some();
+        let object_of_script = has_script.then(|| object.clone());
         let host =
             (group.is_empty() && kind == "Node").then(|| HostFacts::of(object, &labels.of_nodes));
         let pod = is_pod.then(|| PodFacts::of(object));
-        (Self { node, pod, host }, by)
+        (Self { node, pod, host, object: object_of_script }, relations)
     }
 }
 
-impl ParentRef {
-    /// The same for the graph of owners.
-    fn of(self, object: &Value) -> Parent {
-        match self.uid.is_empty() {
-            false => Parent::Uid(self.uid),
-            true => {
-                let Self { group, kind, name, .. } = &self;
-                Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
-            }
+/// What a live object has to do with others.
+pub fn relations(object: &Value) -> Relations {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let key = ResourceKey::new(group, kind, object.namespace(), object.name());
+    related(&key, references(object), object)
+}
+
+fn related(key: &ResourceKey, references: Vec<ParentRef>, object: &Value) -> Relations {
+    let by = references.into_iter().map(|reference| match reference.uid.is_empty() {
+        false => Parent::Uid(reference.uid),
+        true => {
+            let ParentRef { group, kind, name, .. } = &reference;
+            Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
         }
-    }
+    });
+    let claim = claim_of(key).map(Parent::Claim);
+    Relations { parents: by.chain(claim).collect(), claims: claims(object) }
 }
 
-/// What a live object belongs to.
-pub fn parents(object: &Value) -> Vec<Parent> {
-    references(object).into_iter().map(|reference| reference.of(object)).collect()
+/// The name of a volume claim without the number of its Pod: a StatefulSet may claim it.
+pub(super) fn claim_of(key: &ResourceKey) -> Option<ResourceKey> {
+    if !key.group.is_empty() || key.kind != "PersistentVolumeClaim" {
+        return None;
+    }
+    let name = key.name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = name.len() < key.name.len() && name.ends_with('-');
+    is_numbered.then(|| ResourceKey { name: name.to_owned(), ..key.clone() })
+}
+
+/// The claims of a StatefulSet: `<template>-<name>-`.
+fn claims(object: &Value) -> Vec<ResourceKey> {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    if group != "apps" || kind != "StatefulSet" {
+        return Vec::new();
+    }
+    let templates = object.items("/spec/volumeClaimTemplates").iter();
+    let names = templates.filter_map(|template| template["metadata"]["name"].as_str());
+    let key = |name: &str| {
+        let name = format!("{name}-{}-", object.name());
+        ResourceKey::new("", "PersistentVolumeClaim", object.namespace(), &name)
+    };
+    names.map(key).collect()
 }
 
 /// The owner references in order, and inferred ones (CA-305, CA-313). The namespace is filled

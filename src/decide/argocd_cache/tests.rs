@@ -167,6 +167,19 @@ fn networks_are_read_by_kind() {
     assert_eq!(entry(&linked)["networkingInfo"], urls);
 }
 
+/// A cluster without objects.
+struct Nothing;
+
+impl Find for Nothing {
+    fn uid(&self, _: &ResourceKey) -> Option<String> {
+        None
+    }
+
+    fn claiming(&self, _: &ResourceKey) -> Vec<Node> {
+        Vec::new()
+    }
+}
+
 /// CA-305, CA-313.
 #[test]
 fn parents_are_owners_and_inferred_ones() {
@@ -183,15 +196,26 @@ fn parents_are_owners_and_inferred_ones() {
     let mut token = named("Secret", json!({"type": "kubernetes.io/service-account-token"}));
     token["metadata"]["annotations"] = json!({"kubernetes.io/service-account.name": "sa", "kubernetes.io/service-account.uid": "su"});
     let key = |kind: &str, name: &str| Parent::Key(ResourceKey::new("", kind, "web", name));
+    let claim = |name: &str| {
+        let mut claim = named("PersistentVolumeClaim", json!({}));
+        claim["metadata"]["name"] = name.into();
+        claim
+    };
+    let claimed =
+        |name: &str| Parent::Claim(ResourceKey::new("", "PersistentVolumeClaim", "web", name));
     let cases = [
         (pod, vec![Parent::Uid("ru".to_owned())]),
         (named("Endpoints", json!({})), vec![key("Service", "o")]),
         (token, vec![Parent::Uid("su".to_owned())]),
         (named("ConfigMap", json!({})), vec![]),
+        (claim("data-db-12"), vec![claimed("data-db-")]),
+        (claim("data-db"), vec![]),
+        (claim("12"), vec![]),
+        (claim("data12"), vec![]),
     ];
     for (object, expected) in cases {
         assert_eq!(
-            TreeEntry::of(&object, &Labels::default(), &Checks::default()).1,
+            TreeEntry::of(&object, &Labels::default(), &Checks::default()).1.parents,
             expected,
             "{object}"
         );
@@ -209,7 +233,7 @@ fn a_tree_is_cut_into_shards_in_order() {
     let seen = || Seen { nodes: vec![], orphans: vec![], cluster: vec![] };
     let of = |count: usize, size: usize| {
         let roots: Vec<Root> = (0..count).rev().map(|name| root(&name.to_string())).collect();
-        let shards = tree(&roots, &seen(), |_| None).shards(size);
+        let shards = tree(&roots, &seen(), &Nothing).shards(size);
         let shards: Vec<Value> =
             shards.iter().map(|shard| serde_json::to_value(shard).unwrap()).collect();
         let names = shards.iter().flat_map(|shard| {
@@ -224,7 +248,7 @@ fn a_tree_is_cut_into_shards_in_order() {
     assert_eq!(of(5, 2), (3, vec![json!(3), Value::Null, Value::Null]));
     assert_eq!(of(2, 2), (1, vec![json!(1)]));
     assert_eq!(of(5, 0), (1, vec![Value::Null]));
-    let empty = serde_json::to_value(tree(&[], &seen(), |_| None)).unwrap();
+    let empty = serde_json::to_value(tree(&[], &seen(), &Nothing)).unwrap();
     assert_eq!(empty, json!({}));
 }
 

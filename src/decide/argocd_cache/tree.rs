@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::hosts::{self, Host};
-use super::node::{Node, NodeHealth, ParentRef, TreeEntry};
+use super::node::{Node, NodeHealth, ParentRef, TreeEntry, claim_of};
 use super::parts::is_default;
-use crate::api::ResourceKey;
+use crate::api::app_status::ApplicationSummary;
+use crate::api::{GROUP, ResourceKey};
 
 /// A managed resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,14 +46,19 @@ pub struct ResourceTree {
     pub(super) shards_count: usize,
 }
 
-/// Builds the tree. `find` returns the UID of a live object by its key.
-pub fn tree(
-    roots: &[Root],
-    seen: &Seen,
-    find: impl Fn(&ResourceKey) -> Option<String>,
-) -> ResourceTree {
+/// Finds live objects of the cluster.
+pub trait Find {
+    /// The UID of an object.
+    fn uid(&self, key: &ResourceKey) -> Option<String>;
+
+    /// The nodes of the objects that claim a name (CA-313).
+    fn claiming(&self, name: &ResourceKey) -> Vec<Node>;
+}
+
+/// Builds the tree.
+pub fn tree(roots: &[Root], seen: &Seen, find: &dyn Find) -> ResourceTree {
     let lists = [&seen.nodes, &seen.orphans].map(|entries| {
-        let nodes = entries.iter().map(|entry| with_parents(entry, &find));
+        let nodes = entries.iter().map(|entry| with_parents(entry, find));
         nodes.collect::<Vec<Node>>()
     });
     let [mut nodes, mut orphaned_nodes] = lists;
@@ -79,12 +85,19 @@ pub fn tree(
 }
 
 /// The node, with what its own object lacks about its parents.
-fn with_parents(entry: &TreeEntry, find: impl Fn(&ResourceKey) -> Option<String>) -> Node {
+fn with_parents(entry: &TreeEntry, find: &dyn Find) -> Node {
     let mut node = entry.node.clone();
+    let claim = claim_of(&node.key());
+    for owner in claim.iter().flat_map(|name| find.claiming(name)) {
+        if node.parent_refs.iter().all(|parent| parent.uid != owner.uid) {
+            let Node { group, version, kind, namespace, name, uid, .. } = owner;
+            node.parent_refs.push(ParentRef { group, version, kind, namespace, name, uid });
+        }
+    }
     for parent in &mut node.parent_refs {
         let ParentRef { group, kind, name, .. } = &*parent;
         let beside = ResourceKey::new(group, kind, &entry.node.namespace, name);
-        let found = find(&beside);
+        let found = find.uid(&beside);
         if let Some(uid) = found {
             if parent.uid.is_empty() {
                 parent.uid = uid;
@@ -131,6 +144,19 @@ impl ResourceTree {
     /// Whether it has no item.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty() && self.orphaned_nodes.is_empty() && self.hosts.is_empty()
+    }
+
+    /// What the status of the Application says about the nodes (CA-506).
+    pub fn summary(&self) -> ApplicationSummary {
+        let urls = self.nodes.iter().filter_map(|node| node.networking_info.as_ref());
+        let urls: BTreeSet<&String> = urls.flat_map(|network| &network.external_urls).collect();
+        let images: BTreeSet<&String> = self.nodes.iter().flat_map(|node| &node.images).collect();
+        let is_application = |node: &Node| node.group == GROUP && node.kind == "Application";
+        ApplicationSummary {
+            images: images.into_iter().cloned().collect(),
+            external_urls: urls.into_iter().cloned().collect(),
+            is_app_of_apps: self.nodes.iter().any(is_application),
+        }
     }
 
     /// The number of objects that nobody manages.

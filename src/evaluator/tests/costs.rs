@@ -25,15 +25,25 @@ fn costs_of_a_jq_rule() {
             "spec": {"replicas": replicas, "template": {"spec": {"containers": containers}}},
         })
     };
-    let objects: Vec<(Value, Value)> = (0..1000).map(|n| (object(n, 1), object(n, 2))).collect();
-    let pairs: Vec<(&Value, &Value)> =
-        objects.iter().map(|(target, live)| (target, live)).collect();
+    let map = |n: usize, value: i64| {
+        let data: serde_json::Map<String, Value> =
+            (0..20).map(|at| (format!("key-{at}"), json!(format!("{n:020}-{value}")))).collect();
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{n}")},
+            "data": data,
+        })
+    };
+    let deployments: Vec<(Value, Value)> =
+        (0..1000).map(|n| (object(n, 1), object(n, 2))).collect();
+    let maps: Vec<(Value, Value)> = (0..1000).map(|n| (map(n, 1), map(n, 2))).collect();
     let rules = |field: &str, path: &str| {
-        let entry = json!({"group": "apps", "kind": "Deployment", field: [path]});
+        let entry = json!({"group": "*", "kind": "*", field: [path]});
         let application = json!({"spec": {"ignoreDifferences": [entry]}});
         Config::from_application(&application, &jq(JQ_TIME)).0
     };
-    let measure = |name: &str, config: &Config| {
+    let measure = |name: &str, config: &Config, objects: &[(Value, Value)]| {
+        let pairs: Vec<(&Value, &Value)> =
+            objects.iter().map(|(target, live)| (target, live)).collect();
         // The first one starts the workers.
         for round in 0..4 {
             let mut config = config.clone();
@@ -49,10 +59,20 @@ fn costs_of_a_jq_rule() {
             println!("{name}, round {round}: {:?}", began.elapsed());
         }
     };
-    measure("no rule", &rules("jsonPointers", "/none"));
-    measure("a pointer", &rules("jsonPointers", "/spec/replicas"));
-    measure("a path", &rules("jqPathExpressions", ".spec.replicas"));
+    for (name, objects) in [("deployments", &deployments), ("maps", &maps)] {
+        measure(&format!("{name}: no rule"), &rules("jsonPointers", "/none"), objects);
+    }
+    measure("a pointer", &rules("jsonPointers", "/spec/replicas"), &deployments);
+    measure("a path", &rules("jqPathExpressions", ".spec.replicas"), &deployments);
+    let select = r#".spec.template.spec.containers[] | select(.name == "c1") | .image"#;
+    measure("a selection", &rules("jqPathExpressions", select), &deployments);
     let select =
         r#".spec.template.spec.containers[] | select(.name == "c1").env[] | select(.name == "E1")"#;
-    measure("a selection", &rules("jqPathExpressions", select));
+    measure("a deep selection", &rules("jqPathExpressions", select), &deployments);
+    let entries = r#".data | to_entries[] | select(.key | startswith("key-1")) | .value"#;
+    measure("entries", &rules("jqPathExpressions", entries), &maps);
+    let keys = r#".data | with_entries(select(.key | startswith("key-1")))"#;
+    measure("with entries", &rules("jqPathExpressions", keys), &maps);
+    let keys = r#".data[(.data | keys[] | select(startswith("key-1")))]"#;
+    measure("keys", &rules("jqPathExpressions", keys), &maps);
 }

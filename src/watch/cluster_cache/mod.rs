@@ -56,7 +56,7 @@ pub use facts::ClusterFacts;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark, Relevance};
-pub use owner_graph::{Excerpt, IsStray, Member, Owner, OwnerGraph, TreeReaders};
+pub use owner_graph::{ChangedTree, Excerpt, IsStray, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;

@@ -24,6 +24,17 @@ pub enum Owner {
     Uid(Arc<str>),
     /// By its key, where the object does not name the UID.
     Key(ResourceKey),
+    /// Any object that claims this name, without the number at the end of the object's own.
+    Claim(ResourceKey),
+}
+
+/// A tree that has changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChangedTree {
+    /// That of an instance.
+    Of(String),
+    /// Those of all instances that show what nobody manages in this namespace.
+    Unmanaged(String),
 }
 
 /// What is kept of an object.
@@ -33,6 +44,8 @@ pub struct Excerpt {
     pub content: Box<[u8]>,
     /// What it belongs to.
     pub owners: Vec<Owner>,
+    /// What it claims: the names of objects that belong to it, without their numbers.
+    pub claims: Vec<ResourceKey>,
 }
 
 /// Makes the excerpt of an object.
@@ -43,9 +56,9 @@ pub type Reader = Arc<dyn Fn(&Value) -> Excerpt + Send + Sync>;
 pub struct TreeReaders {
     /// Makes the excerpts.
     pub reader: Reader,
-    /// Takes the instances whose trees have changed; without it, the objects are only kept once
-    /// somebody looks for those that nobody manages, and only namespaced ones.
-    pub changed: Option<UnboundedSender<String>>,
+    /// Takes the trees that have changed; without it, the objects are only kept once somebody
+    /// looks for those that nobody manages, and only namespaced ones.
+    pub changed: Option<UnboundedSender<ChangedTree>>,
 }
 
 /// Whether an object that belongs to no other one counts as managed by nobody, from its key and
@@ -74,8 +87,6 @@ pub struct Member {
     pub uid: Arc<str>,
     /// The instance that tracks it.
     pub instance: Option<String>,
-    /// Of a StatefulSet: its claims, without their ordinals. They name no owner.
-    claims: Vec<String>,
     excerpt: Excerpt,
 }
 
@@ -85,9 +96,9 @@ impl Member {
         &self.excerpt.content
     }
 
-    /// Whether it belongs to another object.
-    pub fn is_owned(&self) -> bool {
-        !self.excerpt.owners.is_empty()
+    /// Whether it names what it belongs to.
+    fn names_an_owner(&self) -> bool {
+        self.excerpt.owners.iter().any(|owner| !matches!(owner, Owner::Claim(_)))
     }
 }
 
@@ -98,8 +109,10 @@ struct Members {
     by_key: BTreeMap<ResourceKey, Arc<str>>,
     /// Owners with what belongs to them.
     owned: BTreeSet<(Owner, Arc<str>)>,
-    /// Objects that belong to no other one, by namespace.
+    /// Objects that name no owner, by namespace.
     ownerless: BTreeSet<(String, Arc<str>)>,
+    /// Names with those that claim them.
+    claims: BTreeSet<(ResourceKey, Arc<str>)>,
 }
 
 /// All objects of a cluster.
@@ -176,10 +189,7 @@ impl OwnerGraph {
 
     /// The watchers that look for an object.
     fn watchers_of(&self, member: &Member) -> BTreeSet<String> {
-        if member.is_owned()
-            || member.key.namespace.is_empty()
-            || self.members.lock().is_claimed(&member.key)
-        {
+        if member.key.namespace.is_empty() || self.members.lock().is_owned(member) {
             return BTreeSet::new();
         }
         let watchers = self.watchers.lock();
@@ -238,14 +248,10 @@ impl OwnerGraph {
             return;
         }
         let excerpt = (self.readers.reader)(object);
-        let claims = claims(key, object);
         let mut members = self.members.lock();
         let old = members.by_uid.get(uid);
         let is_same = old.is_some_and(|old| {
-            old.excerpt == excerpt
-                && old.key == *key
-                && old.instance.as_deref() == instance
-                && old.claims == claims
+            old.excerpt == excerpt && old.key == *key && old.instance.as_deref() == instance
         });
         if is_same {
             return;
@@ -261,11 +267,10 @@ impl OwnerGraph {
             key: key.clone(),
             uid: uid.into(),
             instance: instance.map(str::to_owned),
-            claims,
             excerpt,
         });
         members.insert(Arc::clone(&member));
-        changed.extend(members.instances_above(uid));
+        changed.extend(members.trees_with(uid));
         drop(members);
         self.announce(changed);
         self.strays_changed(&before, Some(&member));
@@ -285,11 +290,11 @@ impl OwnerGraph {
         self.strays_changed(&before, None);
     }
 
-    fn announce(&self, changed: BTreeSet<String>) {
+    fn announce(&self, changed: BTreeSet<ChangedTree>) {
         let Some(readers) = &self.readers.changed else { return };
-        for instance in changed {
+        for tree in changed {
             // The receiver is closed only when the controller has stopped.
-            let _ = readers.send(instance);
+            let _ = readers.send(tree);
         }
     }
 
@@ -323,7 +328,7 @@ impl OwnerGraph {
         let from = members.ownerless.range((namespace.to_owned(), Arc::from(""))..);
         let uids = from.take_while(|(other, _)| *other == namespace);
         let all = uids.filter_map(|(_, uid)| members.by_uid.get(uid));
-        all.filter(|member| !members.is_claimed(&member.key)).cloned().collect()
+        all.filter(|member| !members.is_owned(member)).cloned().collect()
     }
 
     /// All objects of a kind.
@@ -335,60 +340,42 @@ impl OwnerGraph {
         keys.filter_map(|(_, uid)| members.by_uid.get(uid).cloned()).collect()
     }
 
+    /// The objects that claim a name.
+    pub fn claiming(&self, name: &ResourceKey) -> Vec<Arc<Member>> {
+        self.members.lock().claiming(name).cloned().collect()
+    }
+
     /// The UID of an object.
     pub fn uid(&self, key: &ResourceKey) -> Option<Arc<str>> {
         self.members.lock().by_key.get(key).cloned()
     }
 }
 
-/// The claims of a StatefulSet, without their ordinals; nothing of another object.
-fn claims(key: &ResourceKey, object: &Value) -> Vec<String> {
-    if key.group != "apps" || key.kind != "StatefulSet" {
-        return Vec::new();
-    }
-    let templates = object["spec"]["volumeClaimTemplates"].as_array().into_iter().flatten();
-    let names = templates.filter_map(|template| template["metadata"]["name"].as_str());
-    names.map(|name| format!("{name}-{}", key.name)).collect()
-}
-
 impl Members {
-    /// Whether an object is a claim that a StatefulSet makes (CA-313).
-    fn is_claimed(&self, key: &ResourceKey) -> bool {
-        if !key.group.is_empty() || key.kind != "PersistentVolumeClaim" {
-            return false;
-        }
-        let Some((front, number)) = key.name.rsplit_once('-') else { return false };
-        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-            return false;
-        }
-        let of = |name: &str| ResourceKey::new("apps", "StatefulSet", &key.namespace, name);
-        let sets = self.by_key.range(of("")..);
-        let sets = sets.take_while(|(set, _)| {
-            set.group == "apps" && set.kind == "StatefulSet" && set.namespace == key.namespace
-        });
-        let mut sets = sets.filter_map(|(_, uid)| self.by_uid.get(uid));
-        sets.any(|set| set.claims.iter().any(|claim| claim == front))
-    }
-
     fn insert(&mut self, member: Arc<Member>) {
         let uid = Arc::clone(&member.uid);
-        if !member.is_owned() && !member.key.namespace.is_empty() {
+        if !member.names_an_owner() && !member.key.namespace.is_empty() {
             self.ownerless.insert((member.key.namespace.clone(), Arc::clone(&uid)));
         }
         let owners = member.excerpt.owners.iter().cloned();
         self.owned.extend(owners.map(|owner| (owner, Arc::clone(&uid))));
+        let claims = member.excerpt.claims.iter().cloned();
+        self.claims.extend(claims.map(|name| (name, Arc::clone(&uid))));
         self.by_key.insert(member.key.clone(), Arc::clone(&uid));
         self.by_uid.insert(uid, member);
     }
 
-    /// Removes an object. Returns the instances that it was in the trees of.
-    fn remove(&mut self, uid: &str) -> BTreeSet<String> {
-        let changed = self.instances_above(uid);
+    /// Removes an object. Returns the trees that it was in.
+    fn remove(&mut self, uid: &str) -> BTreeSet<ChangedTree> {
+        let changed = self.trees_with(uid);
         if let Some((uid, old)) = self.by_uid.remove_entry(uid) {
             for owner in &old.excerpt.owners {
                 self.owned.remove(&(owner.clone(), Arc::clone(&uid)));
             }
-            if !old.is_owned() {
+            for name in &old.excerpt.claims {
+                self.claims.remove(&(name.clone(), Arc::clone(&uid)));
+            }
+            if !old.names_an_owner() {
                 self.ownerless.remove(&(old.key.namespace.clone(), Arc::clone(&uid)));
             }
             if self.by_key.get(&old.key) == Some(&uid) {
@@ -400,15 +387,47 @@ impl Members {
 
     fn owned_by(&self, member: &Member) -> impl Iterator<Item = &Arc<Member>> {
         let named = [Owner::Uid(Arc::clone(&member.uid)), Owner::Key(member.key.clone())];
-        named.into_iter().flat_map(|owner| {
+        let claimed = member.excerpt.claims.iter().cloned().map(Owner::Claim);
+        named.into_iter().chain(claimed).flat_map(|owner| {
             let from = self.owned.range((owner.clone(), Arc::from(""))..);
             from.take_while(move |(other, _)| *other == owner)
                 .filter_map(|(_, uid)| self.by_uid.get(uid))
         })
     }
 
-    /// The instances that track an object or what it belongs to.
-    fn instances_above(&self, uid: &str) -> BTreeSet<String> {
+    fn claiming(&self, name: &ResourceKey) -> impl Iterator<Item = &Arc<Member>> {
+        let from = self.claims.range((name.clone(), Arc::from(""))..);
+        let of_name = from.take_while(move |(other, _)| other == name);
+        of_name.filter_map(|(_, uid)| self.by_uid.get(uid))
+    }
+
+    /// The objects that a member belongs to and that exist.
+    fn owners(&self, member: &Member) -> Vec<&Arc<Member>> {
+        let mut found = Vec::new();
+        for owner in &member.excerpt.owners {
+            match owner {
+                Owner::Uid(uid) => found.extend(self.by_uid.get(uid)),
+                Owner::Key(key) => {
+                    found.extend(self.by_key.get(key).and_then(|uid| self.by_uid.get(uid)));
+                }
+                Owner::Claim(name) => found.extend(self.claiming(name)),
+            }
+        }
+        found
+    }
+
+    /// Whether it belongs to another object. One that is named counts although it is gone; a
+    /// name that could be claimed only when it is.
+    fn is_owned(&self, member: &Member) -> bool {
+        member.excerpt.owners.iter().any(|owner| match owner {
+            Owner::Uid(_) | Owner::Key(_) => true,
+            Owner::Claim(name) => self.claiming(name).next().is_some(),
+        })
+    }
+
+    /// The trees that an object is in: those of the instances that track it or what it belongs
+    /// to, or else those of its namespace.
+    fn trees_with(&self, uid: &str) -> BTreeSet<ChangedTree> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
         let mut open: Vec<&Arc<Member>> = self.by_uid.get(uid).into_iter().collect();
@@ -416,11 +435,12 @@ impl Members {
             if seen.len() > DEPTH * DEPTH || !seen.insert(Arc::clone(&member.uid)) {
                 continue;
             }
-            found.extend(member.instance.clone());
-            open.extend(member.excerpt.owners.iter().filter_map(|owner| match owner {
-                Owner::Uid(uid) => self.by_uid.get(uid),
-                Owner::Key(key) => self.by_key.get(key).and_then(|uid| self.by_uid.get(uid)),
-            }));
+            found.extend(member.instance.clone().map(ChangedTree::Of));
+            open.extend(self.owners(member));
+        }
+        let namespace = self.by_uid.get(uid).map(|member| &member.key.namespace);
+        if let Some(namespace) = namespace.filter(|name| found.is_empty() && !name.is_empty()) {
+            found.insert(ChangedTree::Unmanaged(namespace.clone()));
         }
         found
     }
@@ -433,7 +453,7 @@ mod tests {
 
     use super::*;
 
-    fn graph() -> (OwnerGraph, UnboundedReceiver<String>) {
+    fn graph() -> (OwnerGraph, UnboundedReceiver<ChangedTree>) {
         let (changed, receiver) = unbounded_channel();
         let reader: Reader = Arc::new(|object| Excerpt {
             content: object["content"].to_string().into_bytes().into(),
@@ -441,8 +461,12 @@ mod tests {
                 .as_array()
                 .into_iter()
                 .flatten()
-                .filter_map(|owner| Some(Owner::Uid(owner.as_str()?.into())))
+                .filter_map(|owner| match owner.as_str()?.strip_prefix("claim:") {
+                    Some(name) => Some(Owner::Claim(claim(name))),
+                    None => Some(Owner::Uid(owner.as_str()?.into())),
+                })
                 .collect(),
+            claims: object["claims"].as_str().map(claim).into_iter().collect(),
         });
         let readers = TreeReaders { reader, changed: Some(changed) };
         (OwnerGraph::new(readers, unbounded_channel().0), receiver)
@@ -453,93 +477,23 @@ mod tests {
         graph.put(&ResourceKey::new("", kind, "web", uid), &object, instance);
     }
 
-    fn all(receiver: &mut UnboundedReceiver<String>) -> Vec<String> {
-        std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    fn claim(name: &str) -> ResourceKey {
+        ResourceKey::new("", "Claim", "web", name)
     }
 
-    fn names(found: &[Arc<Member>]) -> Vec<&str> {
-        let mut names: Vec<&str> = found.iter().map(|member| &*member.uid).collect();
+    fn all(receiver: &mut UnboundedReceiver<ChangedTree>) -> Vec<String> {
+        let all = std::iter::from_fn(|| receiver.try_recv().ok());
+        let shown = all.map(|tree| match tree {
+            ChangedTree::Of(instance) => instance,
+            ChangedTree::Unmanaged(namespace) => format!("in {namespace}"),
+        });
+        shown.collect()
+    }
+
+    fn names(found: &[Arc<Member>]) -> Vec<String> {
+        let mut names: Vec<String> = found.iter().map(|member| member.uid.to_string()).collect();
         names.sort_unstable();
         names
-    }
-
-    /// SE-078: who looks for objects that nobody manages is triggered when one comes, goes, gets
-    /// an owner or is tracked, but not by other changes, and not before all kinds are listed.
-    #[test]
-    fn those_who_look_for_strays_are_triggered_by_changes_of_their_number_as_se_078() {
-        let (trigger, mut woken) = unbounded_channel();
-        let reader: Reader = Arc::new(|object| Excerpt {
-            content: object["content"].to_string().into_bytes().into(),
-            owners: object["owner"]
-                .as_str()
-                .map(|uid| Owner::Uid(uid.into()))
-                .into_iter()
-                .collect(),
-        });
-        let graph = OwnerGraph::new(TreeReaders { reader, changed: None }, trigger);
-        let key = |name: &str| ResourceKey::new("", "ConfigMap", "web", name);
-        let put = |name: &str, object: Value, instance: Option<&str>| {
-            let mut object = object;
-            object["metadata"] = json!({"uid": name});
-            graph.put(&key(name), &object, instance);
-        };
-        put("early", json!({}), None);
-        assert!(graph.is_empty(), "nobody looks");
-        graph.activate();
-        let is_stray: IsStray =
-            Arc::new(|key, instance| key.name != "ignored" && instance.is_none());
-        graph.watch_strays("shop", "web", Arc::clone(&is_stray));
-        graph.watch_strays("elsewhere", "other", is_stray);
-        put("one", json!({}), None);
-        assert_eq!(all(&mut woken), [""; 0]);
-        graph.complete();
-        assert_eq!(all(&mut woken), ["elsewhere", "shop"]);
-        graph.complete();
-        put("one", json!({"content": 2}), None);
-        put("ignored", json!({}), None);
-        put("tracked", json!({}), Some("x"));
-        put("owned", json!({"owner": "one"}), None);
-        assert_eq!(all(&mut woken), [""; 0]);
-        put("two", json!({}), None);
-        assert_eq!(all(&mut woken), ["shop"]);
-        put("two", json!({"owner": "one"}), None);
-        assert_eq!(all(&mut woken), ["shop"]);
-        put("tracked", json!({}), None);
-        assert_eq!(all(&mut woken), ["shop"]);
-        // Another object of the name.
-        graph.put(&key("one"), &json!({"metadata": {"uid": "1"}}), None);
-        assert_eq!(all(&mut woken), [""; 0]);
-        graph.remove(&key("one"), None);
-        assert_eq!(all(&mut woken), ["shop"]);
-        assert_eq!(names(&graph.ownerless_in("web")), ["ignored", "tracked"]);
-        // CA-313: claims of a StatefulSet belong to it, as long as there is one.
-        let set = ResourceKey::new("apps", "StatefulSet", "web", "db");
-        let templates = json!([{"metadata": {"name": "data"}}]);
-        let object =
-            json!({"metadata": {"uid": "set"}, "spec": {"volumeClaimTemplates": templates}});
-        graph.put(&set, &object, Some("shop"));
-        let claim = |name: &str| {
-            let key = ResourceKey::new("", "PersistentVolumeClaim", "web", name);
-            graph.put(&key, &json!({"metadata": {"uid": name}}), None);
-        };
-        claim("data-db-0");
-        assert_eq!(all(&mut woken), [""; 0]);
-        claim("data-db");
-        claim("log-db-0");
-        assert_eq!(all(&mut woken), ["shop", "shop"]);
-        let strays = ["data-db", "ignored", "log-db-0", "set", "tracked"];
-        assert_eq!(names(&graph.ownerless_in("web")), strays);
-        graph.remove(&set, None);
-        assert_eq!(graph.ownerless_in("web").len(), 5, "with its claim");
-        for name in ["data-db-0", "data-db", "log-db-0"] {
-            graph.remove(&ResourceKey::new("", "PersistentVolumeClaim", "web", name), None);
-        }
-        all(&mut woken);
-        graph.forget_watcher("shop");
-        graph.remove(&key("tracked"), None);
-        assert_eq!(all(&mut woken), [""; 0]);
-        graph.remove(&key("ignored"), None);
-        assert!(graph.members.lock().ownerless.is_empty());
     }
 
     #[test]
@@ -556,6 +510,41 @@ mod tests {
         graph.remove(&ResourceKey::new("", "Pod", "web", "p"), Some("p"));
         assert_eq!(all(&mut changed), ["shop"]);
         assert_eq!(names(&graph.below(["d"], |_| true)), ["d", "r"]);
+    }
+
+    /// CA-313: the claims of a StatefulSet belong to it as long as it is there.
+    #[test]
+    fn what_is_claimed_belongs_to_who_claims_it() {
+        let (graph, mut changed) = graph();
+        let claimed =
+            json!({"metadata": {"uid": "c"}, "content": "c", "owners": ["claim:data-db-"]});
+        let key = ResourceKey::new("", "Claim", "web", "data-db-0");
+        graph.put(&key, &claimed, None);
+        let ownerless = |graph: &OwnerGraph| names(&graph.ownerless_in("web")).join(",");
+        assert_eq!((all(&mut changed), &*ownerless(&graph)), (vec!["in web".to_owned()], "c"));
+        let set = json!({"metadata": {"uid": "s"}, "content": "s", "claims": "data-db-"});
+        graph.put(&ResourceKey::new("apps", "Set", "web", "db"), &set, Some("shop"));
+        assert_eq!((all(&mut changed), &*ownerless(&graph)), (vec!["shop".to_owned()], "s"));
+        assert_eq!(names(&graph.below(["s"], |_| true)), ["c", "s"]);
+        assert_eq!(names(&graph.claiming(&claim("data-db-"))), ["s"]);
+        graph.remove(&key, None);
+        assert_eq!(all(&mut changed), ["shop"]);
+        graph.remove(&ResourceKey::new("apps", "Set", "web", "db"), None);
+        assert!(graph.members.lock().claims.is_empty());
+    }
+
+    /// CA-211 b: an object comes from nobody to an instance, and goes back.
+    #[test]
+    fn an_object_that_nobody_manages_is_announced_by_its_namespace() {
+        let (graph, mut changed) = graph();
+        put(&graph, "A", "a", "", None);
+        assert_eq!(all(&mut changed), ["in web"]);
+        put(&graph, "A", "a", "", Some("shop"));
+        assert_eq!(all(&mut changed), ["shop", "in web"]);
+        put(&graph, "B", "b", "a", None);
+        assert_eq!(all(&mut changed), ["shop"]);
+        put(&graph, "A", "a", "", None);
+        assert_eq!(all(&mut changed), ["shop", "in web"]);
     }
 
     #[test]
@@ -580,5 +569,88 @@ mod tests {
         graph.remove(&key, None);
         assert!(graph.is_empty() && graph.members.lock().owned.is_empty());
         assert_eq!(all(&mut changed).len(), 3);
+    }
+
+    fn woken_by(receiver: &mut UnboundedReceiver<String>) -> Vec<String> {
+        std::iter::from_fn(|| receiver.try_recv().ok()).collect()
+    }
+
+    /// SE-078: who looks for objects that nobody manages is triggered when one comes, goes, gets
+    /// an owner or is tracked, but not by other changes, and not before all kinds are listed.
+    #[test]
+    fn those_who_look_for_strays_are_triggered_by_changes_of_their_number_as_se_078() {
+        let (trigger, mut woken) = unbounded_channel();
+        let reader: Reader = Arc::new(|object| Excerpt {
+            content: object["content"].to_string().into_bytes().into(),
+            owners: object["owner"]
+                .as_str()
+                .map(|uid| Owner::Uid(uid.into()))
+                .into_iter()
+                .chain(object["claim"].as_str().map(|name| Owner::Claim(claim(name))))
+                .collect(),
+            claims: object["claims"].as_str().map(claim).into_iter().collect(),
+        });
+        let graph = OwnerGraph::new(TreeReaders { reader, changed: None }, trigger);
+        let key = |name: &str| ResourceKey::new("", "ConfigMap", "web", name);
+        let put = |name: &str, object: Value, instance: Option<&str>| {
+            let mut object = object;
+            object["metadata"] = json!({"uid": name});
+            graph.put(&key(name), &object, instance);
+        };
+        put("early", json!({}), None);
+        assert!(graph.is_empty(), "nobody looks");
+        graph.activate();
+        let is_stray: IsStray =
+            Arc::new(|key, instance| key.name != "ignored" && instance.is_none());
+        graph.watch_strays("shop", "web", Arc::clone(&is_stray));
+        graph.watch_strays("elsewhere", "other", is_stray);
+        put("one", json!({}), None);
+        assert_eq!(woken_by(&mut woken), [""; 0]);
+        graph.complete();
+        assert_eq!(woken_by(&mut woken), ["elsewhere", "shop"]);
+        graph.complete();
+        put("one", json!({"content": 2}), None);
+        put("ignored", json!({}), None);
+        put("tracked", json!({}), Some("x"));
+        put("owned", json!({"owner": "one"}), None);
+        assert_eq!(woken_by(&mut woken), [""; 0]);
+        put("two", json!({}), None);
+        assert_eq!(woken_by(&mut woken), ["shop"]);
+        put("two", json!({"owner": "one"}), None);
+        assert_eq!(woken_by(&mut woken), ["shop"]);
+        put("tracked", json!({}), None);
+        assert_eq!(woken_by(&mut woken), ["shop"]);
+        // Another object of the name.
+        graph.put(&key("one"), &json!({"metadata": {"uid": "1"}}), None);
+        assert_eq!(woken_by(&mut woken), [""; 0]);
+        graph.remove(&key("one"), None);
+        assert_eq!(woken_by(&mut woken), ["shop"]);
+        assert_eq!(names(&graph.ownerless_in("web")), ["ignored", "tracked"]);
+        // CA-313: claims of a StatefulSet belong to it, as long as there is one.
+        let set = ResourceKey::new("apps", "StatefulSet", "web", "db");
+        let object = json!({"metadata": {"uid": "set"}, "claims": "data-db-"});
+        graph.put(&set, &object, Some("shop"));
+        let put_claim = |name: &str, of: &str| {
+            let key = ResourceKey::new("", "PersistentVolumeClaim", "web", name);
+            graph.put(&key, &json!({"metadata": {"uid": name}, "claim": of}), None);
+        };
+        put_claim("data-db-0", "data-db-");
+        assert_eq!(woken_by(&mut woken), [""; 0]);
+        put_claim("data-db", "data-");
+        put_claim("log-db-0", "log-db-");
+        assert_eq!(woken_by(&mut woken), ["shop", "shop"]);
+        let strays = ["data-db", "ignored", "log-db-0", "set", "tracked"];
+        assert_eq!(names(&graph.ownerless_in("web")), strays);
+        graph.remove(&set, None);
+        assert_eq!(graph.ownerless_in("web").len(), 5, "with its claim");
+        for name in ["data-db-0", "data-db", "log-db-0"] {
+            graph.remove(&ResourceKey::new("", "PersistentVolumeClaim", "web", name), None);
+        }
+        woken_by(&mut woken);
+        graph.forget_watcher("shop");
+        graph.remove(&key("tracked"), None);
+        assert_eq!(woken_by(&mut woken), [""; 0]);
+        graph.remove(&key("ignored"), None);
+        assert!(graph.members.lock().ownerless.is_empty());
     }
 }

@@ -108,3 +108,34 @@ async fn dependencies_from_elsewhere_are_refused() {
     let message = world.refusal_of(&world.with_source("linked", json!({"path": "chart"}))).await;
     assert!(message.contains("is outside of the repository"), "{message}");
 }
+
+/// SE-032: a rendering with a dependency that the project permitted is not used any more when it
+/// withdraws the permission, and nothing is synced from it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_permission_that_is_withdrawn_ends_a_kept_rendering() {
+    let Some(helm) = helms().pop() else { return };
+    let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+    let server = serve(repository(&helm, "redis", &["1.0.0"]), "").await;
+    let url = format!("http://{server}");
+    parent(&world, &json!([{"name": "redis", "version": "1.0.0", "repository": url}]));
+    world.deploy_app(&world.with_source("web", json!({"path": "chart"}))).await;
+    world.rest().await;
+    let own = world.repo.path().to_str().unwrap().to_owned();
+    world.patch_project(json!({"sourceRepos": [own]})).await;
+    let refused = |app: &Value| condition(app, "ComparisonError", "is not permitted in project");
+    world.until("web", "refused", refused).await;
+    world.sync("web", json!({})).await;
+    let has_failed = |app: &Value| {
+        matches!(phase(app), "Error" | "Failed")
+            && app["status"]["operationState"]["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("is not permitted in project"))
+    };
+    world.until("web", "refused to sync", has_failed).await;
+    world.patch_project(json!({"sourceRepos": ["*"]})).await;
+    world
+        .until("web", "compared again", |app| {
+            is(app, "Synced", "Healthy") && !condition(app, "ComparisonError", "")
+        })
+        .await;
+}

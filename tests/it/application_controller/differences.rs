@@ -70,6 +70,20 @@ async fn the_status_is_compared_as_the_settings_say_se_163() {
         world.refresh("app").await;
         let app = world.app("app").await;
         assert_eq!(row(&app, "one")["status"], want, "{option}: {}", app["status"]);
+        if want == "Synced" {
+            continue;
+        }
+        // A sync sends it: the kind has no subresource for it.
+        world.write("app/one.json", &widget(3));
+        let revision = world.commit();
+        world.sync("app", json!({"revision": revision})).await;
+        world
+            .until("app", "in sync", |app| {
+                phase(app) == "Succeeded" && row(app, "one")["status"] == "Synced"
+            })
+            .await;
+        let widget = world.get("example.com/v1", "Widget", "web", "one").await;
+        assert_eq!(widget["status"], json!({"size": 3}), "{option}");
     }
 }
 
@@ -249,6 +263,39 @@ async fn ignored_changes_cause_no_comparison_and_health_does_se_178() {
     world.synced_app(json!({})).await;
     world.drift(("v1", "ConfigMap"), "map", "x", beat("2")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
+}
+
+/// SE-178: an object that belongs to no Application, and that a manifest names: its ignored changes
+/// cause a comparison, unless it has the annotation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_of_nobody_ignores_updates_by_annotation_se_178() {
+    const LINK: &str = "link.argocd.argoproj.io/a";
+    let key = "resource.customizations.ignoreResourceUpdates.ConfigMap";
+    let rule = "jsonPointers: [/metadata/annotations/link.argocd.argoproj.io~1a]\n";
+    let world = World::with(settings(&[(key, rule)])).await;
+    let maps = [("quiet", "true"), ("loud", "false")];
+    for (name, ignores) in maps {
+        let annotations = json!({"argocd.argoproj.io/ignore-resource-updates": ignores});
+        let metadata = json!({"name": name, "namespace": "web", "annotations": annotations});
+        world.create("v1", "ConfigMap", &json!({"metadata": metadata})).await;
+        world.write(&format!("app/{name}.json"), &config_map(name, "1", &[]));
+    }
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let is_compared = |app: &Value| row(app, "quiet")["status"] == "OutOfSync";
+    world.until("app", "compared", is_compared).await;
+    world.rest().await;
+    let urls = |app: &Value| app["status"]["summary"]["externalURLs"].clone();
+    let link = |name: &str| {
+        let url = format!("https://{name}.example.com");
+        json!({"metadata": {"annotations": {LINK: url}}})
+    };
+    world.drift(("v1", "ConfigMap"), "quiet", "x", link("quiet")).await;
+    world.rest().await;
+    assert_eq!(urls(&world.app("app").await), Value::Null, "it was not compared");
+    world.drift(("v1", "ConfigMap"), "loud", "x", link("loud")).await;
+    let both = json!(["https://loud.example.com", "https://quiet.example.com"]);
+    world.until("app", "compared with all fields", |app| urls(app) == both).await;
 }
 
 /// SE-605: defaults of a definition are no difference, also where the manifest has an explicit

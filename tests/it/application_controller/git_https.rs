@@ -291,6 +291,22 @@ async fn se_032_submodules_are_read_with_their_own_credentials() {
         assert!(message.contains(part), "{part}: {message}");
     }
 
+    // A rendering that is kept counts only as long as the project permits all of it.
+    let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+    let [closed, open] = [vec!["whole", "outer"], vec!["whole", "outer", "inner"]].map(|names| {
+        let urls = names.iter().map(|name| server.url(&format!("team/{name}.git")));
+        Patch::Merge(json!({"spec": {"sourceRepos": urls.collect::<Vec<String>>()}}))
+    });
+    let params = PatchParams::default();
+    projects.patch("closed", &params, &open).await.unwrap();
+    let is_compared =
+        |app: &Value| app["status"]["resources"].as_array().is_some_and(|all| !all.is_empty());
+    world.until("denied", "compared", is_compared).await;
+    world.rest().await;
+    projects.patch("closed", &params, &closed).await.unwrap();
+    let refused = |app: &Value| condition(app, "ComparisonError", "team/inner.git");
+    world.until("denied", "refused", refused).await;
+
     for (name, url, want) in [
         ("ext", "ext::/tmp/pwned", "the part after ':' is not a repository path"),
         ("option", "--upload-pack=touch /tmp/pwned", "must not start with '-'"),

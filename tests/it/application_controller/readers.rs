@@ -12,13 +12,13 @@ use wavegate::decide::argocd_cache::{
 
 use super::*;
 
-const TREE: &str = "app|resources-tree|app|1.8.3.gz";
+pub(super) const TREE: &str = "app|resources-tree|app|1.8.3.gz";
 const MANAGED: &str = "app|managed-resources|app|1.8.3.gz";
 const CHANNEL: &str = "app|managed-resources|app|1.8.3";
 const REFRESH: &str = "argocd.argoproj.io/refresh";
 
 /// A Redis of this test.
-struct Redis {
+pub(super) struct Redis {
     process: Child,
     port: u16,
     options: Vec<String>,
@@ -33,7 +33,7 @@ fn free_port() -> u16 {
 
 impl Redis {
     /// `None`, with a message, where there is none.
-    fn start(options: &[&str]) -> Option<Self> {
+    pub(super) fn start(options: &[&str]) -> Option<Self> {
         let port = free_port();
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
         let directory = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ impl Redis {
         redis::Client::open(format!("redis://{login}127.0.0.1:{}/", self.port)).unwrap()
     }
 
-    fn settings(&self) -> RedisSettings {
+    pub(super) fn settings(&self) -> RedisSettings {
         RedisSettings { server: format!("127.0.0.1:{}", self.port), ..RedisSettings::default() }
     }
 
@@ -88,7 +88,7 @@ impl Redis {
     }
 
     /// The value of a key; null when there is none.
-    fn value(&self, key: &str) -> Value {
+    pub(super) fn value(&self, key: &str) -> Value {
         let Some(bytes) = self.bytes(key) else { return Value::Null };
         let mut text = String::new();
         match key.ends_with(".gz") {
@@ -111,7 +111,7 @@ impl Redis {
     }
 
     /// Waits until the value of a key matches a condition.
-    async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let began = tokio::time::Instant::now();
         loop {
             let value = self.value(key);
@@ -131,7 +131,7 @@ impl Drop for Redis {
     }
 }
 
-fn with_redis(redis: RedisSettings) -> ApplicationSettings {
+pub(super) fn with_redis(redis: RedisSettings) -> ApplicationSettings {
     ApplicationSettings { redis, ..ApplicationSettings::default() }
 }
 
@@ -140,11 +140,11 @@ pub(super) fn automated(mut app: Value) -> Value {
     app
 }
 
-fn nodes(tree: &Value) -> Vec<&Value> {
+pub(super) fn nodes(tree: &Value) -> Vec<&Value> {
     tree["nodes"].as_array().into_iter().flatten().collect()
 }
 
-fn node<'a>(tree: &'a Value, kind: &str) -> &'a Value {
+pub(super) fn node<'a>(tree: &'a Value, kind: &str) -> &'a Value {
     nodes(tree).into_iter().find(|node| node["kind"] == kind).unwrap_or(&Value::Null)
 }
 
@@ -294,7 +294,8 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     }
     let other = redis.value(second);
     assert_eq!((&other["nodes"][0]["name"], &other["shardsCount"]), (&json!("two"), &Value::Null));
-    let rows = redis.value(managed);
+    // Written after the tree (CA-211 a).
+    let rows = redis.until(managed, "there", |rows| !rows.is_null()).await;
     let row = &rows[0];
     assert_eq!((&row["liveState"], &row["normalizedLiveState"]), (&json!("null"), &json!("null")));
     assert_eq!((&row["predictedLiveState"], &row["modified"]), (&row["targetState"], &json!(true)));

@@ -236,7 +236,7 @@ async fn the_log_has_the_keys_of_argo_cd_se_575() {
     assert!(unknown.err.contains("\"xml\" is none of text, json, argocd"), "{}", unknown.err);
 }
 
-/// SE-565, SE-576, SE-577, SE-578, SE-579: settings of Argo CD's controller that have no meaning
+/// SE-565, SE-576, SE-577, SE-578, SE-579, CA-512, CA-513: settings of Argo CD's controller that have no meaning
 /// here are named in the log, with the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_without_a_meaning_are_named_se_565_se_576_to_se_579() {
@@ -252,6 +252,9 @@ async fn settings_without_a_meaning_are_named_se_565_se_576_to_se_579() {
         "ARGOCD_CLUSTER_SYNC_RETRY_TIMEOUT_DURATION",
         "ARGOCD_CLUSTER_CACHE_BATCH_EVENTS_PROCESSING",
         "ARGOCD_CLUSTER_CACHE_EVENTS_PROCESSING_INTERVAL",
+        "ARGOCD_ENABLE_DYNAMIC_CLUSTER_DISTRIBUTION",
+        "ARGOCD_CONTROLLER_HEARTBEAT_TIME",
+        "ARGOCD_APPLICATION_CONTROLLER_NAME",
     ];
     let environment: Vec<(&str, &str)> = variables.iter().map(|name| (*name, "1")).collect();
     let args = ["--metrics-addr=", "--probe-addr=", "--webhook-addr="];

@@ -81,6 +81,7 @@ fn comparison(
             revisions: vec!["abc".to_owned()],
             types: vec!["Directory".to_owned()],
             warnings: Vec::new(),
+            below: Default::default(),
             held: None,
         })),
         Err(error) => compare(Err(&CompareFailure { error, last: None })),
