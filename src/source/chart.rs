@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::directory::SourceDirectory;
 use super::manifests::RenderError;
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 
 /// Files that declare dependencies; the second one in charts of API version v1.
 const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];

@@ -42,7 +42,7 @@ pub(super) fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
                 // A dangling link could leave the checkout once its target exists.
                 let inside = match entry.path().canonicalize() {
                     Ok(target) => target.starts_with(root),
-                    Err(_) => !super::directory::points_outside(&entry.path(), root),
+                    Err(_) => !super::source_directory::points_outside(&entry.path(), root),
                 };
                 if !inside {
                     return Err(RenderError::LinkOutside { file: shown(&entry.path()) });

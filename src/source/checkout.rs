@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::cache::OwnedDirectory;
+use super::gitmodules::Submodule;
 use super::in_memory::InMemory;
-use super::submodules::Submodule;
 
 /// The files of one revision, read-only and shared by all users.
 ///

@@ -11,11 +11,11 @@ use super::chart::{self, Dependency};
 use super::chart_address::ChartAddress;
 use super::charts::login;
 use super::checked::{blocking, links_stay_inside};
-use super::directory::SourceDirectory;
 use super::helm_client::{HelmClient, Home, Login};
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 use super::tools::Programs;
 
 /// Most dependencies of a chart.

@@ -1,22 +1,21 @@
 //! Reads manifests from a directory of a checkout (SE-093 to SE-102).
 //!
 //! Blocking. Reads inside the checkout only: every path is resolved including symbolic
-//! links, and a path that leaves the checkout is an error. [`super::render`] calls it
-//! from async code.
+//! links, and a path that leaves the checkout is an error.
 
 use std::io::Read;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::jsonnet::{Evaluator, JsonnetOptions};
 use super::manifests::{Manifest, RenderError, Sink};
+use super::source_directory::{
+    DEFAULT_MAX_MEMORY, SourceDirectory, points_outside, submodule_behind,
+};
 use crate::glob::{Glob, InvalidGlob};
 
 /// Default of [`DirectoryOptions::max_bytes`] (SE-098).
 pub const DEFAULT_MAX_BYTES: u64 = 10_000_000;
-
-/// Default of [`DirectoryOptions::max_memory`]: 10 MB of typical manifests take about 100 MB.
-pub const DEFAULT_MAX_MEMORY: u64 = crate::yaml::MAX_MEMORY;
 
 /// Deepest directory that is entered below `path`.
 const MAX_DEPTH: usize = 64;
@@ -153,59 +152,6 @@ pub(super) fn read(
         }
     }
     Ok(Content { manifests: sink.manifests, notes })
-}
-
-/// A validated directory inside a checkout.
-#[derive(Clone, Debug)]
-pub(super) struct SourceDirectory {
-    /// The checkout, symbolic links resolved.
-    pub root: PathBuf,
-    /// The directory, symbolic links resolved.
-    pub directory: PathBuf,
-    /// The directory relative to the checkout, as written, without `.` parts.
-    pub relative: String,
-}
-
-impl SourceDirectory {
-    /// Resolves `path` inside a checkout. Empty and `.` mean its root.
-    pub(super) fn new(checkout_root: &Path, path: &str) -> Result<Self, RenderError> {
-        let named = || path.to_owned();
-        let mut parts: Vec<&str> = Vec::new();
-        for part in Path::new(path).components() {
-            match part {
-                Component::CurDir => {}
-                Component::Normal(name) => parts.extend(name.to_str()),
-                Component::RootDir | Component::Prefix(_) => {
-                    return Err(RenderError::AbsolutePath { path: named() });
-                }
-                Component::ParentDir => {
-                    if parts.pop().is_none() {
-                        return Err(RenderError::OutsidePath { path: named() });
-                    }
-                }
-            }
-        }
-        let relative = parts.join("/");
-        let missing = |_| RenderError::MissingPath { path: named() };
-        let root = checkout_root.canonicalize().map_err(missing)?;
-        let directory = root.join(&relative).canonicalize().map_err(missing)?;
-        if !directory.starts_with(&root) {
-            return Err(RenderError::OutsidePath { path: named() });
-        }
-        if !directory.is_dir() {
-            return Err(RenderError::NotADirectory { path: named() });
-        }
-        Ok(Self { root, directory, relative })
-    }
-
-    /// A path below the directory for messages: relative to the repository root.
-    fn shown(&self, below: &str) -> String {
-        if self.relative.is_empty() {
-            below.to_owned()
-        } else {
-            format!("{}/{below}", self.relative)
-        }
-    }
 }
 
 struct Reader<'a> {
@@ -370,39 +316,4 @@ impl Reader<'_> {
         })?;
         Ok((!text.contains(SKIP_MARKER)).then(|| text.into_owned()))
     }
-}
-
-/// The submodule that a link leads into.
-pub(super) fn submodule_behind(link: &Path, root: &Path, submodules: &[String]) -> Option<String> {
-    let target = link.parent()?.join(std::fs::read_link(link).ok()?);
-    let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
-    for part in target.strip_prefix(root).ok()?.components() {
-        match part {
-            Component::ParentDir => drop(parts.pop()),
-            Component::Normal(name) => parts.push(name),
-            _ => {}
-        }
-    }
-    let target: PathBuf = parts.into_iter().collect();
-    submodules.iter().find(|path| target.starts_with(path)).cloned()
-}
-
-/// Whether an unresolvable link points out of the root as written.
-pub(super) fn points_outside(link: &Path, root: &Path) -> bool {
-    let Ok(target) = std::fs::read_link(link) else { return false };
-    // The directory of the link is resolved already.
-    let mut at = link.parent().unwrap_or(root).to_owned();
-    for part in target.components() {
-        match part {
-            Component::RootDir | Component::Prefix(_) => return true,
-            Component::ParentDir => {
-                at.pop();
-                if !at.starts_with(root) {
-                    return true;
-                }
-            }
-            Component::CurDir | Component::Normal(_) => at.push(part),
-        }
-    }
-    false
 }

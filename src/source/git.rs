@@ -14,10 +14,10 @@ use super::address::{Address, redact};
 use super::credentials::Credentials;
 use super::error::Error;
 use super::git_login::Login;
-use super::identity::Tokens;
-use super::limits::SourceSettings;
+use super::limits::{Limits, SourceSettings};
 use super::process::{Failure, Output, Run};
 use super::requests::GitRequests;
+use super::tokens::Tokens;
 use crate::confined::{self, Policy};
 use crate::repository::RepositoryUrl;
 
@@ -84,6 +84,15 @@ pub(super) struct Call<'a> {
     pub watch: Option<&'a Path>,
     /// Whether the login is sent at once, and not only to a server that asks for it.
     pub proactive: bool,
+}
+
+/// Address, credentials and program of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Remote<'a> {
+    pub git: &'a Git,
+    pub limits: &'a Limits,
+    pub address: &'a Address,
+    pub credentials: Option<&'a Credentials>,
 }
 
 impl Git {

@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
 use super::chart;
-use super::directory::SourceDirectory;
 use super::kind::only_known;
 use super::manifests::RenderError;
 use super::pattern;
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 
 /// Fields of the `helm` block that are passed on.
 const KNOWN: [&str; 15] = [

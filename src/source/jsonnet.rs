@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::build_environment::BuildEnvironment;
-use super::directory::{SourceDirectory, points_outside, submodule_behind};
 use super::manifests::{RenderError, Sink};
+use super::source_directory::{SourceDirectory, points_outside, submodule_behind};
 use crate::confined::{Failure, Limits, Pool, Program};
 
 /// Longest evaluation of one file.
@@ -391,7 +391,7 @@ pub fn evaluate_local(file: &Path) -> Result<Vec<Value>, RenderError> {
         reason: "the file is not UTF-8".to_owned(),
     })?;
     let text = text.to_owned();
-    let mut sink = Sink::new(super::directory::DEFAULT_MAX_MEMORY);
+    let mut sink = Sink::new(super::source_directory::DEFAULT_MAX_MEMORY);
     sink.value(evaluator.evaluate(&name, &text)?, &name)?;
     Ok(sink.manifests.into_iter().map(|manifest| manifest.object).collect())
 }

@@ -7,8 +7,8 @@ use std::io::Read;
 
 use serde_json::Value;
 
-use super::directory::SourceDirectory;
 use super::manifests::RenderError;
+use super::source_directory::SourceDirectory;
 use crate::yaml::Document;
 
 /// Fields that an override file cannot change, since they determine where the file is
@@ -196,7 +196,7 @@ fn override_file(
         Ok(resolved) => resolved,
         // A link that leads nowhere is a mistake; and the answer must not reveal which files of
         // the machine exist.
-        Err(_) if super::directory::points_outside(&path, &source_dir.root) => {
+        Err(_) if super::source_directory::points_outside(&path, &source_dir.root) => {
             return Err(RenderError::LinkOutside { file: file() });
         }
         Err(_) if path.is_symlink() => return Err(RenderError::DanglingLink { file: file() }),

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::build_environment::BuildEnvironment;
-use super::directory::SourceDirectory;
 use super::kustomization::Block;
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 use super::tools::BuildOptions;
 
 /// File names of a kustomization.

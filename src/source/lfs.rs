@@ -10,8 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::git::{Call, too_large};
-use super::objects::Remote;
+use super::git::{Call, Remote, too_large};
 use super::process::disk_use;
 
 /// How a pointer begins.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::Allow;
-use super::artifacts::ArtifactSettings;
+use super::artifacts::settings::ArtifactSettings;
 use super::tools::Programs;
 use crate::confined::Confinement;
 

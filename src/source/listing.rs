@@ -65,7 +65,7 @@ pub fn files(
             Ok(target) if target.starts_with(&resolved_root) => target,
             // A missing target outside of the checkout is reported in the same way, since
             // the answer would reveal which files exist.
-            Err(error) if !super::directory::points_outside(&entry.path(), root) => {
+            Err(error) if !super::source_directory::points_outside(&entry.path(), root) => {
                 return Err(failed(path, &error));
             }
             _ => return Err(RenderError::LinkOutside { file: path.to_owned() }),

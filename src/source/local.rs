@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::directory::SourceDirectory;
 use super::kind::{SourceType, detect};
 use super::manifests::{Manifest, RenderError};
 use super::render::RenderOptions;
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 
 /// Renders a chart or a kustomization at `directory`; `None` for a directory of plain
 /// manifests. Files outside of its Git work tree, or outside of the directory if it is in

@@ -6,8 +6,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::checked::MAX_ENTRIES;
-use super::directory::SourceDirectory;
 use super::manifests::RenderError;
+use super::source_directory::SourceDirectory;
 
 /// A copy, removed when dropped.
 #[derive(Debug)]

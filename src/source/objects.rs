@@ -9,16 +9,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::address::Address;
 use super::cache::OwnedDirectory;
-use super::credentials::Credentials;
 use super::error::Error;
-use super::git::{Call, Git, too_large};
+use super::git::{Call, Remote, too_large};
+use super::gitmodules::{Submodule, urls};
 use super::lfs;
-use super::limits::Limits;
 use super::process::disk_use;
 use super::refs::{Revision, is_full_hash};
-use super::submodules::{Submodule, urls};
 
 /// Number of fetches before the repository is created again, since each fetch adds a pack.
 const MAX_FETCHES: usize = 64;
@@ -63,15 +60,6 @@ pub(super) struct Tag {
     pub name: String,
     /// The hash of its object.
     pub object: String,
-}
-
-/// Address, credentials and program of a request.
-#[derive(Clone, Copy)]
-pub(super) struct Remote<'a> {
-    pub git: &'a Git,
-    pub limits: &'a Limits,
-    pub address: &'a Address,
-    pub credentials: Option<&'a Credentials>,
 }
 
 impl Objects {

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
 use super::checked::{blocking, links_stay_inside};
-use super::directory::SourceDirectory;
 use super::kustomize;
 use super::manifests::{Manifest, RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 use super::tools::Programs;
 use super::{chart, dependencies, helm};
 use crate::confined::Policy;

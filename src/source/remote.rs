@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use super::directory::SourceDirectory;
 use super::manifests::RenderError;
+use super::source_directory::SourceDirectory;
 
 /// Lists of files and directories, as [`folded`].
 const ENTRIES: [&str; 8] = [

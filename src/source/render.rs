@@ -8,12 +8,13 @@ use serde_json::Value;
 use super::build_environment::BuildEnvironment;
 use super::checked::blocking;
 use super::checkout::Checkout;
-use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Jsonnet, SourceDirectory};
+use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Jsonnet};
 use super::in_memory::InMemory;
 use super::jsonnet::JsonnetOptions;
 use super::kind::{EnabledTypes, SourceType, detect, explicit_type, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 use super::tools::Programs;
 
 /// Options of rendering, the same for all sources.

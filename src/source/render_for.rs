@@ -42,7 +42,7 @@ impl Default for RenderFor {
             references: BTreeMap::new(),
             charts: None,
             generate_paths: String::new(),
-            memory: super::directory::DEFAULT_MAX_MEMORY,
+            memory: super::source_directory::DEFAULT_MAX_MEMORY,
         }
     }
 }

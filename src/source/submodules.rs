@@ -5,7 +5,6 @@
 //! use, has its own credentials and its own checkout, and the whole is a new directory of hard
 //! links to all of them. `git submodule` does not run.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
@@ -17,6 +16,7 @@ use super::access::RepositoryAccess;
 use super::address::Address;
 use super::checkout::{Checkout, CheckoutKey};
 use super::error::Error;
+use super::gitmodules::Submodule;
 use super::refs::Revision;
 use super::repositories::GitRepositories;
 
@@ -26,37 +26,6 @@ const MAX_DEPTH: usize = 8;
 const MAX_SUBMODULES: usize = 100;
 /// All submodules of a checkout may take this many times the time of one command.
 const TIMES: u32 = 5;
-
-/// A submodule of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Submodule {
-    /// Where it is, relative to the root of the repository.
-    pub path: String,
-    /// Its commit.
-    pub commit: String,
-    /// Its URL as `.gitmodules` has it; empty when it is not to be fetched.
-    pub url: String,
-}
-
-/// The URLs by path, from the entries of `.gitmodules` as `git config --null --list` prints
-/// them; those with `update = none` have none.
-pub(super) fn urls(listing: &[u8]) -> BTreeMap<String, String> {
-    let text = String::from_utf8_lossy(listing);
-    let mut by_name: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
-    for entry in text.split('\0') {
-        let (key, value) = entry.split_once('\n').unwrap_or((entry, ""));
-        let named = key.strip_prefix("submodule.").and_then(|rest| rest.rsplit_once('.'));
-        if let Some((name, field)) = named {
-            by_name.entry(name).or_default().insert(field, value);
-        }
-    }
-    let fetched = by_name.into_values().filter(|fields| fields.get("update") != Some(&"none"));
-    let place = |fields: BTreeMap<&str, &str>| {
-        let path = fields.get("path")?.trim_end_matches('/');
-        Some((path.to_owned(), (*fields.get("url")?).to_owned()))
-    };
-    fetched.filter_map(place).collect()
-}
 
 /// The URL of a submodule, which may be relative to that of its repository.
 ///
@@ -294,16 +263,5 @@ mod tests {
             let got = resolved(parent, url).map_err(drop);
             assert_eq!(got.as_deref(), want.as_ref().copied(), "{parent} {url}");
         }
-    }
-
-    #[test]
-    fn urls_of_submodules_are_by_path() {
-        let listing = b"submodule.a.b.path\nlibs/a\0submodule.a.b.url\nhttps://h/a\0\
-            submodule.c.url\n../c\0submodule.c.path\nc/\0submodule.none.path\nn\0\
-            submodule.none.url\n../n\0submodule.none.update\nnone\0submodule.half.path\nhalf\0x.y\n1\0";
-        let want = [("c", "../c"), ("libs/a", "https://h/a")];
-        let want = want.map(|(path, url)| (path.to_owned(), url.to_owned()));
-        assert_eq!(urls(listing), want.into());
-        assert!(urls(b"\xff\0submodule\0submodule.\n").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::manifests::RenderError;
-use super::plugin::PluginSettings;
+use super::plugin::settings::PluginSettings;
 use crate::confined::Confinement;
 
 /// The programs, and their limits.

@@ -7,6 +7,7 @@ mod challenge;
 mod digest;
 mod manifest;
 mod registry;
+pub(super) mod settings;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -21,6 +22,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use self::digest::ContentDigest;
 use self::registry::Registry;
+pub use self::settings::ArtifactSettings;
 use super::answer::{Answer, Failures, Freshness};
 use super::chart_address::ChartAddress;
 use super::charts::{Surroundings, login};
@@ -39,28 +41,6 @@ const MAX_REVISION: usize = 256;
 
 /// Longest tag, in characters, as the distribution API has it.
 const MAX_TAG: usize = 128;
-
-/// Which artifacts are read, and how large they may be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArtifactSettings {
-    /// Media types of the layer (`reposerver.oci.layer.media.types`). Default: those of an
-    /// image, and that of a Helm chart.
-    pub layer_media_types: Vec<String>,
-    /// Limit on the bytes of the layer, packed and unpacked
-    /// (`reposerver.oci.manifest.max.extracted.size`); `None` for no limit. Default 1 GB.
-    pub max_bytes: Option<u64>,
-}
-
-impl Default for ArtifactSettings {
-    fn default() -> Self {
-        let types = [
-            "application/vnd.oci.image.layer.v1.tar",
-            "application/vnd.oci.image.layer.v1.tar+gzip",
-            manifest::CHART,
-        ];
-        Self { layer_media_types: types.map(str::to_owned).into(), max_bytes: Some(1_000_000_000) }
-    }
-}
 
 /// Whether a `repoURL` names an artifact of a registry. With a chart, the source is a chart.
 pub fn is_artifact(repo_url: &str) -> bool {

@@ -10,8 +10,8 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 
 use super::super::checked::{MAX_ENTRIES, links_stay_inside};
-use super::super::directory::SourceDirectory;
 use super::super::manifests::RenderError;
+use super::super::source_directory::SourceDirectory;
 
 /// An archive in a file without a name.
 pub(super) struct Archive {

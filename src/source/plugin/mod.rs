@@ -7,46 +7,26 @@
 mod archive;
 mod environment;
 mod protocol;
+pub(super) mod settings;
 
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use archive::Archive;
 use protocol::{Connection, EnvEntry, Failed, Metadata};
+pub use settings::{DEFAULT_FOLDER, PluginSettings};
 
 use super::build_environment::BuildEnvironment;
 use super::checked::blocking;
-use super::directory::SourceDirectory;
 use super::manifests::{Manifest, RenderError, Sink};
 use super::render_for::RenderFor;
+use super::source_directory::SourceDirectory;
 use super::tools::Programs;
-
-/// The folder of sockets of Argo CD's sidecars.
-pub const DEFAULT_FOLDER: &str = "/home/argocd/cmp-server/plugins";
 
 /// Most sockets that an error names.
 const SHOWN_SOCKETS: usize = 10;
-
-/// Where plugins are, and what they get.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PluginSettings {
-    /// The folder with the sockets. Default [`DEFAULT_FOLDER`].
-    pub folder: PathBuf,
-    /// Globs of files that are not sent, relative to the folder that is sent. Default none.
-    pub exclusions: Vec<String>,
-    /// Whether only the folder that contains the source and the paths of the annotation
-    /// `argocd.argoproj.io/manifest-generate-paths` is sent, and not the whole repository.
-    /// Default no.
-    pub use_generate_paths: bool,
-}
-
-impl Default for PluginSettings {
-    fn default() -> Self {
-        Self { folder: DEFAULT_FOLDER.into(), exclusions: Vec::new(), use_generate_paths: false }
-    }
-}
 
 /// A plugin that renders a source.
 pub(super) struct Plugin {

@@ -11,10 +11,10 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
 use super::super::build_environment::BuildEnvironment;
-use super::super::directory::SourceDirectory;
 use super::super::manifests::Sink;
 use super::super::refs::{Found, Refs, Target};
 use super::super::remote::stays_inside;
+use super::super::source_directory::SourceDirectory;
 use super::super::{RenderFor, chart, helm};
 use super::write;
 
