@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -25,6 +26,9 @@ use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::windows::Facts;
 use crate::desired::inputs::Projects;
 use crate::watch::object::Object;
+
+/// Minimum interval between two reads that a user asks for, after an error.
+const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
 #[derive(Debug, Default)]
@@ -54,6 +58,9 @@ pub struct Memory {
     pub presence: BTreeMap<String, Presence>,
     /// The UIDs of those whose deletion was reported as stuck.
     pub reported_stuck: BTreeSet<String>,
+    /// Whether everything was read for the refresh that the annotation asks for. It stays after
+    /// an error.
+    pub(super) was_refreshed: bool,
     /// Why the refresh annotation could not be removed.
     pub refresh_failure: Option<String>,
     /// Projects and clusters.
@@ -121,7 +128,20 @@ impl Memory {
     pub(super) fn read_at(&self) -> Option<Timestamp> {
         let made = self.generated.as_ref()?;
         let of_services = self.queries.due_at(made.reads.requeue_after, AFTER_BAD_INPUT);
-        [self.repositories_due_at(), of_services].into_iter().flatten().min()
+        [self.repositories_due_at(), of_services, self.refresh_at()].into_iter().flatten().min()
+    }
+
+    /// When a refresh takes place that a user asked for shortly after a failure.
+    fn refresh_at(&self) -> Option<Timestamp> {
+        let is_asked = self.set.as_ref().is_some_and(|set| set.is_refreshing);
+        (is_asked && self.has_failed() && !self.was_refreshed).then(|| self.pause_ends())?
+    }
+
+    /// The end of the pause after the last read.
+    pub(super) fn pause_ends(&self) -> Option<Timestamp> {
+        let of_services = |at: Timestamp| at.checked_add(REFRESH_PAUSE).ok();
+        let of_services = self.queries.asked_at().and_then(of_services);
+        [self.answers.due_at(REFRESH_PAUSE), of_services].into_iter().flatten().max()
     }
 
     /// The same of repositories only.

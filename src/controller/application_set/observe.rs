@@ -152,14 +152,13 @@ impl Memory {
     /// Whether repositories are read and services asked again: at their interval, after a failure, when a user
     /// asks for it (AS-097), when credentials have changed after a failure, and when another
     /// set needs to know what this one generates.
-    fn check_answers(&self, set: &Set, is_needed: bool, now: Timestamp) -> Result<(), Unread> {
+    fn check_answers(&mut self, set: &Set, is_needed: bool, now: Timestamp) -> Result<(), Unread> {
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
         let is_due = self.repositories_due_at().is_some_and(|at| at <= now);
         // The annotation stays after an error; events must not read them without a pause.
-        let earliest = |at: Option<Timestamp>| at?.checked_add(REFRESH_PAUSE).ok();
-        let is_early = [self.answers.due_at(REFRESH_PAUSE), earliest(self.queries.asked_at())];
-        let is_early = is_early.into_iter().flatten().any(|at| at > now);
+        let is_early = self.pause_ends().is_some_and(|at| at > now);
         let is_asked = set.is_refreshing && !(self.has_failed() && is_early);
+        self.was_refreshed = set.is_refreshing && (self.was_refreshed || is_asked);
         let is_admitted = self.answers.may_succeed(&self.surroundings.credentials);
         let requests = match is_due || is_asked || is_admitted || is_needed {
             true => self.answers.requests(),
@@ -322,9 +321,6 @@ fn owners_of(object: &Object) -> Value {
     let owners = object.read::<Owned>().map(|owned| owned.metadata.owners);
     json!({ "metadata": { "ownerReferences": owners.unwrap_or_default() } })
 }
-
-/// Minimum interval between two reads that a user asks for, after an error.
-const REFRESH_PAUSE: Duration = Duration::from_secs(5);
 
 /// Repositories of several ApplicationSets are read together.
 fn fresh(interval: Option<Duration>) -> Freshness {

@@ -15,10 +15,10 @@ use super::options::pages;
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Variables that the program reads beside its configuration, and by what.
 const OF_THE_PROCESS: [(&str, &str); 9] = [
-    ("AZURE_CLIENT_ID", "src/source/identity.rs"),
-    ("AZURE_TENANT_ID", "src/source/identity.rs"),
-    ("AZURE_FEDERATED_TOKEN_FILE", "src/source/identity.rs"),
-    ("AZURE_AUTHORITY_HOST", "src/source/identity.rs"),
+    ("AZURE_CLIENT_ID", "src/source/tokens.rs"),
+    ("AZURE_TENANT_ID", "src/source/tokens.rs"),
+    ("AZURE_FEDERATED_TOKEN_FILE", "src/source/tokens.rs"),
+    ("AZURE_AUTHORITY_HOST", "src/source/tokens.rs"),
     ("KUBECONFIG", "kube::Config"),
     ("HTTPS_PROXY", "kube::Config"),
     ("NO_PROXY", "kube::Config"),
@@ -51,8 +51,11 @@ fn scripts() -> String {
 fn variables_of_the_pages_are_read() {
     let configured = configured();
     let scripts = scripts();
+    // What is passed to programs that provide credentials.
+    let passed = std::fs::read_to_string(root().join("src/source/exec_plugin.rs")).unwrap();
     let is_read = |name: &str| {
         configured.contains(name)
+            || passed.contains(&format!("\"{name}\""))
             || OF_THE_PROCESS.iter().any(|(known, _)| *known == name)
             || (name.starts_with("WAVEGATE_") && scripts.contains(name))
     };

@@ -108,6 +108,26 @@ async fn directories_of_a_repository_become_applications_as_092_and_097() {
     assert_eq!(world.names().await, ["one", "three"]);
 }
 
+/// A refresh that is asked for right after a read that failed takes place when its pause ends, and
+/// not at the interval of three minutes.
+#[tokio::test]
+async fn a_refresh_soon_after_a_failure_is_put_off_and_not_lost_as_097() {
+    let folder = tempfile::tempdir().unwrap();
+    let away = folder.path().with_extension("away");
+    std::fs::create_dir(folder.path().join("one")).unwrap();
+    std::fs::write(folder.path().join("one/a.yaml"), "").unwrap();
+    std::fs::rename(folder.path(), &away).unwrap();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let never = json!({"requeueAfterSeconds": 0});
+    world.create("ApplicationSet", "set", directories(folder.path(), never)).await;
+    world.until_error("spec.generators[0].git: repository").await;
+    std::fs::rename(&away, folder.path()).unwrap();
+    world.refresh().await;
+    world.until_applications(&["one"]).await;
+    let is_over = |set: &Value| set["metadata"]["annotations"][REFRESH].is_null();
+    world.until("ApplicationSet", "set", is_over).await;
+}
+
 /// A directory without git may have empty folders. The revision was that of the files, so
 /// that a new folder was not noticed before a file was written.
 #[tokio::test]
