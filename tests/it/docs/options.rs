@@ -16,7 +16,8 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 24] = [
+const OF_OTHERS: [(&str, &str); 25] = [
+    ("--replicas", "argocd admin cluster"),
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
     ("--application-namespaces", "argocd-application-controller"),
