@@ -304,6 +304,9 @@ async fn windows_and_lists_of_a_project_count_se_073_se_076_se_400_se_403() {
         let mut app = world.application(name, "app");
         app["spec"]["project"] = name.into();
         world.create_app(&app).await;
+        // Its project is known by then.
+        let is_compared = |app: &Value| app["status"]["sync"]["status"] == "OutOfSync";
+        world.until(name, "compared", is_compared).await;
         world.sync(name, json!({})).await;
         let message = |app: &Value| app["status"]["operationState"]["message"].to_string();
         match runs {

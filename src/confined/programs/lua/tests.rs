@@ -12,7 +12,7 @@ fn outcome(script: &str, open_libs: bool, object: Value) -> Value {
         "script": script,
         "openLibs": open_libs,
         "now": NOW,
-        "milliseconds": 300,
+        "milliseconds": 1000,
         "object": object,
     });
     run(input).expect("the input is valid")
@@ -319,7 +319,7 @@ fn attacks_of_scripts_end() {
         assert!(begin.elapsed() < Duration::from_secs(8), "{script}: {:?}", begin.elapsed());
     }
     let caught = shown(&outcome("while true do end", false, json!({})));
-    assert_eq!(caught, "error: the script was stopped after 300 ms");
+    assert_eq!(caught, "error: the script was stopped after 1000 ms");
 }
 
 #[test]
