@@ -1,31 +1,22 @@
 //! Charts of Helm repositories and OCI registries: versions and files (SE-033).
-//!
-//! As with commits, concurrent callers share one request, and a failure is returned again for
-//! a while.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tokio::sync::Mutex as AsyncMutex;
 
-use super::answer::{Answer, Failures, Freshness};
-use super::cache::Cache;
+use super::answer::Freshness;
 use super::chart_address::{ChartAddress, is_chart_name};
-use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
+use super::checkout::Checkout;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::helm_client::{HelmClient, Home, Login};
-use super::hosts::{Availability, Hosts};
+use super::hosts::Hosts;
 use super::limits::SourceSettings;
+use super::packages::{Packages, Request, Surroundings};
 use super::process::disk_use;
 use super::refs::Revision;
 use super::version::{Range, version};
-
-/// Most charts whose versions are kept.
-const MAX_KNOWN: usize = 1_024;
 
 /// Longest version or range, in bytes.
 const MAX_VERSION: usize = 256;
@@ -46,29 +37,10 @@ pub struct ChartSource<'a> {
     pub pass_credentials: bool,
 }
 
-/// What reading charts shares with reading commits.
-#[derive(Debug)]
-pub(super) struct Surroundings<'a> {
-    pub settings: &'a SourceSettings,
-    pub hosts: &'a Hosts,
-    pub kept: &'a CheckoutCache,
-    pub cache: &'a Arc<Cache>,
-}
-
-/// The charts that this process reads.
+/// The charts that this process reads, with their listed versions; for a registry, the newest one
+/// by range.
 #[derive(Debug, Default)]
-pub(super) struct Charts {
-    known: Mutex<HashMap<String, Arc<Known>>>,
-}
-
-/// One chart, as seen with certain credentials.
-#[derive(Debug, Default)]
-struct Known {
-    /// The listed versions; for a registry, the newest one by range.
-    versions: AsyncMutex<HashMap<String, Answer<Arc<Vec<String>>>>>,
-    failures: AsyncMutex<Failures>,
-    availability: Mutex<Availability>,
-}
+pub(super) struct Charts(Packages<Arc<Vec<String>>>);
 
 /// A checked request.
 struct Wanted<'a> {
@@ -112,6 +84,10 @@ impl<'a> Wanted<'a> {
         hash.update(login.credentials.fingerprint());
         let id = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { address, login, chart: source.chart, version: source.version, id })
+    }
+
+    fn request(&self, arrived: Instant) -> Request<'_> {
+        Request { arrived, id: &self.id, server: &self.address.server }
     }
 }
 
@@ -195,19 +171,9 @@ impl Charts {
         wanted: &Wanted<'_>,
         freshness: Freshness,
     ) -> Result<Arc<Vec<String>>, Error> {
-        let arrived = Instant::now();
-        let known = self.known(&wanted.id);
         // A registry is asked for the newest version of each range.
-        let key = if wanted.address.oci { wanted.version } else { "" };
-        let mut answers = known.versions.lock().await;
-        let kept = surroundings.settings.limits.failure_kept;
-        if let Some(answer) = answers.get(key).filter(|a| a.serves(arrived, freshness, kept)) {
-            return answer.outcome.clone();
-        }
-        let server = &wanted.address.server;
-        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
-        let began = Instant::now();
-        let outcome = async {
+        let what = if wanted.address.oci { wanted.version } else { "" };
+        let listed = async {
             let home = Home::new(Some(surroundings.cache.path()), vec![wanted.login.clone()])?;
             let client = client(surroundings);
             match wanted.address.oci {
@@ -218,17 +184,10 @@ impl Charts {
                 false => client.versions(&home, wanted.chart).await,
             }
         };
-        let outcome = outcome.await.map_err(|error| of_version(error, wanted.version));
-        surroundings.hosts.record_listing(server, &known.availability, &outcome);
-        let outcome = outcome.map(Arc::new);
-        answers.retain(|_, answer| {
-            answer.ended.elapsed() < surroundings.settings.limits.backoff.max(freshness.0)
-        });
-        answers.insert(
-            key.to_owned(),
-            Answer { began, ended: Instant::now(), outcome: outcome.clone() },
-        );
-        outcome
+        let ask =
+            async { listed.await.map(Arc::new).map_err(|error| of_version(error, wanted.version)) };
+        let request = wanted.request(Instant::now());
+        self.0.answer(surroundings, request, (what, freshness), Box::pin(ask)).await
     }
 
     /// The files of a version.
@@ -240,44 +199,9 @@ impl Charts {
     ) -> Result<Arc<Checkout>, Error> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, source, credentials)?;
-        let key: CheckoutKey = (wanted.id.clone(), wanted.version.to_owned());
-        if let Some(found) = surroundings.kept.get(&key) {
-            return Ok(found);
-        }
-        let known = self.known(&wanted.id);
-        let mut failures = known.failures.lock().await;
-        if let Some(found) = surroundings.kept.get(&key) {
-            return Ok(found);
-        }
-        let limits = &surroundings.settings.limits;
-        if let Some(error) = failures.known(wanted.version, arrived, limits.failure_kept) {
-            return Err(error);
-        }
-        let server = &wanted.address.server;
-        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
-        let began = Instant::now();
-        let pulled = pull(surroundings, &wanted).await;
-        surroundings.hosts.record_listing(server, &known.availability, &pulled);
-        match pulled {
-            Ok(checkout) => {
-                let checkout = Arc::new(checkout);
-                surroundings.kept.insert(key, &checkout);
-                Ok(checkout)
-            }
-            Err(error) => {
-                failures.add(wanted.version, began, error.clone());
-                Err(error)
-            }
-        }
-    }
-
-    fn known(&self, id: &str) -> Arc<Known> {
-        let mut known = self.known.lock();
-        if known.len() >= MAX_KNOWN && !known.contains_key(id) {
-            // Those in use stay.
-            known.retain(|_, entry| Arc::strong_count(entry) > 1);
-        }
-        known.entry(id.to_owned()).or_default().clone()
+        let pull = Box::pin(pull(surroundings, &wanted));
+        let request = wanted.request(arrived);
+        self.0.checkout(surroundings, request, wanted.version, pull, Hosts::record_listing).await
     }
 }
 

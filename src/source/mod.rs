@@ -56,6 +56,7 @@ mod local;
 mod manifests;
 mod mirror;
 mod objects;
+mod packages;
 mod pattern;
 mod plugin;
 mod process;

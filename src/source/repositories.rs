@@ -22,7 +22,7 @@ use super::address::{Address, Transport};
 use super::answer::{Answer, Failures, Freshness};
 use super::artifacts::Artifacts;
 use super::cache::Cache;
-use super::charts::{ChartSource, Charts, Surroundings};
+use super::charts::{ChartSource, Charts};
 use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
 use super::credentials::Credentials;
 use super::error::Error;
@@ -31,6 +31,7 @@ use super::hosts::{Availability, Hosts};
 use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
 use super::objects::{Objects, Tag};
+use super::packages::Surroundings;
 use super::refs::{Found, Refs, Revision, Target, is_full_hash, is_short_hash};
 use super::requests::GitRequests;
 use super::signatures::{Refused, Signatures, Signed};
@@ -237,9 +238,7 @@ impl Repositories {
             }
         }
     }
-}
 
-impl Repositories {
     /// Resolves a tag, a digest, or a range of the tags of an artifact of a registry
     /// (`oci://…`) to a digest. A digest is used as it is, without a request.
     ///

@@ -37,11 +37,8 @@ pub fn demands(project: &Value) -> Result<Demands, String> {
 /// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
 pub fn refusal(project: &Value) -> Option<String> {
     let name = project["metadata"]["name"].as_str().unwrap_or_default();
-    let unread = match crate::api::read::<AppProjectSpec>(&project["spec"]) {
-        Ok(spec) => Demands::of(&spec).err().map(|why| format!("AppProject {name}: {why}")),
-        Err(error) => Some(format!("AppProject {name} cannot be read: spec.{error}")),
-    };
-    unread.or_else(|| Lost::of(project).map(|lost| lost.message(name)))
+    let lost = || Some(Lost::of(project)?.message(name));
+    demands(project).err().or_else(lost)
 }
 
 /// The guards of a project that cannot be enforced: nothing is compared or synced. `lost` is the

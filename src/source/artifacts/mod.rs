@@ -1,7 +1,6 @@
 //! Artifacts of OCI registries as sources: tags and digests, and the files of their layer.
 //!
-//! As with commits and charts, concurrent callers share one request, and a failure is returned
-//! again for a while. A revision is the digest of a manifest, so what it names never changes.
+//! A revision is the digest of a manifest, so what it names never changes.
 
 mod challenge;
 mod digest;
@@ -12,29 +11,24 @@ pub(super) mod settings;
 mod tests;
 mod unpack;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Mutex as AsyncMutex;
 
 use self::digest::ContentDigest;
 use self::registry::Registry;
 pub use self::settings::ArtifactSettings;
-use super::answer::{Answer, Failures, Freshness};
+use super::answer::Freshness;
 use super::chart_address::ChartAddress;
-use super::charts::{Surroundings, login};
+use super::charts::login;
 use super::checkout::{Checkout, CheckoutKey};
 use super::credentials::Credentials;
 use super::error::Error;
-use super::hosts::Availability;
+use super::hosts::Hosts;
+use super::packages::{Packages, Request, Surroundings};
 use super::refs::Revision;
 use super::version::{Range, version};
-
-/// Most artifacts whose tags are kept.
-const MAX_KNOWN: usize = 1_024;
 
 /// Longest `targetRevision`, in bytes.
 const MAX_REVISION: usize = 256;
@@ -47,20 +41,9 @@ pub fn is_artifact(repo_url: &str) -> bool {
     repo_url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("oci://"))
 }
 
-/// The artifacts that this process reads.
+/// The artifacts that this process reads, with the digest of each revision that was asked for.
 #[derive(Debug, Default)]
-pub(super) struct Artifacts {
-    known: Mutex<HashMap<String, Arc<Known>>>,
-}
-
-/// One artifact, as seen with certain credentials.
-#[derive(Debug, Default)]
-struct Known {
-    /// The digest of each revision that was asked for.
-    digests: AsyncMutex<HashMap<String, Answer<String>>>,
-    failures: AsyncMutex<Failures>,
-    availability: Mutex<Availability>,
-}
+pub(super) struct Artifacts(Packages<String>);
 
 /// A checked request.
 struct Wanted {
@@ -121,6 +104,10 @@ impl Wanted {
         Registry::new(&self.address, &self.name, &self.credentials, within)
     }
 
+    fn request(&self, arrived: Instant) -> Request<'_> {
+        Request { arrived, id: &self.id, server: &self.address.server }
+    }
+
     fn missing(&self, detail: String) -> Error {
         let (repo, revision) = (self.address.shown.clone(), self.revision.clone());
         Error::MissingRevision { repo, revision, detail }
@@ -177,22 +164,10 @@ impl Artifacts {
         if ContentDigest::parse(&wanted.revision).is_some() {
             return Ok(of(&wanted.revision));
         }
-        let limits = &surroundings.settings.limits;
-        let known = self.known(&wanted.id);
-        let mut digests = known.digests.lock().await;
-        let kept = digests.get(&wanted.revision);
-        if let Some(answer) = kept.filter(|a| a.serves(arrived, freshness, limits.failure_kept)) {
-            return answer.outcome.as_deref().map(of).map_err(Error::clone);
-        }
-        let server = &wanted.address.server;
-        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
-        let began = Instant::now();
-        let outcome = digest_of(&wanted, limits.timeout).await;
-        surroundings.hosts.record_listing(server, &known.availability, &outcome);
-        digests.retain(|_, answer| answer.ended.elapsed() < limits.backoff.max(freshness.0));
-        let answer = Answer { began, ended: Instant::now(), outcome: outcome.clone() };
-        digests.insert(wanted.revision.clone(), answer);
-        outcome.map(|digest| of(&digest))
+        let ask = digest_of(&wanted, surroundings.settings.limits.timeout);
+        let (request, what) = (wanted.request(arrived), wanted.revision.as_str());
+        let digest = self.0.answer(surroundings, request, (what, freshness), Box::pin(ask)).await?;
+        Ok(of(&digest))
     }
 
     /// The files of an artifact, by the digest of its manifest.
@@ -204,44 +179,14 @@ impl Artifacts {
     ) -> Result<Arc<Checkout>, Error> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, repo_url, revision, credentials)?;
-        let key: CheckoutKey = (wanted.id.clone(), wanted.revision.clone());
-        if let Some(found) = surroundings.kept.get(&key) {
-            return Ok(found);
-        }
-        let known = self.known(&wanted.id);
-        let mut failures = known.failures.lock().await;
-        if let Some(found) = surroundings.kept.get(&key) {
-            return Ok(found);
-        }
-        let limits = &surroundings.settings.limits;
-        if let Some(error) = failures.known(&wanted.revision, arrived, limits.failure_kept) {
-            return Err(error);
-        }
-        let server = &wanted.address.server;
-        let _turn = surroundings.hosts.acquire(server, &known.availability).await?;
-        let began = Instant::now();
-        let pulled = pull(surroundings, &wanted).await;
-        surroundings.hosts.record_fetch(server, &known.availability, &pulled);
-        match pulled {
-            Ok(checkout) => {
-                let checkout = Arc::new(checkout.with_key(&key));
-                surroundings.kept.insert(key, &checkout);
-                Ok(checkout)
-            }
-            Err(error) => {
-                failures.add(&wanted.revision, began, error.clone());
-                Err(error)
-            }
-        }
-    }
-
-    fn known(&self, id: &str) -> Arc<Known> {
-        let mut known = self.known.lock();
-        if known.len() >= MAX_KNOWN && !known.contains_key(id) {
-            // Those in use stay.
-            known.retain(|_, entry| Arc::strong_count(entry) > 1);
-        }
-        known.entry(id.to_owned()).or_default().clone()
+        let pull = async {
+            let key: CheckoutKey = (wanted.id.clone(), wanted.revision.clone());
+            Ok(pull(surroundings, &wanted).await?.with_key(&key))
+        };
+        let request = wanted.request(arrived);
+        self.0
+            .checkout(surroundings, request, &wanted.revision, Box::pin(pull), Hosts::record_fetch)
+            .await
     }
 }
 

@@ -1,0 +1,149 @@
+//! What reading charts and artifacts has in common: concurrent callers share one request, and a
+//! failure is returned again for a while.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::address::Address;
+use super::answer::{Answer, Failures, Freshness};
+use super::cache::Cache;
+use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
+use super::error::Error;
+use super::hosts::{Availability, Hosts};
+use super::limits::SourceSettings;
+
+/// Most packages whose answers are kept.
+const MAX_KNOWN: usize = 1_024;
+
+/// What reading packages shares with reading commits.
+#[derive(Debug)]
+pub(super) struct Surroundings<'a> {
+    pub settings: &'a SourceSettings,
+    pub hosts: &'a Hosts,
+    pub kept: &'a CheckoutCache,
+    pub cache: &'a Arc<Cache>,
+}
+
+/// The packages of one kind that this process reads. `T` is an answer about their versions.
+///
+/// What is requested is on the heap: it would make the future of each reconcile larger.
+#[derive(Debug)]
+pub(super) struct Packages<T>(Mutex<HashMap<String, Arc<Known<T>>>>);
+
+/// One package, as seen with certain credentials.
+#[derive(Debug)]
+struct Known<T> {
+    /// By what was asked.
+    answers: AsyncMutex<HashMap<String, Answer<T>>>,
+    failures: AsyncMutex<Failures>,
+    availability: Mutex<Availability>,
+}
+
+/// Who asks for which package.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    /// When the caller arrived.
+    pub arrived: Instant,
+    /// Identifies the package and the credentials.
+    pub id: &'a str,
+    /// The server that it is on.
+    pub server: &'a Address,
+}
+
+/// How a result counts for the availability of a server.
+type Record = fn(&Hosts, &Address, &Mutex<Availability>, &Result<Checkout, Error>);
+
+impl<T> Default for Packages<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        let (answers, failures, availability) = Default::default();
+        Self { answers, failures, availability }
+    }
+}
+
+impl<T: Clone> Packages<T> {
+    /// The answer to `what`: a kept one that is fresh enough, or that of `ask`.
+    pub(super) async fn answer(
+        &self,
+        surroundings: &Surroundings<'_>,
+        request: Request<'_>,
+        (what, freshness): (&str, Freshness),
+        ask: BoxFuture<'_, Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let limits = &surroundings.settings.limits;
+        let known = self.known(request.id);
+        let mut answers = known.answers.lock().await;
+        let kept = answers.get(what);
+        if let Some(answer) =
+            kept.filter(|a| a.serves(request.arrived, freshness, limits.failure_kept))
+        {
+            return answer.outcome.clone();
+        }
+        let _turn = surroundings.hosts.acquire(request.server, &known.availability).await?;
+        let began = Instant::now();
+        let outcome = ask.await;
+        surroundings.hosts.record_listing(request.server, &known.availability, &outcome);
+        answers.retain(|_, answer| answer.ended.elapsed() < limits.backoff.max(freshness.0));
+        let answer = Answer { began, ended: Instant::now(), outcome: outcome.clone() };
+        answers.insert(what.to_owned(), answer);
+        outcome
+    }
+
+    /// The files of a version: those that are kept, or what `pull` fetches.
+    pub(super) async fn checkout(
+        &self,
+        surroundings: &Surroundings<'_>,
+        request: Request<'_>,
+        version: &str,
+        pull: BoxFuture<'_, Result<Checkout, Error>>,
+        record: Record,
+    ) -> Result<Arc<Checkout>, Error> {
+        let key: CheckoutKey = (request.id.to_owned(), version.to_owned());
+        if let Some(found) = surroundings.kept.get(&key) {
+            return Ok(found);
+        }
+        let known = self.known(request.id);
+        let mut failures = known.failures.lock().await;
+        if let Some(found) = surroundings.kept.get(&key) {
+            return Ok(found);
+        }
+        let limits = &surroundings.settings.limits;
+        if let Some(error) = failures.known(version, request.arrived, limits.failure_kept) {
+            return Err(error);
+        }
+        let _turn = surroundings.hosts.acquire(request.server, &known.availability).await?;
+        let began = Instant::now();
+        let pulled = pull.await;
+        record(surroundings.hosts, request.server, &known.availability, &pulled);
+        match pulled {
+            Ok(checkout) => {
+                let checkout = Arc::new(checkout);
+                surroundings.kept.insert(key, &checkout);
+                Ok(checkout)
+            }
+            Err(error) => {
+                failures.add(version, began, error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    fn known(&self, id: &str) -> Arc<Known<T>> {
+        let mut known = self.0.lock();
+        if known.len() >= MAX_KNOWN && !known.contains_key(id) {
+            // Those in use stay.
+            known.retain(|_, entry| Arc::strong_count(entry) > 1);
+        }
+        known.entry(id.to_owned()).or_default().clone()
+    }
+}
