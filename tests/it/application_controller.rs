@@ -14,7 +14,8 @@ mod rules;
 mod secrets;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -397,6 +398,36 @@ impl World {
     }
 }
 
+impl World {
+    /// The Secret of a cluster.
+    async fn add_cluster(&self, name: &str, server: &str, config: &Value) {
+        let secret = json!({
+            "metadata": {
+                "name": name, "namespace": NAMESPACE,
+                "labels": {"argocd.argoproj.io/secret-type": "cluster"},
+            },
+            "stringData": {"name": name, "server": server, "config": config.to_string()},
+        });
+        self.create("v1", "Secret", &secret).await;
+    }
+
+    /// An Application of the folder `app` that is synced to a cluster by itself.
+    async fn automate(&self, name: &str, cluster: &str) {
+        let mut app = self.application(name, "app");
+        app["spec"]["destination"] = json!({"name": cluster, "namespace": "web"});
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        self.create_app(&app).await;
+    }
+}
+
+/// Writes an executable script.
+fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
 fn git(directory: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
     let output = Command::new("git")
@@ -459,6 +490,18 @@ fn is(app: &Value, sync: &str, health: &str) -> bool {
 
 fn phase(app: &Value) -> &str {
     app["status"]["operationState"]["phase"].as_str().unwrap_or_default()
+}
+
+/// The message of the operation.
+fn message(app: &Value) -> &str {
+    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
+}
+
+/// The result of a sync for an object.
+fn result<'a>(app: &'a Value, name: &str) -> &'a Value {
+    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
+    let found = results.into_iter().flatten().find(|result| result["name"] == name);
+    found.unwrap_or(&Value::Null)
 }
 
 /// Whether the last operation has ended and the status was computed after it.

@@ -3,10 +3,6 @@
 use super::limits::settings;
 use super::*;
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 fn said(app: &Value, name: &str) -> String {
     let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
     let found = results.into_iter().flatten().find(|result| result["name"] == name);

@@ -2,9 +2,6 @@
 //! (`execProviderConfig`): also when they expire or are refused; and what such a program can
 //! read and say.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::net::TcpListener;
@@ -78,32 +75,7 @@ impl Guarded {
     }
 }
 
-fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
 impl World {
-    async fn add_guarded(&self, name: &str, server: &str, config: &Value) {
-        let secret = json!({
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": {"argocd.argoproj.io/secret-type": "cluster"},
-            },
-            "stringData": {"name": name, "server": server, "config": config.to_string()},
-        });
-        self.create("v1", "Secret", &secret).await;
-    }
-
-    async fn deploy_to(&self, name: &str, cluster: &str) {
-        let mut app = self.application(name, "app");
-        app["spec"]["destination"] = json!({"name": cluster, "namespace": "web"});
-        app["spec"]["syncPolicy"] = json!({"automated": {}});
-        self.create_app(&app).await;
-    }
-
     /// The message of the condition that an Application gets which cannot be compared.
     async fn until_error(&self, name: &str, text: &str) -> String {
         let app = self.until(name, text, |app| condition(app, "ComparisonError", text)).await;
@@ -129,8 +101,8 @@ async fn a_program_provides_the_certificate_of_a_client() {
     give(far.credential("client", "2020-01-01T00:00:00Z"));
     let program = script(folder.path(), "credentials", "exec cat \"$GIVES\"");
     let config = far.config(&program, json!({"GIVES": gives}));
-    world.add_guarded("far", &far.front.url(), &config).await;
-    world.deploy_to("app", "far").await;
+    world.add_cluster("far", &far.front.url(), &config).await;
+    world.automate("app", "far").await;
     world.until_good("app").await;
     assert_eq!(far.value("one").await, "1");
     assert_eq!(far.clients(), ["client"]);
@@ -174,8 +146,8 @@ async fn what_a_program_prints_shows_no_secret() {
     std::fs::write(&good, far.credential("client", "2999-01-01T00:00:00Z")).unwrap();
     let env = json!({"GIVES": good, "CLIENT_SECRET": "s3cr3t-of-env-9"});
     let program = script(folder.path(), "good", "exec cat \"$GIVES\"");
-    world.add_guarded("good", &far.front.url(), &far.config(&program, env.clone())).await;
-    world.deploy_to("good", "good").await;
+    world.add_cluster("good", &far.front.url(), &far.config(&program, env.clone())).await;
+    world.automate("good", "good").await;
     world.until_good("good").await;
 
     let key = far.certificates.text("client.key");
@@ -189,8 +161,8 @@ async fn what_a_program_prints_shows_no_secret() {
     ] {
         let program = script(folder.path(), name, text);
         let server = format!("{}/{name}", far.front.url());
-        world.add_guarded(name, &server, &far.config(&program, env.clone())).await;
-        world.deploy_to(name, name).await;
+        world.add_cluster(name, &server, &far.config(&program, env.clone())).await;
+        world.automate(name, name).await;
         let error = world.until_error(name, want).await;
         for secret in ["s3cr3t", &line] {
             assert!(!error.contains(secret), "{name}: {error}");
@@ -200,8 +172,8 @@ async fn what_a_program_prints_shows_no_secret() {
     let token = r#"echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": {"token": "a-token"}}'"#;
     let program = script(folder.path(), "token", token);
     let server = format!("{}/token", far.front.url());
-    world.add_guarded("token", &server, &far.config(&program, env)).await;
-    world.deploy_to("token", "token").await;
+    world.add_cluster("token", &server, &far.config(&program, env)).await;
+    world.automate("token", "token").await;
     world.until_error("token", "localhost").await;
 }
 
@@ -231,8 +203,8 @@ async fn a_program_reads_the_files_of_its_variables_only() {
     );
     let program = script(folder.path(), "credentials", &text);
     let env = json!({"AWS_WEB_IDENTITY_TOKEN_FILE": token, "UNKNOWN": mounted.join("other")});
-    world.add_guarded("far", &far.front.url(), &far.config(&program, env)).await;
-    world.deploy_to("app", "far").await;
+    world.add_cluster("far", &far.front.url(), &far.config(&program, env)).await;
+    world.automate("app", "far").await;
     let deployed =
         |app: &Value| is(app, "Synced", "Healthy") || app["status"]["conditions"].is_array();
     let app = world.until("app", "deployed", deployed).await;
@@ -241,8 +213,8 @@ async fn a_program_reads_the_files_of_its_variables_only() {
 
     let env = json!({"GOOGLE_APPLICATION_CREDENTIALS": "/proc/self/environ"});
     let server = format!("{}/own", far.front.url());
-    world.add_guarded("own", &server, &far.config(&program, env)).await;
-    world.deploy_to("own", "own").await;
+    world.add_cluster("own", &server, &far.config(&program, env)).await;
+    world.automate("own", "own").await;
     let want = "the variable GOOGLE_APPLICATION_CREDENTIALS names /proc/self/environ, which is for \
                 the controller only; mount a token for the program";
     world.until_error("own", want).await;

@@ -1,8 +1,6 @@
 //! Clusters whose credentials a program provides (`execProviderConfig`, `awsAuthConfig`), and
 //! clusters behind a proxy.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use axum::body::Body as Answer;
@@ -80,14 +78,6 @@ async fn forward(
     client.send(request).await.unwrap().map(Answer::new)
 }
 
-/// Writes an executable script.
-fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
-}
-
 /// Prints credentials with this token, which has expired.
 fn prints(token: &str) -> String {
     let status =
@@ -95,26 +85,6 @@ fn prints(token: &str) -> String {
     let head =
         r#"{\"kind\": \"ExecCredential\", \"apiVersion\": \"client.authentication.k8s.io/v1\""#;
     format!(r#"echo "{head}, \"status\": {status}}}""#)
-}
-
-impl World {
-    async fn add_cluster(&self, name: &str, server: &str, config: Value) {
-        let secret = json!({
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": {"argocd.argoproj.io/secret-type": "cluster"},
-            },
-            "stringData": {"name": name, "server": server, "config": config.to_string()},
-        });
-        self.create("v1", "Secret", &secret).await;
-    }
-
-    async fn automate(&self, name: &str, cluster: &str) {
-        let mut app = self.application(name, "app");
-        app["spec"]["destination"] = json!({"name": cluster, "namespace": "web"});
-        app["spec"]["syncPolicy"] = json!({"automated": {}});
-        self.create_app(&app).await;
-    }
 }
 
 /// The program gets its arguments and variables and nothing of this process that is not
@@ -138,7 +108,7 @@ async fn a_program_provides_the_token_of_a_cluster() {
         "apiVersion": "client.authentication.k8s.io/v1", "command": program,
         "args": ["far"], "env": {"NUMBER": "1"},
     }});
-    world.add_cluster("far", &far.address, exec).await;
+    world.add_cluster("far", &far.address, &exec).await;
     world.automate("app", "far").await;
     world.until_good("app").await;
     assert!(far.has("one").await);
@@ -194,7 +164,7 @@ async fn a_program_that_fails_holds_its_own_cluster_only() {
     ] {
         // `aws` may be installed where the tests run; then it fails for lack of a session.
         let want = if name == "aws" { ["argocd-k8s-auth", "aws:"] } else { [want, want] };
-        world.add_cluster(name, &format!("{}?{name}", far.address), config).await;
+        world.add_cluster(name, &format!("{}?{name}", far.address), &config).await;
         world.automate(name, name).await;
         let app = world
             .until(name, "refused", |app| {
@@ -207,7 +177,7 @@ async fn a_program_that_fails_holds_its_own_cluster_only() {
         assert!(!app.to_string().contains("s3cr3t"), "{app}");
     }
     let good = exec("good", &prints("token"));
-    world.add_cluster("good", &far.address, good).await;
+    world.add_cluster("good", &far.address, &good).await;
     world.automate("good", "good").await;
     world.until_good("good").await;
 }
@@ -244,7 +214,7 @@ async fn a_cluster_is_reached_through_its_proxy() {
     });
     // A name that only the proxy knows.
     let config = json!({"proxyUrl": format!("http://{proxy}"), "disableCompression": true});
-    world.add_cluster("far", "http://cluster.invalid:6443", config).await;
+    world.add_cluster("far", "http://cluster.invalid:6443", &config).await;
     world.automate("app", "far").await;
     world.until_good("app").await;
     assert!(far.has("one").await);

@@ -3,14 +3,10 @@
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{HOOK, World, annotated, config_map, is, job, phase, settled};
+use super::{HOOK, World, annotated, config_map, is, job, message, phase, settled};
 
 const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
-
-pub fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
 
 /// A manifest without a name.
 pub fn nameless(manifest: &str, prefix: &str) -> String {

@@ -6,10 +6,6 @@ use super::*;
 const SWITCH: &str = "application.sync.impersonation.enabled";
 const DEPLOYER: &str = "system:serviceaccount:web:deployer";
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 /// The clients of the requests that change objects of a kind, as `CLIENT VERB NAME`.
 fn writers(world: &World, resource: &str) -> Vec<String> {
     let requests = world.server.requests().into_iter();

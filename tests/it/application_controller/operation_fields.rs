@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 fn results(app: &Value) -> Vec<&Value> {
     let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
     results.into_iter().flatten().collect()

@@ -7,16 +7,6 @@ use super::*;
 const OUTCOME: &str = "simulate.wavegate.dev/outcome";
 const FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
-fn result<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
-    let found = results.into_iter().flatten().find(|result| result["name"] == name);
-    found.unwrap_or(&Value::Null)
-}
-
 /// Creates an Application of the folder with its name, and runs an operation to its end.
 async fn run(world: &World, name: &str, operation: Value) -> Value {
     world.create_app(&world.application(name, name)).await;

@@ -8,16 +8,6 @@ use super::*;
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
 const APPROVED: &str = "argocd.argoproj.io/deletion-approved";
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
-fn result<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
-    let found = results.into_iter().flatten().find(|result| result["name"] == name);
-    found.unwrap_or(&Value::Null)
-}
-
 /// Requests a sync, and waits for its end.
 async fn run(world: &World, name: &str, sync: Value) -> Value {
     let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();

@@ -3,8 +3,8 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::hooks::{delete, deployed, message, nameless};
-use super::{HOOK, NAMESPACE, World, config_map, job, phase, settled};
+use super::hooks::{delete, deployed, nameless};
+use super::{HOOK, NAMESPACE, World, config_map, job, message, phase, settled};
 
 const PROJECT: (&str, &str) = ("argoproj.io/v1alpha1", "AppProject");
 

@@ -2,10 +2,6 @@
 
 use super::*;
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 /// An Application whose sync fails before anything is applied, with this retry.
 async fn failing(world: &World, name: &str, retry: Value) {
     let mut operation = json!({"sync": {}});

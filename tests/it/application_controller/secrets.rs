@@ -5,17 +5,6 @@ use tokio::net::TcpListener;
 use super::*;
 
 impl World {
-    async fn cluster_secret(&self, name: &str, server: &str, config: &Value) {
-        let secret = json!({
-            "metadata": {
-                "name": name, "namespace": NAMESPACE,
-                "labels": {"argocd.argoproj.io/secret-type": "cluster"},
-            },
-            "stringData": {"name": name, "server": server, "config": config.to_string()},
-        });
-        self.create("v1", "Secret", &secret).await;
-    }
-
     /// All messages of the controller about an Application: conditions, operation, Events.
     async fn said(&self, name: &str) -> String {
         let app = self.app(name).await;
@@ -51,10 +40,10 @@ async fn a_token_with_a_trailing_newline_is_used_and_an_invalid_one_is_reported(
         serde_json::from_value(json!({"metadata": {"name": "web"}})).unwrap();
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
 
-    world.cluster_secret("far", &address, &json!({"bearerToken": "far-away-token\n"})).await;
+    world.add_cluster("far", &address, &json!({"bearerToken": "far-away-token\n"})).await;
     let broken = json!({"bearerToken": "broken\ntoken"});
-    world.cluster_secret("broken", "https://127.0.0.1:1", &broken).await;
-    world.cluster_secret("nowhere", "no-url", &json!({"bearerToken": "t"})).await;
+    world.add_cluster("broken", "https://127.0.0.1:1", &broken).await;
+    world.add_cluster("nowhere", "no-url", &json!({"bearerToken": "t"})).await;
     world.write("far/a.yaml", &config_map("a", "1", &[]));
     world.commit();
     for (name, server) in

@@ -8,16 +8,6 @@ const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
 const HANGS: (&str, &str) = (OUTCOME, "hang");
 const FAILS: (&str, &str) = (OUTCOME, "fail");
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
-fn result<'a>(app: &'a Value, name: &str) -> &'a Value {
-    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
-    let found = results.into_iter().flatten().find(|result| result["name"] == name);
-    found.unwrap_or(&Value::Null)
-}
-
 /// An Application of this folder, whose sync has ended.
 async fn synced(world: &World, name: &str) -> Value {
     world.create_app(&world.application(name, name)).await;

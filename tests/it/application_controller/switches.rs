@@ -8,10 +8,6 @@ const OUTCOME: &str = "simulate.wavegate.dev/outcome";
 const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
 const HANGS: (&str, &str) = (OUTCOME, "hang");
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 /// SE-601, SE-588: a hook and a resource that never complete fail the sync after their time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_never_completes_fails_after_its_timeout_as_se_601() {

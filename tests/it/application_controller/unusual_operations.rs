@@ -5,10 +5,6 @@ use kube::api::WatchEvent;
 
 use super::*;
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 /// The words of Argo CD are before the reason (SE-373).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_without_its_project_or_cluster_says_so_se_373() {

@@ -9,10 +9,6 @@ use super::*;
 /// A Monday.
 const MONDAY: &str = "2027-01-18T11:00:00Z";
 
-fn message(app: &Value) -> &str {
-    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
-}
-
 /// A window for all Applications.
 fn window(kind: &str, schedule: &str, duration: &str, more: Value) -> Value {
     let mut window = json!({
