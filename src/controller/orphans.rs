@@ -6,7 +6,7 @@ use crate::api::tracking::from_instance_name;
 use crate::api::{AppProjectSpec, ObjectKey};
 use crate::decide::app_state::project::permits_kind_of_key;
 use crate::decide::argocd_cache::Orphans;
-use crate::watch::cluster_cache::IsStray;
+use crate::watch::cluster_cache::IsOrphan;
 use crate::watch::control_plane::Cache;
 
 /// The Applications of the control plane, by the names in tracking labels and annotations.
@@ -28,7 +28,11 @@ impl Instances {
 
 /// Which objects without an owner a project reports as orphaned: those that it may manage and
 /// that no existing Application tracks.
-pub fn is_stray(project: &Arc<AppProjectSpec>, orphans: Orphans, instances: Instances) -> IsStray {
+pub fn is_orphan(
+    project: &Arc<AppProjectSpec>,
+    orphans: Orphans,
+    instances: Instances,
+) -> IsOrphan {
     let project = Arc::clone(project);
     Arc::new(move |key, instance| {
         orphans.includes(key)

@@ -13,7 +13,7 @@ use super::destination::Destination;
 use super::reconciliation::Reconciliation;
 use crate::api::ResourceKey;
 use crate::api::conditions::application::ORPHANED_RESOURCE_WARNING;
-use crate::controller::orphans::is_stray;
+use crate::controller::orphans::is_orphan;
 use crate::decide::app_state::Condition;
 use crate::decide::argocd_cache::{Orphans, orphan_warning};
 
@@ -38,12 +38,13 @@ impl Reconciliation<'_> {
             !namespace.is_empty() && (orphans.warns() || self.ctx.publisher.is_some())
         });
         let Some(orphans) = orphans else {
-            cluster.forget_strays(instance);
+            cluster.forget_orphans(instance);
             return None;
         };
         let warns = orphans.warns();
-        let is_stray = is_stray(project, orphans, self.ctx.instances());
-        let watch = cluster.watch_strays(instance, namespace, Arc::clone(&is_stray), LISTED_WITHIN);
+        let is_orphan = is_orphan(project, orphans, self.ctx.instances());
+        let watch =
+            cluster.watch_orphans(instance, namespace, Arc::clone(&is_orphan), LISTED_WITHIN);
         let is_listed = self.ctx.lend_slot(watch).await;
         if !warns {
             return None;
@@ -54,7 +55,8 @@ impl Reconciliation<'_> {
         let all = graph.ownerless_in(namespace).into_iter();
         let count = all
             .filter(|member| {
-                is_stray(&member.key, member.instance.as_deref()) && !live.contains_key(&member.key)
+                is_orphan(&member.key, member.instance.as_deref())
+                    && !live.contains_key(&member.key)
             })
             .count();
         (count > 0).then(|| orphan_warning(count))

@@ -17,7 +17,7 @@ use crate::act::redis::{Receipt, Values, Writer};
 use crate::api::app_status::ApplicationSummary;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ResourceKey};
-use crate::controller::orphans::{Instances, is_stray};
+use crate::controller::orphans::{Instances, is_orphan};
 use crate::decide::app_state::project::permits_kind_of_key;
 use crate::decide::app_state::{ComparedResource, with_below};
 use crate::decide::argocd_cache::{
@@ -199,7 +199,7 @@ impl Publisher {
         drop(self.writer.write(instance, values, false));
     }
 
-    /// The instances that show what nobody manages in a namespace.
+    /// The instances that show what no Application manages in a namespace.
     pub(super) fn showing_orphans(&self, namespace: &str) -> Vec<String> {
         let known = self.known.lock();
         let in_namespace = known.iter().filter(|(_, known)| {
@@ -280,11 +280,11 @@ impl Publisher {
         let (Some(orphans), Some(graph)) = (Orphans::of(project), cluster.graph()) else {
             return Vec::new();
         };
-        let is_stray = is_stray(project, orphans, self.instances.clone());
+        let is_orphan = is_orphan(project, orphans, self.instances.clone());
         let managed: HashSet<&ResourceKey> = roots.iter().map(|root| &root.key).collect();
         let all = graph.ownerless_in(namespace).into_iter();
         let all = all.filter(|member| {
-            is_stray(&member.key, member.instance.as_deref()) && !managed.contains(&member.key)
+            is_orphan(&member.key, member.instance.as_deref()) && !managed.contains(&member.key)
         });
         all.collect()
     }
@@ -371,7 +371,7 @@ impl Publisher {
 struct Members {
     /// The resources and what is below them.
     nodes: Vec<TreeEntry>,
-    /// What nobody manages, and what is below it.
+    /// What no Application manages, and what is below it.
     orphans: Vec<TreeEntry>,
 }
 

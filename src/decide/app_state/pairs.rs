@@ -99,13 +99,13 @@ impl Differences {
         for target in facts.targets.iter().filter(|target| target.class == Class::Resource) {
             let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
             let Some(live) = live else { continue };
-            let (answer, told) = match prediction(facts, target, Some(live)) {
+            let (answer, answer_digest) = match prediction(facts, target, Some(live)) {
                 // What would change is not known.
                 Some(Prediction::Failed(_)) => continue,
                 Some(Prediction::Answer(answer, of)) => (Some(&**answer), Some(*of)),
                 None => (None, None),
             };
-            let (key, of) = (target.key.digest(), version(target, live, told));
+            let (key, of) = (target.key.digest(), version(target, live, answer_digest));
             let (object, live) = (&*target.object, &**live);
             match (self.entries.get(&key).filter(|entry| Some(entry.of) == of), answer) {
                 (Some(entry), _) => drop(found.insert(key, entry.difference.clone())),
@@ -294,14 +294,14 @@ fn pair(
     let policy = facts.spec.sync_policy.as_ref();
     let managed_namespace = is_namespace(key, destination)
         && policy.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
-    let told = target.and_then(|target| prediction(facts, target, live));
-    let predicted = match told {
+    let prediction = target.and_then(|target| prediction(facts, target, live));
+    let predicted = match prediction {
         Some(Prediction::Answer(answer, of)) => Some((answer, of)),
         Some(Prediction::Failed(_)) | None => None,
     };
     let modified = match (target, live, &class) {
         // It is not known.
-        (Some(_), Some(_), _) if matches!(told, Some(Prediction::Failed(_))) => false,
+        (Some(_), Some(_), _) if matches!(prediction, Some(Prediction::Failed(_))) => false,
         (Some(_), Some(_), Class::Resource) => {
             let found = differences.get(&key.digest());
             for rule in found.into_iter().flat_map(|found| &found.exhausted) {
@@ -331,7 +331,7 @@ fn pair(
         live: live.cloned(),
         class,
         modified,
-        is_comparable: !matches!(told, Some(Prediction::Failed(_))),
+        is_comparable: !matches!(prediction, Some(Prediction::Failed(_))),
         predicted: predicted.map(|(answer, _)| Arc::clone(answer)),
         self_referenced,
     }

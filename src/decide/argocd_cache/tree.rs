@@ -26,7 +26,7 @@ pub struct Root {
 pub struct Seen {
     /// The live roots and what belongs to them, each once.
     pub nodes: Vec<TreeEntry>,
-    /// Objects that nobody manages (CA-311), and what belongs to them.
+    /// Orphaned objects (CA-311), and what belongs to them.
     pub orphans: Vec<TreeEntry>,
     /// All Pods and Nodes of the cluster, if hosts are shown.
     pub cluster: Vec<TreeEntry>,
@@ -159,7 +159,7 @@ impl ResourceTree {
         }
     }
 
-    /// The number of objects that nobody manages.
+    /// The number of orphaned objects.
     pub fn orphans(&self) -> usize {
         self.orphaned_nodes.len()
     }

@@ -87,9 +87,9 @@ impl<'a> Registry<'a> {
         let what = format!("the tag {tag:?}");
         let call = Call { what: &what, method: &Method::HEAD, path: &path, accept: ACCEPTED };
         let said = self.send(call, &mut |_| Ok(())).await?;
-        let told = said.headers.get("docker-content-digest").and_then(|text| text.to_str().ok());
-        let told = told.and_then(ContentDigest::parse);
-        if let Some(digest) = told.filter(|_| said.status.is_success()) {
+        let named = said.headers.get("docker-content-digest").and_then(|text| text.to_str().ok());
+        let named = named.and_then(ContentDigest::parse);
+        if let Some(digest) = named.filter(|_| said.status.is_success()) {
             return Ok(digest.text().to_owned());
         }
         // The answer to this one also says what failed.

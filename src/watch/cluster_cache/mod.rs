@@ -56,7 +56,7 @@ pub use facts::ClusterFacts;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark, Relevance};
-pub use owner_graph::{ChangedTree, Excerpt, IsStray, Member, Owner, OwnerGraph, TreeReaders};
+pub use owner_graph::{ChangedTree, Excerpt, IsOrphan, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;
@@ -117,7 +117,7 @@ pub struct ClusterCache {
     feeds: Mutex<Feeds>,
     /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
-    /// All objects, if resource trees are read, or somebody looks for objects that nobody manages.
+    /// All objects, if resource trees are read, or somebody looks for orphaned objects.
     graph: Option<Arc<OwnerGraph>>,
     trees: Trees,
     /// Instances that use a kind that does not exist.

@@ -1,5 +1,5 @@
 //! All objects of a cluster with what they belong to, for readers of resource trees, and for those
-//! who look for objects that nobody manages. Only kept when there is one of them.
+//! who look for orphaned objects. Only kept when there is one of them.
 //!
 //! Owner references are untrusted: a cycle ends, and a chain is followed so far only.
 
@@ -33,7 +33,7 @@ pub enum Owner {
 pub enum ChangedTree {
     /// That of an instance.
     Of(String),
-    /// Those of all instances that show what nobody manages in this namespace.
+    /// Those of all instances that show what no Application manages in this namespace.
     Unmanaged(String),
 }
 
@@ -57,19 +57,19 @@ pub struct TreeReaders {
     /// Makes the excerpts.
     pub reader: Reader,
     /// Takes the trees that have changed; without it, the objects are only kept once somebody
-    /// looks for those that nobody manages, and only namespaced ones.
+    /// looks for those that no Application manages, and only namespaced ones.
     pub changed: Option<UnboundedSender<ChangedTree>>,
 }
 
 /// Whether an object that belongs to no other one counts as managed by nobody, from its key and
 /// the instance that tracks it.
-pub type IsStray = Arc<dyn Fn(&ResourceKey, Option<&str>) -> bool + Send + Sync>;
+pub type IsOrphan = Arc<dyn Fn(&ResourceKey, Option<&str>) -> bool + Send + Sync>;
 
-/// Who looks for objects of a namespace that nobody manages.
+/// Who looks for objects of a namespace that no Application manages.
 #[derive(Clone)]
 struct Watcher {
     namespace: String,
-    is_stray: IsStray,
+    is_orphan: IsOrphan,
 }
 
 impl std::fmt::Debug for TreeReaders {
@@ -175,10 +175,10 @@ impl OwnerGraph {
         self.is_complete.wait_for(|complete| *complete).await;
     }
 
-    /// Triggers an instance whenever an object of this namespace becomes one that nobody manages,
+    /// Triggers an instance whenever an object of this namespace becomes one that no Application manages,
     /// or is none any more.
-    pub(super) fn watch_strays(&self, instance: &str, namespace: &str, is_stray: IsStray) {
-        let watcher = Watcher { namespace: namespace.to_owned(), is_stray };
+    pub(super) fn watch_orphans(&self, instance: &str, namespace: &str, is_orphan: IsOrphan) {
+        let watcher = Watcher { namespace: namespace.to_owned(), is_orphan };
         self.watchers.lock().insert(instance.to_owned(), watcher);
     }
 
@@ -195,7 +195,7 @@ impl OwnerGraph {
         let watchers = self.watchers.lock();
         let looks = watchers.iter().filter(|(_, watcher)| {
             watcher.namespace == member.key.namespace
-                && (watcher.is_stray)(&member.key, member.instance.as_deref())
+                && (watcher.is_orphan)(&member.key, member.instance.as_deref())
         });
         looks.map(|(instance, _)| instance.clone()).collect()
     }
@@ -208,7 +208,7 @@ impl OwnerGraph {
     }
 
     /// Wakes those for whom these objects, before and after a change, are not the same.
-    fn strays_changed(&self, before: &[Arc<Member>], after: Option<&Member>) {
+    fn orphans_changed(&self, before: &[Arc<Member>], after: Option<&Member>) {
         if !self.is_complete.get() {
             return;
         }
@@ -273,7 +273,7 @@ impl OwnerGraph {
         changed.extend(members.trees_with(uid));
         drop(members);
         self.announce(changed);
-        self.strays_changed(&before, Some(&member));
+        self.orphans_changed(&before, Some(&member));
     }
 
     /// Removes an object; with a UID only if it has that.
@@ -287,7 +287,7 @@ impl OwnerGraph {
         let changed = members.remove(&known);
         drop(members);
         self.announce(changed);
-        self.strays_changed(&before, None);
+        self.orphans_changed(&before, None);
     }
 
     fn announce(&self, changed: BTreeSet<ChangedTree>) {
@@ -575,10 +575,10 @@ mod tests {
         std::iter::from_fn(|| receiver.try_recv().ok()).collect()
     }
 
-    /// SE-078: who looks for objects that nobody manages is triggered when one comes, goes, gets
+    /// SE-078: who looks for orphaned objects is triggered when one comes, goes, gets
     /// an owner or is tracked, but not by other changes, and not before all kinds are listed.
     #[test]
-    fn those_who_look_for_strays_are_triggered_by_changes_of_their_number_as_se_078() {
+    fn those_who_look_for_orphans_are_triggered_by_changes_of_their_number_as_se_078() {
         let (trigger, mut woken) = unbounded_channel();
         let reader: Reader = Arc::new(|object| Excerpt {
             content: object["content"].to_string().into_bytes().into(),
@@ -600,10 +600,10 @@ mod tests {
         put("early", json!({}), None);
         assert!(graph.is_empty(), "nobody looks");
         graph.activate();
-        let is_stray: IsStray =
+        let is_orphan: IsOrphan =
             Arc::new(|key, instance| key.name != "ignored" && instance.is_none());
-        graph.watch_strays("shop", "web", Arc::clone(&is_stray));
-        graph.watch_strays("elsewhere", "other", is_stray);
+        graph.watch_orphans("shop", "web", Arc::clone(&is_orphan));
+        graph.watch_orphans("elsewhere", "other", is_orphan);
         put("one", json!({}), None);
         assert_eq!(woken_by(&mut woken), [""; 0]);
         graph.complete();
@@ -639,8 +639,8 @@ mod tests {
         put_claim("data-db", "data-");
         put_claim("log-db-0", "log-db-");
         assert_eq!(woken_by(&mut woken), ["shop", "shop"]);
-        let strays = ["data-db", "ignored", "log-db-0", "set", "tracked"];
-        assert_eq!(names(&graph.ownerless_in("web")), strays);
+        let orphans = ["data-db", "ignored", "log-db-0", "set", "tracked"];
+        assert_eq!(names(&graph.ownerless_in("web")), orphans);
         graph.remove(&set, None);
         assert_eq!(graph.ownerless_in("web").len(), 5, "with its claim");
         for name in ["data-db-0", "data-db", "log-db-0"] {

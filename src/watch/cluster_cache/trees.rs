@@ -1,5 +1,5 @@
 //! Watches the objects of all kinds, for those who read resource trees, or look for objects that
-//! nobody manages.
+//! no Application manages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::survey::{ALIASES, gvk};
-use super::{ClusterCache, GroupVersionKind, IsStray, LIST_TIMEOUT, OwnerGraph};
+use super::{ClusterCache, GroupVersionKind, IsOrphan, LIST_TIMEOUT, OwnerGraph};
 use crate::watch::failure::reason;
 
 /// Interval between looks for new kinds without a trigger.
@@ -43,24 +43,24 @@ impl ClusterCache {
     }
 
     /// Triggers an instance from now on whenever an object of this namespace becomes one that
-    /// nobody manages, or is none any more. Returns whether all kinds were listed within a time;
+    /// no Application manages, or is none any more. Returns whether all kinds were listed within a time;
     /// when they are later, the instance is triggered.
-    pub async fn watch_strays(
+    pub async fn watch_orphans(
         self: &Arc<Self>,
         instance: &str,
         namespace: &str,
-        is_stray: IsStray,
+        is_orphan: IsOrphan,
         limit: Duration,
     ) -> bool {
         let Some(graph) = &self.graph else { return false };
-        graph.watch_strays(instance, namespace, is_stray);
+        graph.watch_orphans(instance, namespace, is_orphan);
         graph.activate();
         self.begin_trees();
         tokio::time::timeout(limit, graph.completed()).await.is_ok()
     }
 
     /// Triggers an instance by its own objects only.
-    pub fn forget_strays(&self, instance: &str) {
+    pub fn forget_orphans(&self, instance: &str) {
         if let Some(graph) = &self.graph {
             graph.forget_watcher(instance);
         }

@@ -21,7 +21,7 @@ async fn until_count(world: &World, name: &str, count: usize) {
     world.until(name, &format!("{count} orphans"), has).await;
 }
 
-/// SE-078: what nobody manages is counted, as it comes and goes: not what every namespace has, what
+/// SE-078: what no Application manages is counted, as it comes and goes: not what every namespace has, what
 /// belongs to something else, what another Application manages, what the project ignores or must
 /// not manage, and what is elsewhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -393,7 +393,7 @@ async fn clusters_can_be_read_as_ca_026() {
     assert!((1..=600).contains(&seconds), "{seconds}");
 }
 
-/// CA-021, CA-022 and CA-023: a hook, objects that nobody manages, and the Node of a Pod.
+/// CA-021, CA-022 and CA-023: a hook, orphaned objects, and the Node of a Pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
     let Some(redis) = Redis::start(&[]) else { return };

@@ -17,7 +17,7 @@ fn summary(app: &Value) -> &Value {
     &app["status"]["summary"]
 }
 
-/// CA-211 b, CA-506: a Pod below a resource, and objects that nobody manages: the tree shows them
+/// CA-211 b, CA-506: a Pod below a resource, and orphaned objects: the tree shows them
 /// at once, and the status follows in the summary and in the condition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_follows_what_is_below_and_beside_the_resources_as_ca_211() {
