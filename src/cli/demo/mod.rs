@@ -270,7 +270,10 @@ impl DemoRun {
                         break StopReason::ReaderGone;
                     }
                     is_changed = false;
-                    if over && self.is_complete() && let Some(update) = self.update.take() {
+                    // A run is described before the status of its set: until then, that is the
+                    // status of the rollout before.
+                    let is_complete = self.is_complete() && !self.has_live_run();
+                    if over && is_complete && let Some(update) = self.update.take() {
                         let line = self.commit(update, &stage).await?;
                         (moved, is_changed) = (Instant::now(), true);
                         if is_closed(show.log_transitions(&[line], Timestamp::now()))? {
@@ -278,7 +281,7 @@ impl DemoRun {
                         }
                         continue;
                     }
-                    let is_final = || self.is_complete() || moved.elapsed() >= self.final_after();
+                    let is_final = || is_complete || moved.elapsed() >= self.final_after();
                     if over && !self.served && is_final() {
                         break StopReason::Settled;
                     }
@@ -358,11 +361,16 @@ impl DemoRun {
 
     /// For how long a rollout that cannot continue must stay so.
     fn final_after(&self) -> Duration {
-        let is_live = |set: &Set| set.run().is_some_and(|run| !run.phase().has_ended());
-        match self.is_steered && self.fleet.known().any(is_live) {
+        match self.has_live_run() {
             true => DECIDED,
             false => FINAL,
         }
+    }
+
+    /// Whether a run goes on, by policies.
+    fn has_live_run(&self) -> bool {
+        let is_live = |set: &Set| set.run().is_some_and(|run| !run.phase().has_ended());
+        self.is_steered && self.fleet.known().any(is_live)
     }
 
     fn apply_event(&mut self, change: WatchEvent) -> Vec<Transition> {

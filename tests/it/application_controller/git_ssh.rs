@@ -139,9 +139,8 @@ async fn se_032_a_repository_over_ssh() {
     world.until_deployed("app").await;
 
     world.config("argocd-ssh-known-hosts-cm", json!({"ssh_known_hosts": ""})).await;
-    let message =
-        world.refusal_of(&world.with_source("any", json!({"repoURL": url, "path": "app"}))).await;
-    assert!(message.contains(advice), "{message}");
+    let any = world.with_source("any", json!({"repoURL": url, "path": "app"}));
+    world.refused_for(&any, &[advice]).await;
     let fields = json!({"data": {"insecureIgnoreHostKey": "dHJ1ZQ=="}});
     let api = world.api("v1", "Secret", NAMESPACE);
     api.patch("login", &PatchParams::default(), &Patch::Merge(fields)).await.unwrap();
@@ -151,6 +150,6 @@ async fn se_032_a_repository_over_ssh() {
     let fields = json!({"url": "ssh://git@proxied.invalid/team/app", "proxy": "http://proxy:3128"});
     secret(&world, "proxied", fields).await;
     let proxied = json!({"repoURL": "git@proxied.invalid:team/app", "path": "app"});
-    let message = world.refusal_of(&world.with_source("proxied", proxied)).await;
-    assert!(message.contains("is a SOCKS5 proxy: write socks5:// with host and port"), "{message}");
+    let want = ["is a SOCKS5 proxy: write socks5:// with host and port"];
+    world.refused_for(&world.with_source("proxied", proxied), &want).await;
 }

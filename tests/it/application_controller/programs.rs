@@ -51,11 +51,31 @@ impl World {
     pub async fn deploy_app(&self, app: &Value) {
         let name = app["metadata"]["name"].as_str().unwrap();
         self.create_app(app).await;
-        self.until(name, "compared", |app| is(app, "OutOfSync", "Missing") || failed(app)).await;
-        let app = self.app(name).await;
-        assert!(!failed(&app), "{}", app["status"]["conditions"]);
+        // It fails until the controller has read the Secret that was created just before.
+        self.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
         self.sync(name, json!({})).await;
         self.until_good(name).await;
+    }
+
+    /// Creates an Application that cannot be compared for a reason with these texts; its
+    /// conditions. It may be compared, or fail for another reason, until the controller has read
+    /// the settings that were written just before.
+    pub async fn refused_for(&self, app: &Value, texts: &[&str]) -> String {
+        let name = app["metadata"]["name"].as_str().unwrap();
+        self.create_app(app).await;
+        let refused = async {
+            loop {
+                self.refresh(name).await;
+                let app = self.app(name).await;
+                if texts.iter().all(|text| condition(&app, "ComparisonError", text)) {
+                    return app["status"]["conditions"].to_string();
+                }
+            }
+        };
+        match tokio::time::timeout(LIMIT, refused).await {
+            Ok(conditions) => conditions,
+            Err(_) => panic!("{name} is not refused for {texts:?}: {}", self.app(name).await),
+        }
     }
 
     /// Creates an Application that cannot be compared; the message of its condition.
