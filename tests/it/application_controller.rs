@@ -1005,7 +1005,7 @@ async fn a_definition_and_its_objects_are_applied_in_one_sync() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_apply_method_updates_and_removes_fields() {
-    let ways = ["Validate=true", "ServerSideApply=true", "Replace=true", "Force=true"];
+    let ways = ["Validate=true", "ServerSideApply=true", "Replace=true", "force"];
     let world = World::start().await;
     for (index, way) in ways.into_iter().enumerate() {
         let (name, path) = (format!("app-{index}"), format!("app-{index}"));
@@ -1020,7 +1020,10 @@ async fn every_apply_method_updates_and_removes_fields() {
         world.write(&file, &map(json!({"kept": "1", "gone": "1"})));
         let first = world.commit();
         world.create_app(&world.application(&name, &path)).await;
-        let sync = |revision: &str| json!({"revision": revision, "syncOptions": [way]});
+        let sync = |revision: &str| match way {
+            "force" => json!({"revision": revision, "syncStrategy": {"hook": {"force": true}}}),
+            way => json!({"revision": revision, "syncOptions": [way]}),
+        };
         world.sync(&name, sync(&first)).await;
         world.until_good(&name).await;
         world.write(&file, &map(json!({"kept": "2"})));

@@ -15,6 +15,7 @@ use crate::api::annotations::is_skipped;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::operation::SyncOperationResource;
 use crate::api::sources::InEffect;
+use crate::api::sync_options::FORCE;
 use crate::decide::sync::{is_unknown_option, near_option};
 use crate::decide::windows::{self, Evaluation};
 
@@ -220,6 +221,10 @@ fn options(application: &Value, given: &[String]) -> Result<Vec<String>, Invalid
 ///
 /// [`Invalid`] with the option that is meant, if one is near.
 pub fn check_option(option: &str) -> Result<(), Invalid> {
+    if option.trim() == FORCE {
+        let why = "has an effect on resources only; use --force";
+        return Err(invalid(format!("--option {option}"), why.to_owned()));
+    }
     if !is_unknown_option(option) {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use crate::api::annotations::{HOOK, annotation};
 use crate::api::conditions::application as types;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::diff::sync_options;
-use crate::decide::sync::{Class, is_unknown_option};
+use crate::decide::sync::{Class, is_unknown_option, problem_of_application};
 
 /// Most warnings that are listed.
 const MAX_LISTED: usize = 10;
@@ -20,9 +20,8 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
     let mut messages = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
     let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
-    for option in options.iter().filter(|option| is_unknown_option(option)) {
-        messages.push(format!("spec.syncPolicy.syncOptions: unknown sync option {option}"));
-    }
+    let problems = options.iter().filter_map(|option| problem_of_application(option));
+    messages.extend(problems.map(|problem| format!("spec.syncPolicy.syncOptions: {problem}")));
     for target in facts.targets {
         let object = target.object.as_ref();
         for option in sync_options(object).filter(|option| is_unknown_option(option)) {

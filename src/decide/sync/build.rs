@@ -41,7 +41,7 @@ pub(super) fn build<'a>(snapshot: &'a SyncSnapshot, app: &AppOptions) -> Built<'
             .collect(),
         claimed: BTreeSet::new(),
         tasks: Vec::new(),
-        warnings: app.unknown.iter().map(|o| format!("unknown sync option {o}")).collect(),
+        warnings: app.problems.clone(),
     };
     builder.add_targets();
     builder.add_namespace();

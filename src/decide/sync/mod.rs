@@ -89,7 +89,9 @@ pub use hooks::{
     Class, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of, operation_id, stamp, wave,
 };
 pub use messages::{TASKS_RUNNING, as_by_kubectl};
-pub use options::{How, Method, Propagation, is_unknown_option, near_option};
+pub use options::{
+    How, Method, Propagation, is_unknown_option, near_option, problem_of_application,
+};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
     Action, ActionId, ActionOutcome, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened,

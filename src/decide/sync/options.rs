@@ -42,12 +42,14 @@ pub(super) struct AppOptions {
     pub propagation: Propagation,
     pub out_of_sync_only: bool,
     pub replace: bool,
+    /// Of the `syncStrategy` of an operation; no option sets it (SE-320).
     pub force: bool,
     pub server_side: bool,
     pub no_migration: bool,
     pub fail_on_shared: bool,
     pub create_namespace: bool,
-    pub unknown: Vec<String>,
+    /// Those that have no effect, and why.
+    pub problems: Vec<String>,
 }
 
 /// Options that are true or false.
@@ -70,6 +72,18 @@ const SWITCHES: [&str; 11] = [
 pub fn is_unknown_option(item: &str) -> bool {
     let (name, value) = item.trim().split_once('=').unwrap_or((item, ""));
     !values(name).contains(&value)
+}
+
+/// Why a sync option of an Application, or of an operation, has no effect (SE-302, SE-320).
+pub fn problem_of_application(item: &str) -> Option<String> {
+    if item.trim() == words::FORCE {
+        return Some(format!(
+            "sync option {} has an effect on resources only, not on an Application: annotate the \
+             resource, or set force of the syncStrategy of the operation",
+            words::FORCE
+        ));
+    }
+    is_unknown_option(item).then(|| format!("unknown sync option {item}"))
 }
 
 /// The values of an option; none for an unknown option.
@@ -106,7 +120,6 @@ impl AppOptions {
                 "PrunePropagationPolicy=orphan" => orphan = true,
                 words::APPLY_OUT_OF_SYNC_ONLY => options.out_of_sync_only = true,
                 words::REPLACE => options.replace = true,
-                words::FORCE => options.force = true,
                 words::SERVER_SIDE_APPLY => options.server_side = true,
                 words::CLIENT_SIDE_APPLY_MIGRATION_FALSE => options.no_migration = true,
                 words::FAIL_ON_SHARED_RESOURCE => options.fail_on_shared = true,
@@ -114,8 +127,7 @@ impl AppOptions {
                 _ => match prune(item) {
                     // The first of several values is used (SE-019).
                     Some(value) => options.prune = options.prune.or(Some(value)),
-                    None if !is_unknown_option(item) => {}
-                    None => options.unknown.push(item.to_owned()),
+                    None => options.problems.extend(problem_of_application(item)),
                 },
             }
         }

@@ -140,10 +140,9 @@ impl ResolvedOperation {
         !self.apply_only && self.resources.is_empty()
     }
 
-    /// Its options; force counts wherever it is set.
+    /// Its options.
     pub(super) fn options(&self) -> AppOptions {
-        let options = AppOptions::of(&self.sync_options);
-        AppOptions { force: options.force || self.force, ..options }
+        AppOptions { force: self.force, ..AppOptions::of(&self.sync_options) }
     }
 
     /// Whether a resource takes part (SE-044).

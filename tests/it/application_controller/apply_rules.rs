@@ -13,8 +13,13 @@ fn said(app: &Value, name: &str) -> String {
 
 /// Requests a sync with these options, and waits for its end.
 async fn sync(world: &World, name: &str, options: Value) -> Value {
+    operate(world, name, json!({"syncOptions": options})).await
+}
+
+/// Runs an operation to its end.
+async fn operate(world: &World, name: &str, operation: Value) -> Value {
     let before = world.app(name).await["status"]["operationState"]["startedAt"].clone();
-    world.sync(name, json!({"syncOptions": options})).await;
+    world.sync(name, operation).await;
     let is_over = |app: &Value| {
         app["operation"].is_null()
             && matches!(phase(app), "Succeeded" | "Failed" | "Error")
@@ -103,6 +108,11 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     assert_eq!(uid().await, first, "SE-355: without force");
     world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
     let app = sync(&world, "app", json!(["Force=true"])).await;
+    assert_eq!(phase(&app), "Failed", "SE-320: it is an option of resources: {}", message(&app));
+    assert_eq!(uid().await, first, "SE-320");
+    world.server.inject(Fault::new(Effect::Status(422), patches).times(1));
+    let force = json!({"syncStrategy": {"apply": {"force": true}}});
+    let app = operate(&world, "app", force).await;
     assert_eq!(phase(&app), "Succeeded", "SE-320, SE-355: {}", message(&app));
     assert_ne!(uid().await, first, "SE-355");
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "3");

@@ -12,8 +12,7 @@ async fn ignored_settings_are_conditions() {
     world.write("app/one.json", &config_map("one", "1", &option));
     let revision = world.commit();
     let mut app = world.application("app", "app");
-    app["spec"]["syncPolicy"] =
-        json!({"syncOptions": ["CreateNamespce=true", "PruneLast=false", "Validate=true"]});
+    app["spec"]["syncPolicy"] = json!({"syncOptions": ["CreateNamespce=true", "PruneLast=false", "Validate=true", "Force=true"]});
     world.create_app(&app).await;
     world.sync("app", json!({"revision": revision})).await;
     let warnings = |app: &Value| -> Vec<String> {
@@ -31,7 +30,11 @@ async fn ignored_settings_are_conditions() {
         reported.iter().any(|w| w.contains("syncOptions: unknown sync option CreateNamespce=true"))
     );
     assert!(reported.iter().any(|w| w == "ConfigMap web/one: unknown sync option Replcae=true"));
-    assert_eq!(reported.len(), 3, "{reported:?}");
+    // SE-320
+    let force =
+        "spec.syncPolicy.syncOptions: sync option Force=true has an effect on resources only";
+    assert!(reported.iter().any(|w| w.starts_with(force)), "{reported:?}");
+    assert_eq!(reported.len(), 4, "{reported:?}");
 
     // SE-296, SE-595
     world.remove("app/old.json");
@@ -43,7 +46,7 @@ async fn ignored_settings_are_conditions() {
         reported.iter().any(|w| w.starts_with("hook batch/Job web/old is no longer")),
         "{reported:?}"
     );
-    assert_eq!(reported.len(), 4, "{reported:?}");
+    assert_eq!(reported.len(), 5, "{reported:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

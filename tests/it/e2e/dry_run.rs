@@ -28,9 +28,12 @@ pub fn commit(world: &World, name: &str, objects: &[Value]) {
 
 /// Syncs, and returns the Application after the sync.
 pub async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
-    let operation = json!({
-        "initiatedBy": { "username": "admin" }, "sync": { "syncOptions": options },
-    });
+    sync_with(world, name, json!({ "syncOptions": options })).await
+}
+
+/// The same with any fields.
+pub async fn sync_with(world: &World, name: &str, sync: Value) -> Value {
+    let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": sync });
     let asked = world.patch(Kind::Application, name, &json!({ "operation": operation })).await;
     world
         .until(&format!("{name} is synced"), |log| {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Setup, World};
 
-use super::dry_run::{application, commit, phase, sync};
+use super::dry_run::{application, commit, phase, sync, sync_with};
 
 /// A definition whose objects keep their `kind`, and have no more than three replicas.
 fn definition(group: &str) -> Value {
@@ -102,7 +102,9 @@ pub async fn a_broken_rule_fails_in_its_wave_with_its_words(mut world: World) {
         assert_eq!(result, "Failed", "{options:?}: {words}");
         assert!(words.contains("the tier is immutable"), "{options:?}: {words}");
         if options.is_empty() {
-            let app = sync(&world, name, &["Force=true", "Replace=true"]).await;
+            let force = json!({"apply": {"force": true}});
+            let wanted = json!({"syncOptions": ["Replace=true"], "syncStrategy": force});
+            let app = sync_with(&world, name, wanted).await;
             assert_eq!(phase(&app).0, "Succeeded", "{}", phase(&app).1);
             let get = Request::get(path.as_str()).body(Vec::new()).unwrap();
             let now: Value = world.client.request(get).await.unwrap();

@@ -34,7 +34,15 @@ fn methods() {
             How::Replace,
             false,
         ),
-        ("V-106", crd(), Some(crd()), app(&["Replace=true", "Force=true"]), How::Update, false),
+        (
+            "V-106",
+            crd(),
+            Some(crd()),
+            AppOptions { force: true, ..app(&["Replace=true"]) },
+            How::Update,
+            false,
+        ),
+        ("SE-320 of an Application", plain(), None, app(&["Force=true"]), How::ClientSide, false),
         ("SE-351", crd(), None, app(&["Replace=true"]), How::Replace, false),
         (
             "SE-319 on live",
@@ -81,5 +89,5 @@ fn options_of_an_operation() {
         assert_eq!(app(&options).propagation, want, "SE-317");
     }
     assert_eq!(app(&["Prune=confirm", "Prune=false"]).prune, Some(Prune::Confirm), "SE-019");
-    assert_eq!(app(&["prune=false"]).unknown, ["prune=false"], "SE-302");
+    assert_eq!(app(&["prune=false"]).problems, ["unknown sync option prune=false"], "SE-302");
 }
