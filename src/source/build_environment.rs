@@ -16,14 +16,8 @@ impl BuildEnvironment {
     pub(super) fn new(subject: &RenderFor, source: &Value, revision: &str) -> Self {
         let text = |field: &str| source[field].as_str().unwrap_or_default().to_owned();
         let short = |length: usize| revision.chars().take(length).collect::<String>();
-        // Of an Application outside of the namespace of the control plane, Argo CD gives
-        // the name with its namespace, as in the tracking.
-        let name = match subject.instance.as_str() {
-            "" => &subject.application,
-            instance => instance,
-        };
         Self(vec![
-            ("ARGOCD_APP_NAME", name.to_owned()),
+            ("ARGOCD_APP_NAME", subject.instance_name().to_owned()),
             ("ARGOCD_APP_NAMESPACE", subject.namespace.clone()),
             ("ARGOCD_APP_PROJECT_NAME", subject.project.clone()),
             ("ARGOCD_APP_REVISION", revision.to_owned()),

@@ -156,15 +156,17 @@ pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<
     }
 }
 
-/// The source block merged with the override files of the repository.
+/// The source block merged with the override files of the repository: the one for all, then that
+/// of the Application, which is named as in the tracking (`NAMESPACE_NAME` outside of the
+/// namespace of the control plane).
 pub(super) fn with_overrides(
     source_dir: &SourceDirectory,
     source: &Value,
-    application: &str,
+    instance: &str,
     warnings: &mut Vec<String>,
 ) -> Result<Value, RenderError> {
     let mut merged = source.clone();
-    let own = format!(".argocd-source-{application}.yaml");
+    let own = format!(".argocd-source-{instance}.yaml");
     for name in [".argocd-source.yaml", &own] {
         // The name of an Application has no slash, but the given name may.
         if name.contains('/') {

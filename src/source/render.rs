@@ -105,7 +105,7 @@ async fn render_source(
     let path = text("path").filter(|_| !is_chart).unwrap_or(".").to_owned();
     let prepare = {
         let (path, source) = (path.clone(), source.clone());
-        let (application, enabled) = (subject.application.clone(), options.enabled);
+        let (instance, enabled) = (subject.instance_name().to_owned(), options.enabled);
         // CheckoutCache until the thread has finished, even when this call is dropped.
         let checkout = Arc::clone(checkout);
         move || {
@@ -115,7 +115,7 @@ async fn render_source(
             }
             let source_dir = SourceDirectory::new(checkout.root(), &path)?;
             let mut warnings = Vec::new();
-            let source = with_overrides(&source_dir, &source, &application, &mut warnings)?;
+            let source = with_overrides(&source_dir, &source, &instance, &mut warnings)?;
             let kind = detect(&source_dir, &source, enabled)?;
             let explicit = explicit_type(&source)?;
             let rendered_by_helm = matches!(kind, SourceType::Helm | SourceType::Plugin);

@@ -31,6 +31,14 @@ pub struct RenderFor {
     pub memory: u64,
 }
 
+impl RenderFor {
+    /// The name that Argo CD gives to sources: of an Application outside of the namespace of
+    /// the control plane, that with its namespace.
+    pub(super) fn instance_name(&self) -> &str {
+        if self.instance.is_empty() { &self.application } else { &self.instance }
+    }
+}
+
 impl Default for RenderFor {
     fn default() -> Self {
         Self {

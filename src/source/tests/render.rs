@@ -200,6 +200,17 @@ async fn a_repository_may_override_its_source() {
     let rendered = tree.render(json!({"path": "apps"})).await.unwrap();
     let files: Vec<&str> = rendered.manifests.iter().map(|m| m.file.as_str()).collect();
     assert_eq!(files, ["apps/a.yaml", "apps/sub/b.yaml"]);
+    // Outside of the namespace of the control plane the file is named after both.
+    let tree = Source::new(&["a.yaml", "b.yaml"])
+        .file(".argocd-source-team_shop.yaml", "directory: {include: 'b.yaml'}\n");
+    let subject = RenderFor {
+        application: "shop".into(),
+        instance: "team_shop".into(),
+        ..RenderFor::default()
+    };
+    let rendered = tree.render_for(json!({"path": "."}), &subject).await.unwrap();
+    let files: Vec<&str> = rendered.manifests.iter().map(|m| m.file.as_str()).collect();
+    assert_eq!(files, ["b.yaml"]);
     let tree = Source::new(&["a.yaml"]).file(".argocd-source.yaml", "- a\n");
     assert!(tree.fails(json!({})).await.contains("expected one mapping"));
     let outside = tempfile::tempdir().unwrap();

@@ -102,6 +102,10 @@ async fn tracking_values_have_their_parts_se_005_se_114() {
     let world = World::with(ApplicationSettings { namespaces, ..Default::default() }).await;
     let id = "argocd.argoproj.io/tracking-id";
     world.write("team/one.json", &config_map("one", "1", &[]));
+    // SE-090: the overrides of the Application have its name with its namespace.
+    world.write("team/two.json", &config_map("two", "1", &[]));
+    world.write("team/.argocd-source-team_app.yaml", "directory: {include: one.json}\n");
+    world.write("team/.argocd-source-app.yaml", "directory: {include: two.json}\n");
     let role = |name: &str| {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
             "metadata": {"name": name}, "rules": []})
@@ -131,6 +135,7 @@ async fn tracking_values_have_their_parts_se_005_se_114() {
     tokio::time::timeout(LIMIT, wait).await.expect("it is synced");
     let made = world.get("v1", "ConfigMap", "web", "one").await;
     assert_eq!(made["metadata"]["annotations"][id], "team_app:/ConfigMap:web/one", "SE-005");
+    assert!(world.get("v1", "ConfigMap", "web", "two").await.is_null(), "SE-090");
     for (name, value) in [
         ("a", "app"),
         ("b", "app:/ConfigMap"),
