@@ -22,6 +22,9 @@ const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
 /// Whether syncs act as the service accounts of projects (SE-079); the default is false.
 const IMPERSONATION: &str = "application.sync.impersonation.enabled";
 
+/// Whether a sync without a matching service account is refused; the default is true.
+const IMPERSONATION_ENFORCED: &str = "application.sync.impersonation.enforced";
+
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let text = |key: &str| read.config_map.get(key).map(String::as_str).unwrap_or_default();
@@ -40,6 +43,7 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     };
     switch(IN_CLUSTER_ENABLED, &mut settings.in_cluster_enabled);
     switch(IMPERSONATION, &mut settings.impersonation);
+    switch(IMPERSONATION_ENFORCED, &mut settings.impersonation_enforced);
     switch("kustomize.enable", &mut settings.render.enabled.kustomize);
     switch("helm.enable", &mut settings.render.enabled.helm);
     switch("jsonnet.enable", &mut settings.render.enabled.jsonnet);

@@ -56,6 +56,9 @@ pub struct ApplicationSettings {
     pub in_cluster_enabled: bool,
     /// Whether syncs act as the service accounts of projects (SE-079).
     pub impersonation: bool,
+    /// Whether a sync without a matching service account is refused. Otherwise it acts with the
+    /// rights of the controller.
+    pub impersonation_enforced: bool,
     /// Projects whose lists others inherit.
     pub global_projects: Arc<GlobalProjects>,
     /// How all Applications are compared (SE-150, SE-163 to SE-178).
@@ -135,6 +138,7 @@ impl Default for ApplicationSettings {
             resource_filter: ResourceFilter::default(),
             in_cluster_enabled: true,
             impersonation: false,
+            impersonation_enforced: true,
             global_projects: Arc::default(),
             compared: Arc::default(),
             customizations: Vec::new(),
@@ -172,7 +176,8 @@ impl ApplicationSettings {
     pub fn comparison(&self) -> ComparisonSettings {
         ComparisonSettings {
             self_heal: self.self_heal,
-            resource_health: self.resource_health,
+            // Without a tree in Redis it would be nowhere (CA-416).
+            resource_health: self.resource_health || !self.redis.is_on(),
             repo_error_grace: self.repo_error_grace,
             reconciled_every: self.reconciliation_timeout.saturating_mul(UNCHANGED),
         }

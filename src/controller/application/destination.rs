@@ -111,8 +111,11 @@ impl Reconciliation<'_> {
             namespace: &destination.spec.destination.namespace,
             application_namespace: &self.key.namespace,
         };
-        let user = impersonation::user(&destination.project.spec, place);
-        let user = user.map_err(ObserveError::Operation)?;
+        let enforced = self.ctx.settings.impersonation_enforced;
+        let user = impersonation::user(&destination.project.spec, place, enforced);
+        let Some(user) = user.map_err(ObserveError::Operation)? else {
+            return Ok(None);
+        };
         let header = HeaderValue::try_from(user);
         header.map(Some).map_err(|error| ObserveError::Operation(error.to_string()))
     }

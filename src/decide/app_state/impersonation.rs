@@ -18,16 +18,26 @@ pub struct Destination<'a> {
 }
 
 /// The user that a sync acts as, as `system:serviceaccount:NAMESPACE:NAME`: the service
-/// account of the first entry of `spec.destinationServiceAccounts` whose globs match.
+/// account of the first entry of `spec.destinationServiceAccounts` whose globs match. `None` when
+/// none does and that is not `enforced`: then it acts with the rights of the controller.
 ///
 /// # Errors
 ///
 /// The message of an operation that ends, since no entry matches, or the one that does names
-/// no service account. A sync with the rights of the controller would have more than it may.
-pub fn user(project: &AppProjectSpec, destination: Destination<'_>) -> Result<String, String> {
+/// no service account.
+pub fn user(
+    project: &AppProjectSpec,
+    destination: Destination<'_>,
+    enforced: bool,
+) -> Result<Option<String>, String> {
     let Destination { server, namespace, application_namespace } = destination;
     let own = if namespace.is_empty() { application_namespace } else { namespace };
-    let found = find(project, server, namespace, own);
+    let found = find(project, server, namespace, own).and_then(|found| match found {
+        None if enforced => Err(format!(
+            "no matching service account found for destination server {server} and namespace {own}"
+        )),
+        found => Ok(found),
+    });
     found.map_err(|why| format!("failed to find a matching service account to impersonate: {why}"))
 }
 
@@ -36,7 +46,7 @@ fn find(
     server: &str,
     namespace: &str,
     own: &str,
-) -> Result<String, String> {
+) -> Result<Option<String>, String> {
     let glob = |pattern: &str, field: &str| {
         glob::Glob::new(pattern)
             .map_err(|_| format!("invalid glob pattern for destination {field}: {pattern:?}"))
@@ -55,13 +65,11 @@ fn find(
             !text.is_empty() && !text.contains(is_odd)
         };
         return match is_name(namespace) && is_name(name) {
-            true => Ok(format!("system:serviceaccount:{namespace}:{name}")),
+            true => Ok(Some(format!("system:serviceaccount:{namespace}:{name}"))),
             false => invalid(),
         };
     }
-    Err(format!(
-        "no matching service account found for destination server {server} and namespace {own}"
-    ))
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -75,8 +83,18 @@ mod tests {
         let project = crate::api::read::<AppProjectSpec>(&project).unwrap();
         let destination =
             Destination { server: "https://one:6443", namespace, application_namespace: "argocd" };
-        user(&project, destination)
-            .map_err(|error| error.split_once("impersonate: ").unwrap().1.to_owned())
+        // Where it is not enforced, only the absence of an entry is no error.
+        let free = user(&project, destination, false);
+        let found = user(&project, destination, true)
+            .map(|found| found.expect("enforced"))
+            .map_err(|error| error.split_once("impersonate: ").unwrap().1.to_owned());
+        let is_absent = found.as_ref().is_err_and(|why| why.starts_with("no matching"));
+        match &found {
+            Ok(name) => assert_eq!(free, Ok(Some(name.clone()))),
+            Err(_) if is_absent => assert_eq!(free, Ok(None)),
+            Err(_) => assert!(free.is_err()),
+        }
+        found
     }
 
     #[test]

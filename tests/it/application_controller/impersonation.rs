@@ -104,13 +104,36 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
                 account found for destination server https://kubernetes.default.svc and namespace \
                 web";
     world.until("app", "failed", |app| phase(app) == "Error" && message(app) == none).await;
-    let bad = json!([{"server": "*", "namespace": "*", "defaultServiceAccount": "*"}]);
+    let bad = &json!([{"server": "*", "namespace": "*", "defaultServiceAccount": "*"}]);
     world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
     world.sync("app", json!({})).await;
     let text = "default service account contains invalid chars '*'";
     let app = world.until("app", "failed", |app| message(app).contains(text)).await;
     assert_eq!(phase(&app), "Error", "{app}");
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    assert_eq!(writers(&world, "configmaps"), [""; 0]);
+
+    // Not enforced, it acts with the rights of the controller where no entry matches.
+    world.patch_project(json!({ "destinationServiceAccounts": [] })).await;
+    world.crash().await;
+    let free = settings(&[(SWITCH, "true"), ("application.sync.impersonation.enforced", "false")]);
+    world.settings.impersonation_enforced = free.impersonation_enforced;
+    world.run();
+    world.sync("app", json!({})).await;
+    world.until_good("app").await;
+    let written = writers(&world, "configmaps");
+    assert!(
+        !written.is_empty() && written.iter().all(|one| one.starts_with(CONTROLLER)),
+        "{written:?}"
+    );
+    world.server.forget_requests();
+    world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
+    world.write("app/one.json", &config_map("one", "2", &[]));
+    world.commit();
+    world.refresh("app").await;
+    world.sync("app", json!({})).await;
+    let refused = |app: &Value| phase(app) == "Error" && message(app).contains(text);
+    world.until("app", "failed", refused).await;
     assert_eq!(writers(&world, "configmaps"), [""; 0]);
 
     // Switched off, the field has no effect, as in Argo CD.
