@@ -258,6 +258,13 @@ pub(super) fn read(
     guards::read(read, &mut settings);
     settings.redis = redis::read(read, flags.redis)?;
     settings.readers = redis::readers(read);
+    if !settings.resource_health && !settings.redis.is_on() {
+        read.warnings.push(
+            "controller.resource.health.persist is false, and no Redis is configured for the \
+             resource trees: the health of resources stays in the status"
+                .to_owned(),
+        );
+    }
     Ok(settings)
 }
 

@@ -168,7 +168,7 @@ pub fn permits_destination(
 ///
 /// As in Argo CD, a negated field matches what it does not hit, so an entry with one permits
 /// that. It denies what it hits, where the other fields match; there, empty ones match
-/// everything.
+/// everything. A negated name denies a cluster whatever the namespace of its entry is.
 pub fn destination_rule(
     project: &AppProjectSpec,
     server: &str,
@@ -212,9 +212,11 @@ fn refused_destination(list: &[ProjectDestination], texts: [&str; 3]) -> Option<
         };
         let (by_server, by_name, by_namespace) = (of(0), of(1), of(2));
         let any_cluster = item.server.is_empty() && item.name.is_empty();
-        let (cluster_hit, namespace_hit) = (by_server.0 || by_name.0, by_namespace.0);
+        let (cluster_hit, namespace_hit) = (by_server.0, by_namespace.0);
         let cluster = by_server.1 || by_name.1;
-        if (cluster_hit && (by_namespace.1 || namespace_hit || item.namespace.is_empty()))
+        // As there, a name is denied in every namespace.
+        if by_name.0
+            || (cluster_hit && (by_namespace.1 || namespace_hit || item.namespace.is_empty()))
             || (namespace_hit && (cluster || any_cluster))
         {
             return Some(Refusal::By(index));

@@ -47,17 +47,16 @@ pub(super) fn with_links_of(
 
 /// Images of pods and pod templates, of the live objects if they exist.
 fn images(resources: &[ComparedResource]) -> Vec<String> {
-    let paths = [
-        "/spec/containers",
-        "/spec/template/spec/containers",
-        "/spec/jobTemplate/spec/template/spec/containers",
-    ];
+    let paths = ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"];
     let mut images = BTreeSet::new();
     for resource in resources.iter().filter(|resource| !resource.is_hook()) {
         let Some(object) = resource.live.as_ref().or(resource.target.as_ref()) else { continue };
-        let containers = paths.iter().find_map(|path| object.pointer(path)?.as_array());
-        let names = containers.into_iter().flatten().filter_map(|c| c["image"].as_str());
-        images.extend(names.map(str::to_owned));
+        let of_pods =
+            |path: &&str| Some(object.pointer(path)?).filter(|one| one["containers"].is_array());
+        let Some(spec) = paths.iter().find_map(of_pods) else { continue };
+        let containers = ["containers", "initContainers"].map(|field| spec[field].as_array());
+        let containers = containers.into_iter().flatten().flatten();
+        images.extend(containers.filter_map(|c| c["image"].as_str()).map(str::to_owned));
     }
     images.into_iter().collect()
 }

@@ -204,6 +204,9 @@ fn projects_permit_by_their_lists() {
         (vec![("", "!prod", "*")], "https://p", "prod", "web", false),
         (vec![("*", "", "*"), ("*", "!prod", "*")], "https://p", "prod", "web", false),
         (vec![("*", "", "*"), ("*", "!prod", "*")], "https://d", "dev", "web", true),
+        // The namespace of a negated name does not matter, that of a negated server does.
+        (vec![("*", "", "*"), ("", "!prod", "other")], "https://p", "prod", "web", false),
+        (vec![("*", "", "*"), ("!https://c", "", "other")], "https://c", "c", "web", true),
         (vec![("!https://c", "", "!kube-*")], "https://d", "d", "web", true),
         (vec![("!https://c", "", "!kube-*")], "https://c", "c", "web", false),
         (vec![("!https://c", "", "!kube-*")], "https://d", "d", "kube-system", false),

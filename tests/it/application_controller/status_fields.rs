@@ -165,13 +165,15 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
     assert!(world.get("v1", "ConfigMap", "web", "own").await.is_null(), "it is deleted, too");
 }
 
-/// The rows without health say where it is, and those of other waves say so (SE-058).
+/// The rows without health say where it is, and those of other waves say so (SE-058). Without a
+/// Redis for trees the health stays (CA-416).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_have_the_fields_that_are_configured_se_058() {
-    for persists in [true, false] {
+    for (persists, redis) in [(true, "127.0.0.1:1"), (false, ""), (false, "127.0.0.1:1")] {
         let mut world = World::start().await;
         world.crash().await;
         world.settings.resource_health = persists;
+        world.settings.redis.server = redis.to_owned();
         world.run();
         world.write("app/one.json", &deployment("one", &[(WAVE, "-3")]));
         world.write("app/two.json", &config_map("two", "1", &[]));
@@ -181,7 +183,7 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
         let app = world.until_good("app").await;
         assert_eq!(row(&app, "one")["syncWave"], -3, "{app}");
         assert_eq!(row(&app, "two")["syncWave"], Value::Null, "{app}");
-        let (health, place) = match persists {
+        let (health, place) = match persists || redis.is_empty() {
             true => (json!("Healthy"), Value::Null),
             false => (Value::Null, json!("appTree")),
         };
@@ -292,6 +294,7 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
     world.write("app/map.json", &config_map("map", "1", &[]));
     let pods = json!({"spec": {
         "restartPolicy": "Never", "containers": [{"name": "main", "image": "example.com/job:1"}],
+        "initContainers": [{"name": "first", "image": "example.com/first:1"}],
     }});
     let job = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"},
@@ -329,8 +332,9 @@ async fn a_change_that_only_the_summary_shows_is_in_the_status_se_061() {
     *newer.pointer_mut(image).unwrap() = "example.com/job:2".into();
     let newer = json!({"spec": newer["spec"]});
     jobs.patch("nightly", &PatchParams::default(), &Patch::Merge(&newer)).await.unwrap();
-    let has_image =
-        |app: &Value| app["status"]["summary"]["images"] == json!(["example.com/job:2"]);
+    let has_image = |app: &Value| {
+        app["status"]["summary"]["images"] == json!(["example.com/first:1", "example.com/job:2"])
+    };
     let last = world.until("app", "with the new image", has_image).await;
     assert_eq!(state(&last), state(&first));
 }
