@@ -400,7 +400,7 @@ impl Evaluate for Workers {
         let now = Instant::now();
         for (at, question) in questions.iter().enumerate() {
             let mut sent: Vec<(Sees, usize, u64)> = Vec::new();
-            for (of, text) in question.expressions.iter().enumerate() {
+            for (of, text) in question.expressions.iter().map(|one| one.text()).enumerate() {
                 let sees = self.known.lock().sees(text);
                 let before = sent.iter().find(|(other, ..)| *other == sees);
                 let (object, digest) = match before {

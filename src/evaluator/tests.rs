@@ -3,6 +3,7 @@ mod costs;
 use serde_json::json;
 
 use super::*;
+use crate::decide::diff::jq::Expression;
 use crate::decide::diff::path::{Path, remove_all};
 
 /// One evaluator for all tests of a process, as in the controller.
@@ -12,6 +13,10 @@ fn evaluator() -> &'static Jq {
 }
 
 fn paths(expression: &str, value: &Value) -> Result<Vec<Path>, Error> {
+    paths_by(&evaluator().parse("tests", &[expression]).remove(0).unwrap(), value)
+}
+
+fn paths_by(expression: &Expression, value: &Value) -> Result<Vec<Path>, Error> {
     let question = Question { object: value, expressions: vec![expression] };
     evaluator().paths("tests", &[question]).remove(0).remove(0)
 }
@@ -25,6 +30,8 @@ fn invalid(expression: &str) -> Option<String> {
 fn del(expression: &str, mut value: Value) -> Value {
     assert_eq!(invalid(expression), None, "{expression}");
     let paths = paths(expression, &value).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    // By a worker, also what needs none.
+    assert_eq!(paths_by(&Expression::foreign(expression), &value), Ok(paths.clone()));
     remove_all(&mut value, paths);
     value
 }
@@ -641,7 +648,8 @@ fn expressions_that_run_away_are_stopped() {
     let evaluator = jq(Duration::from_millis(300));
     let value: Value = json!({"a": (0..200).collect::<Vec<_>>(), "t": "x".repeat(50_000)});
     let ask = |expression: &str| {
-        let question = Question { object: &value, expressions: vec![".a[0]", expression, ".a[1]"] };
+        let rules = ["first(.a[0])", expression, "first(.a[1])"].map(Expression::foreign);
+        let question = Question { object: &value, expressions: rules.iter().collect() };
         let mut answers = evaluator.paths(expression, &[question]).remove(0);
         let (last, found, first) = (answers.remove(2), answers.remove(1), answers.remove(0));
         assert!(first.is_ok() && last.is_ok(), "{expression}: {first:?} {last:?}");
@@ -678,8 +686,9 @@ fn expressions_that_run_away_are_stopped() {
 fn an_expression_that_exceeds_a_limit_is_not_tried_again_for_a_while() {
     let evaluator = jq(Duration::from_millis(300));
     let objects: Vec<Value> = (0..300).map(|n| json!({"n": n, "a": 1})).collect();
+    let rules = ["def f: f; f", "first(.a)"].map(Expression::foreign);
     let questions = || -> Vec<Question<'_>> {
-        let ask = |object| Question { object, expressions: vec!["def f: f; f", ".a"] };
+        let ask = |object| Question { object, expressions: rules.iter().collect() };
         objects.iter().map(ask).collect()
     };
     for round in 0..2 {
@@ -700,11 +709,12 @@ fn an_expression_that_exceeds_a_limit_is_not_tried_again_for_a_while() {
 #[test]
 fn a_request_that_leaves_its_worker_is_continued() {
     let evaluator = by_turns(JQ_TIME, Duration::ZERO);
-    let texts: Vec<String> = (0..10).map(|n| format!(".a[{n}]")).collect();
+    let texts: Vec<String> = (0..10).map(|n| format!("first(.a[{n}])")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert!(evaluator.parse("turns", &texts).iter().all(Result::is_ok));
+    let rules: Vec<Expression> =
+        evaluator.parse("turns", &texts).into_iter().map(Result::unwrap).collect();
     let objects: Vec<Value> = (0..10).map(|n| json!({"n": n, "a": vec![n; 10]})).collect();
-    let ask = |object| Question { object, expressions: texts.clone() };
+    let ask = |object| Question { object, expressions: rules.iter().collect() };
     let questions: Vec<Question<'_>> = objects.iter().map(ask).collect();
     for answers in evaluator.paths("turns", &questions) {
         let found: Vec<usize> = answers.iter().map(|found| found.as_ref().unwrap().len()).collect();

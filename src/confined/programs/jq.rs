@@ -16,6 +16,9 @@
 //! is what reads something else than the object, writes, or ends the process. `env` and
 //! `$ENV` are empty, as in Argo CD.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

@@ -92,15 +92,17 @@ mod tests {
         assert_ne!(updates.digest(&pod("Pending", 1), Some("other")), Some(before), "the owner");
     }
 
-    /// SE-178: plain paths are evaluated here; with another expression of a rule about the object,
-    /// every change of it counts, and only of it.
+    /// SE-178: paths with conditions are evaluated here; with another expression of a rule about
+    /// the object, every change of it counts, and only of it.
     #[test]
-    fn expressions_that_are_more_than_a_path_ignore_nothing_as_se_178() {
+    fn expressions_that_need_a_worker_ignore_nothing_as_se_178() {
         let mut settings = SystemSettings { ignores_updates: true, ..SystemSettings::default() };
         let leader = ".metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"";
-        let simple = json!({"jqPathExpressions": [leader]});
-        settings.add_ignored_updates("test", ("*", "*"), &simple);
-        let other = json!({"jqPathExpressions": [".data[]"], "jsonPointers": ["/data"]});
+        // The last one fails for the object, and is skipped.
+        let condition = ".subsets[]? | select(.name == \"x\") | .heartbeat";
+        let paths = json!({"jqPathExpressions": [leader, condition, ".data.a.b"]});
+        settings.add_ignored_updates("test", ("*", "*"), &paths);
+        let other = json!({"jqPathExpressions": ["map(.data)"], "jsonPointers": ["/data"]});
         settings.add_ignored_updates("test", ("", "Secret"), &other);
         assert_eq!(settings.problems, []);
         let updates = Updates::new(&Arc::new(settings), &Checks::default()).unwrap();
@@ -114,6 +116,13 @@ mod tests {
         let before = of(&object("Endpoints", "a"));
         assert!(before.is_some());
         assert_eq!(of(&object("Endpoints", "b")), before, "the path");
+        let beating = |name: &str, heartbeat: u32| {
+            let mut object = object("Endpoints", "a");
+            object["subsets"] = json!([{"name": name, "heartbeat": heartbeat}]);
+            of(&object)
+        };
+        assert_eq!(beating("x", 1), beating("x", 2), "the condition holds");
+        assert_ne!(beating("y", 1), beating("y", 2), "it does not");
         let mut changed = object("Endpoints", "b");
         changed["data"]["a"] = "2".into();
         assert_ne!(of(&changed), before, "another field");

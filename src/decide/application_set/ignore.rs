@@ -165,23 +165,24 @@ impl Ignore {
     /// The paths that the expressions for an Application select in each object.
     fn selected(&self, name: &str, objects: [&Value; 2]) -> Result<[Vec<Path>; 2], String> {
         let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
-        let all: Vec<(&str, &str)> = rules()
-            .flat_map(|rule| rule.expressions.iter().map(|one| (&*rule.place, one.text())))
+        let all: Vec<(&str, &Expression)> = rules()
+            .flat_map(|rule| rule.expressions.iter().map(|one| (&*rule.place, one)))
             .collect();
         let mut selected = [Vec::new(), Vec::new()];
         if all.is_empty() {
             return Ok(selected);
         }
-        let expressions: Vec<&str> = all.iter().map(|(_, text)| *text).collect();
+        let expressions: Vec<&Expression> = all.iter().map(|(_, one)| *one).collect();
         let questions = objects.map(|object| Question { object, expressions: expressions.clone() });
         let answers = self.jq.paths(&self.scope, &questions);
         for (selected, answers) in selected.iter_mut().zip(answers) {
-            for ((place, text), answer) in all.iter().zip(answers) {
+            for ((place, expression), answer) in all.iter().zip(answers) {
                 match answer {
                     Ok(found) => selected.extend(found),
                     // As in Argo CD: the object does not have the field of the rule.
                     Err(Error::Mismatch(_)) => {}
                     Err(error) => {
+                        let text = expression.text();
                         return Err(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
                     }
                 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::config::Config;
 use super::fields::{elements, entries, is_leaf, keys_match};
-use super::jq::{Error, Expression, Question};
+use super::jq::{Error, Expression, MAX_STEPS_OF_EVENT, Question};
 use super::keys;
 use super::keys::ListKind;
 use super::normalize::{Purpose, normalize};
@@ -34,22 +34,24 @@ impl Ignored {
     }
 }
 
-/// A live object without the fields that the rules for it name, by pointers and simple
-/// expressions; `None` when no rule is about it, or when one has an expression that only a
-/// worker could evaluate: then all of it counts. This is asked for each event of a watch, which
-/// must not wait.
+/// A live object without the fields that the rules for it name, by pointers and by expressions
+/// that are followed in this process; `None` when no rule is about it, or when one has an
+/// expression that only a worker could evaluate: then all of it counts. This is asked for each
+/// event of a watch, which must not wait.
 pub fn without_ignored(rules: &[Rule], object: &Value) -> Option<Value> {
     let kind = KindRef::of(object);
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     let (name, namespace) = (text("name"), text("namespace"));
     let mut paths = Vec::new();
+    let mut steps = MAX_STEPS_OF_EVENT;
     let mut is_about = false;
     for rule in rules.iter().filter(|rule| rule.matches(kind, name, namespace)) {
         is_about = true;
-        let simple = rule.expressions.iter().map(Expression::simple);
-        let simple: Vec<Vec<String>> = simple.collect::<Option<_>>()?;
-        let places = rule.pointers.iter().chain(&simple);
-        paths.extend(places.filter_map(|tokens| locate(object, tokens)));
+        for expression in &rule.expressions {
+            // One that fails for the object is skipped.
+            paths.extend(expression.paths(object, &mut steps)?.into_iter().flatten());
+        }
+        paths.extend(rule.pointers.iter().filter_map(|tokens| locate(object, tokens)));
     }
     if !is_about {
         return None;
@@ -84,10 +86,11 @@ pub fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
     let mut questions = Vec::new();
     let mut asked = Vec::new();
     for (at, ((target, live, _), rules)) in pairs.iter().zip(&rules).enumerate() {
-        let texts = || rules.iter().flat_map(|rule| &rule.expressions).map(Expression::text);
+        let expressions: Vec<&Expression> =
+            rules.iter().flat_map(|rule| &rule.expressions).collect();
         for (object, is_live) in [(target, false), (live, true)] {
-            if let Some(object) = object.filter(|_| texts().next().is_some()) {
-                questions.push(Question { object, expressions: texts().collect() });
+            if let Some(object) = object.filter(|_| !expressions.is_empty()) {
+                questions.push(Question { object, expressions: expressions.clone() });
                 asked.push((at, is_live));
             }
         }
@@ -96,11 +99,11 @@ pub fn ignored(pairs: &[Sides<'_>], config: &Config) -> Vec<Ignored> {
     let answers = config.jq.paths(&config.scope, &questions);
     for (((at, is_live), question), answers) in asked.into_iter().zip(&questions).zip(answers) {
         let ignored = &mut all[at];
-        for (text, answer) in question.expressions.iter().zip(answers) {
+        for (expression, answer) in question.expressions.iter().zip(answers) {
             match answer {
                 Ok(paths) if is_live => ignored.in_live.extend(paths),
                 Ok(paths) => ignored.in_target.extend(paths),
-                Err(error) => ignored.skipped.add(text, &error),
+                Err(error) => ignored.skipped.add(expression.text(), &error),
             }
         }
     }

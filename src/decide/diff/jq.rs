@@ -1,9 +1,12 @@
 //! jq expressions of ignore rules, as decisions see them: a text, and the paths that it
 //! selects in an object.
 //!
-//! What an expression selects depends on nothing but the object. It is nevertheless
-//! evaluated elsewhere, in a process that is confined, since users write it: [`Evaluate`]
-//! is given to the decision. All objects of a comparison are asked for at once.
+//! What an expression selects depends on nothing but the object. Most are paths, with
+//! conditions on list elements, and are followed here ([`selection`]). Any other one is a
+//! program of a user, and evaluated elsewhere, in a process that is confined: [`Evaluate`] is
+//! given to the decision. All objects of a comparison are asked for at once.
+
+mod selection;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +14,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::path::{Path, Step, get};
+use selection::Selection;
 
 /// Longest expression, in bytes. Typical ones have a few dozen.
 pub const MAX_LENGTH: usize = 4096;
+
+/// Most steps of the expressions that are followed here, for all objects of a question: half a
+/// second, and some 100 MiB of paths. What is left then is asked for elsewhere.
+const MAX_STEPS: usize = 20_000_000;
+
+/// The same for an event of a watch, which must not wait.
+pub(super) const MAX_STEPS_OF_EVENT: usize = 500_000;
 
 /// Why an expression could not be evaluated for an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,7 +50,7 @@ pub struct Question<'a> {
     /// The object.
     pub object: &'a Value,
     /// The expressions.
-    pub expressions: Vec<&'a str>,
+    pub expressions: Vec<&'a Expression>,
 }
 
 /// The paths of an expression in an object, as jq's `path(…)` gives them.
@@ -112,35 +123,58 @@ impl Jq {
     ///
     /// Per text, why it is no expression.
     pub fn parse(&self, scope: &str, texts: &[&str]) -> Vec<Result<Expression, String>> {
-        let long = |text: &str| text.len() > MAX_LENGTH;
-        let short: Vec<&str> = texts.iter().copied().filter(|text| !long(text)).collect();
-        let checked = if short.is_empty() { Vec::new() } else { self.0.check(scope, &short) };
-        let mut checked = checked.into_iter();
-        let parse = |text: &&str| {
-            if long(text) {
-                return Err(format!("longer than {MAX_LENGTH} bytes"));
+        let read = |text: &&str| {
+            if text.len() > MAX_LENGTH {
+                return Some(Err(format!("longer than {MAX_LENGTH} bytes")));
             }
-            let valid = checked.next().unwrap_or_else(|| Err("not checked".to_owned()));
-            valid.map(|()| Expression { text: (*text).into() })
+            Expression::selection(text).map(Ok)
         };
-        texts.iter().map(parse).collect()
+        let read: Vec<Option<Result<Expression, String>>> = texts.iter().map(read).collect();
+        let others = texts.iter().zip(&read).filter(|(_, read)| read.is_none());
+        let others: Vec<&str> = others.map(|(text, _)| *text).collect();
+        let checked = if others.is_empty() { Vec::new() } else { self.0.check(scope, &others) };
+        let mut checked = checked.into_iter();
+        let mut check = |text: &str| {
+            let valid = checked.next().unwrap_or_else(|| Err("not checked".to_owned()));
+            valid.map(|()| Expression { text: text.into(), selection: None })
+        };
+        let all = texts.iter().zip(read);
+        all.map(|(text, read)| read.unwrap_or_else(|| check(text))).collect()
     }
 
     /// The paths of expressions in objects, one list for each question.
-    pub fn paths(
+    pub fn paths<'a>(
         &self,
         scope: &str,
-        questions: &[Question<'_>],
+        questions: &[Question<'a>],
     ) -> Vec<Vec<Result<Vec<Path>, Error>>> {
-        if questions.is_empty() {
-            return Vec::new();
-        }
-        let answers = self.0.paths(scope, questions);
-        let of_one = |question: &Question<'_>, answers: Vec<Found>| {
-            let resolve = |found: Found| found.map(|paths| resolved(question.object, &paths));
-            answers.into_iter().map(resolve).collect()
+        let mut steps = MAX_STEPS;
+        let mut here = |one: &Question<'_>| -> Vec<Option<Result<Vec<Path>, Error>>> {
+            one.expressions.iter().map(|all| all.paths(one.object, &mut steps)).collect()
         };
-        questions.iter().zip(answers).map(|(one, answers)| of_one(one, answers)).collect()
+        let mut all: Vec<_> = questions.iter().map(&mut here).collect();
+        let rest = |(one, found): (&Question<'a>, &Vec<Option<_>>)| {
+            let open = one.expressions.iter().zip(found).filter(|(_, found)| found.is_none());
+            Question { object: one.object, expressions: open.map(|(open, _)| *open).collect() }
+        };
+        let asked: Vec<Question<'a>> = (questions.iter().zip(&all).map(rest))
+            .filter(|one| !one.expressions.is_empty())
+            .collect();
+        let answers = if asked.is_empty() { Vec::new() } else { self.0.paths(scope, &asked) };
+        let open = all.iter_mut().filter(|found| found.iter().any(Option::is_none));
+        for ((question, answers), found) in asked.iter().zip(answers).zip(open) {
+            let answers = answers.into_iter();
+            let mut answers =
+                answers.map(|found| found.map(|paths| resolved(question.object, &paths)));
+            for open in found.iter_mut().filter(|found| found.is_none()) {
+                *open = answers.next();
+            }
+        }
+        let missing = || Err(Error::Unavailable("no answer".to_owned()));
+        let of_one = |found: Vec<Option<_>>| {
+            found.into_iter().map(|found| found.unwrap_or_else(missing)).collect()
+        };
+        all.into_iter().map(of_one).collect()
     }
 }
 
@@ -148,6 +182,8 @@ impl Jq {
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: Arc<str>,
+    /// What it is when it can be followed in this process.
+    selection: Option<Arc<Selection>>,
 }
 
 impl Expression {
@@ -156,47 +192,27 @@ impl Expression {
         &self.text
     }
 
-    /// The fields of an expression that is nothing but a path of them, such as
-    /// `.metadata.annotations."a.b/c"`; `None` for another one. None of them is a number, which
-    /// would be an element of a list in a pointer, and is none in jq.
-    pub fn simple(&self) -> Option<Vec<String>> {
-        let mut rest = self.text.trim();
-        let mut fields = Vec::new();
-        while !rest.is_empty() {
-            let next = match rest.strip_prefix('.') {
-                Some(next) => next,
-                // `.a["b"]`, where jq needs no dot.
-                None if rest.starts_with('[') && !fields.is_empty() => rest,
-                None => return None,
-            };
-            let (field, after) = match next.strip_prefix('[') {
-                Some(inside) => {
-                    let (field, after) = quoted(inside)?;
-                    (field, after.strip_prefix(']')?)
-                }
-                None if next.starts_with('"') => quoted(next)?,
-                None => {
-                    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                    let end = next.find(|c| !is_part(c)).unwrap_or(next.len());
-                    let (name, after) = next.split_at(end);
-                    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-                    (is_name.then(|| name.to_owned())?, after)
-                }
-            };
-            if field.parse::<usize>().is_ok() {
-                return None;
-            }
-            fields.push(field);
-            rest = after;
-        }
-        (!fields.is_empty()).then_some(fields)
+    /// One that is followed in this process, without being checked elsewhere.
+    fn selection(text: &str) -> Option<Self> {
+        let selection = Arc::new(Selection::parse(text)?);
+        Some(Self { text: text.into(), selection: Some(selection) })
     }
-}
 
-/// A string without escapes and interpolation, and what follows it.
-fn quoted(text: &str) -> Option<(String, &str)> {
-    let (inside, after) = text.strip_prefix('"')?.split_once('"')?;
-    (!inside.contains('\\')).then(|| (inside.to_owned(), after))
+    /// One that is evaluated elsewhere, whatever it is.
+    #[cfg(test)]
+    pub(crate) fn foreign(text: &str) -> Self {
+        Self { text: text.into(), selection: None }
+    }
+
+    /// The places that it selects in an object; `None` when this has to be asked for elsewhere.
+    /// The steps that are left are reduced.
+    pub(super) fn paths(
+        &self,
+        object: &Value,
+        steps: &mut usize,
+    ) -> Option<Result<Vec<Path>, Error>> {
+        self.selection.as_ref()?.paths(object, steps)
+    }
 }
 
 /// The places in an object that paths of jq name; those that do not exist are left out.
@@ -277,40 +293,5 @@ fn from_end(at: i64, length: usize) -> usize {
             .ok()
             .and_then(|back| length.checked_sub(back))
             .unwrap_or(usize::MAX),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_plain_paths_are_simple() {
-        let simple = |text: &str| Expression { text: text.into() }.simple();
-        let leader = ".metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"";
-        let of = |fields: &[&str]| Some(fields.iter().map(|field| (*field).to_owned()).collect());
-        for (text, want) in [
-            (".a", of(&["a"])),
-            (" .a.b_1 ", of(&["a", "b_1"])),
-            (leader, of(&["metadata", "annotations", "control-plane.alpha.kubernetes.io/leader"])),
-            (".a[\"b c\"].d", of(&["a", "b c", "d"])),
-            (".[\"a\"]", of(&["a"])),
-            (".", None),
-            ("", None),
-            (".a[]", None),
-            (".a[0]", None),
-            (".a?", None),
-            (".a | .b", None),
-            ("..", None),
-            (".\"a\\u0062\"", None),
-            (".\"a", None),
-            ("[\"a\"]", None),
-            ("a", None),
-            (".1", None),
-            (".a.\"0\"", None),
-            (".a[\"+1\"]", None),
-        ] {
-            assert_eq!(simple(text), want, "{text}");
-        }
     }
 }

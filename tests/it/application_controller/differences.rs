@@ -228,7 +228,10 @@ async fn a_rule_of_the_settings_that_is_not_understood_is_told_se_170() {
 async fn ignored_changes_cause_no_comparison_and_health_does_se_178() {
     let updates = "resource.customizations.ignoreResourceUpdates";
     let keys = [
-        (format!("{updates}.ConfigMap"), "jsonPointers: [/data/beat]\n"),
+        (
+            format!("{updates}.ConfigMap"),
+            "jqPathExpressions: ['.data | select(.value == \"1\") | .beat']\n",
+        ),
         (format!("{updates}.all"), "jsonPointers: [/status]\n"),
     ];
     let keys: Vec<(&str, &str)> = keys.iter().map(|(key, text)| (&**key, *text)).collect();

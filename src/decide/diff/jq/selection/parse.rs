@@ -1,0 +1,330 @@
+//! Reads paths with selections.
+
+use super::{Condition, Field, Literal, Name, Part, Selection};
+
+/// Most parts of an expression, and levels of its parentheses.
+pub(super) const MAX_PARTS: usize = 200;
+pub(super) const MAX_NESTING: usize = 16;
+
+/// Most digits of a number: all numbers with so few are exact, and differ.
+const MAX_DIGITS: usize = 15;
+
+impl Selection {
+    /// Reads an expression; `None` when it is not of this form, or no expression at all.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parser = Parser { tokens: tokens(text)?, at: 0, parts: 0, nesting: 0 };
+        let parts = parser.paths()?;
+        (parser.at == parser.tokens.len()).then_some(Self(parts))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Token<'t> {
+    /// `.name`
+    Name(&'t str),
+    /// A string without escapes.
+    Text(&'t str),
+    /// Digits, and maybe a fraction.
+    Number(&'t str),
+    Word(&'t str),
+    Symbol(&'t str),
+}
+
+/// The tokens of an expression; `None` when it has others.
+fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_ascii_start();
+    while let Some(first) = rest.chars().next() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_word = |c: char| c.is_ascii_alphabetic() || c == '_';
+        let word = |text: &str| text.find(|c| !is_word(c)).unwrap_or(text.len());
+        let (token, length) = match first {
+            '.' if rest[1..].starts_with(starts_word) => {
+                let end = 1 + word(&rest[1..]);
+                (Token::Name(&rest[1..end]), end)
+            }
+            // Two are another token.
+            '.' if rest[1..].starts_with('.') => return None,
+            '"' => {
+                let (inside, _) = rest[1..].split_once('"')?;
+                if inside.contains('\\') {
+                    return None;
+                }
+                (Token::Text(inside), inside.len() + 2)
+            }
+            '0'..='9' => {
+                let number = |text: &str| text.find(|c: char| !c.is_ascii_digit());
+                let whole = number(rest).unwrap_or(rest.len());
+                let end = match rest[whole..].strip_prefix('.') {
+                    Some(part) => whole + 1 + number(part).unwrap_or(part.len()),
+                    None => whole,
+                };
+                // No digits after the point, too many, or an exponent.
+                if rest[..end].ends_with('.')
+                    || end > MAX_DIGITS
+                    || rest[end..].starts_with(['e', 'E'])
+                {
+                    return None;
+                }
+                (Token::Number(&rest[..end]), end)
+            }
+            c if starts_word(c) => (Token::Word(&rest[..word(rest)]), word(rest)),
+            '.' | '[' | ']' | '(' | ')' | '?' | ',' => (Token::Symbol(&rest[..1]), 1),
+            '|' | '=' | '!' | '-' => {
+                let more = rest[1..].find(|c| !"|=!<>+*/%".contains(c));
+                let end = more.map_or(rest.len(), |more| 1 + more);
+                let symbol = &rest[..end];
+                if !matches!(symbol, "|" | "==" | "!=" | "-") {
+                    return None;
+                }
+                (Token::Symbol(symbol), end)
+            }
+            _ => return None,
+        };
+        tokens.push(token);
+        rest = rest[length..].trim_ascii_start();
+    }
+    Some(tokens)
+}
+
+/// All methods give `None` for what is not of this form.
+struct Parser<'t> {
+    tokens: Vec<Token<'t>>,
+    at: usize,
+    parts: usize,
+    nesting: usize,
+}
+
+/// One side of a comparison.
+enum Operand {
+    Literal(Literal),
+    Condition(Condition),
+}
+
+impl<'t> Parser<'t> {
+    fn peek(&self) -> Option<Token<'t>> {
+        self.tokens.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<Token<'t>> {
+        let token = self.peek()?;
+        self.at += 1;
+        Some(token)
+    }
+
+    /// Whether this is the next token, which is skipped then.
+    fn skips(&mut self, token: Token<'_>) -> bool {
+        let is_next = self.peek() == Some(token);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    fn expect(&mut self, symbol: &str) -> Option<()> {
+        self.skips(Token::Symbol(symbol)).then_some(())
+    }
+
+    /// Counts a part.
+    fn counted<T>(&mut self, part: T) -> Option<T> {
+        self.parts += 1;
+        (self.parts <= MAX_PARTS).then_some(part)
+    }
+
+    /// What is within parentheses.
+    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        self.expect("(")?;
+        self.nesting += 1;
+        let inside = if self.nesting > MAX_NESTING { None } else { inside(self) };
+        self.nesting -= 1;
+        let inside = inside?;
+        self.expect(")")?;
+        Some(inside)
+    }
+
+    fn paths(&mut self) -> Option<Vec<Part>> {
+        let mut all = self.union()?;
+        while self.skips(Token::Symbol("|")) {
+            all.extend(self.union()?);
+        }
+        Some(all)
+    }
+
+    fn union(&mut self) -> Option<Vec<Part>> {
+        let mut all = vec![self.path()?];
+        while self.skips(Token::Symbol(",")) {
+            all.push(self.path()?);
+        }
+        match all.as_mut_slice() {
+            [one] => Some(std::mem::take(one)),
+            _ => Some(vec![self.counted(Part::Union(all))?]),
+        }
+    }
+
+    fn path(&mut self) -> Option<Vec<Part>> {
+        let mut parts = match self.peek()? {
+            Token::Name(_) => Vec::new(),
+            Token::Symbol(".") => self.start()?,
+            Token::Symbol("(") => self.nested(Self::paths)?,
+            Token::Word("select") => {
+                self.at += 1;
+                let condition = self.nested(Self::condition)?;
+                vec![self.counted(Part::Where(condition))?]
+            }
+            _ => return None,
+        };
+        loop {
+            let part = match self.peek() {
+                Some(Token::Name(name)) => {
+                    self.at += 1;
+                    self.field(Name::Key(name.to_owned()))?
+                }
+                Some(Token::Symbol("[")) => self.bracket()?,
+                Some(Token::Symbol(".")) => {
+                    self.at += 1;
+                    match self.peek()? {
+                        Token::Symbol("[") => self.bracket()?,
+                        _ => self.quoted()?,
+                    }
+                }
+                _ => return Some(parts),
+            };
+            parts.push(part);
+        }
+    }
+
+    /// A point that is no part of a name: the value itself, or what begins with a string.
+    fn start(&mut self) -> Option<Vec<Part>> {
+        self.expect(".")?;
+        match self.peek() {
+            Some(Token::Text(_)) => Some(vec![self.quoted()?]),
+            _ => Some(Vec::new()),
+        }
+    }
+
+    fn quoted(&mut self) -> Option<Part> {
+        match self.next()? {
+            Token::Text(name) => self.field(Name::Key(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    fn bracket(&mut self) -> Option<Part> {
+        self.expect("[")?;
+        let name = match self.next()? {
+            Token::Symbol("]") => {
+                let optional = self.optional();
+                return self.counted(Part::Each { optional });
+            }
+            Token::Text(name) => Name::Key(name.to_owned()),
+            Token::Number(number) => Name::Index(number.parse().ok()?),
+            Token::Symbol("-") => match self.next()? {
+                Token::Number(number) => Name::Index(-number.parse::<i64>().ok()?),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        self.expect("]")?;
+        self.field(name)
+    }
+
+    fn field(&mut self, name: Name) -> Option<Part> {
+        let optional = self.optional();
+        self.counted(Part::Field(Field { name, optional }))
+    }
+
+    fn optional(&mut self) -> bool {
+        let before = self.at;
+        while self.skips(Token::Symbol("?")) {}
+        self.at > before
+    }
+
+    fn condition(&mut self) -> Option<Condition> {
+        let mut condition = self.any()?;
+        while self.skips(Token::Symbol("|")) {
+            condition = if self.skips(Token::Word("not")) {
+                self.counted(Condition::Not(Box::new(condition)))?
+            } else {
+                // It is about the value before it, which is one of a path.
+                let Condition::Truthy(path) = condition else { return None };
+                self.affix(path)?
+            };
+        }
+        Some(condition)
+    }
+
+    fn any(&mut self) -> Option<Condition> {
+        let mut any = vec![self.all()?];
+        while self.skips(Token::Word("or")) {
+            any.push(self.all()?);
+        }
+        if any.len() == 1 { any.pop() } else { self.counted(Condition::Any(any)) }
+    }
+
+    fn all(&mut self) -> Option<Condition> {
+        let mut all = vec![self.test()?];
+        while self.skips(Token::Word("and")) {
+            all.push(self.test()?);
+        }
+        if all.len() == 1 { all.pop() } else { self.counted(Condition::All(all)) }
+    }
+
+    fn test(&mut self) -> Option<Condition> {
+        let left = self.operand()?;
+        let is_equal = self.skips(Token::Symbol("=="));
+        if !is_equal && !self.skips(Token::Symbol("!=")) {
+            return match left {
+                Operand::Condition(condition) => Some(condition),
+                Operand::Literal(_) => None,
+            };
+        }
+        match (left, self.operand()?) {
+            (Operand::Condition(Condition::Truthy(path)), Operand::Literal(literal))
+            | (Operand::Literal(literal), Operand::Condition(Condition::Truthy(path))) => {
+                let equal = Condition::Equal(path, literal);
+                Some(if is_equal { equal } else { Condition::Not(Box::new(equal)) })
+            }
+            _ => None,
+        }
+    }
+
+    fn operand(&mut self) -> Option<Operand> {
+        let literal = match self.peek()? {
+            Token::Name(_) | Token::Symbol(".") => {
+                let field = |part| match part {
+                    Part::Field(field) => Some(field),
+                    _ => None,
+                };
+                let path = self.path()?.into_iter().map(field).collect::<Option<_>>()?;
+                return Some(Operand::Condition(self.counted(Condition::Truthy(path))?));
+            }
+            Token::Symbol("(") => return self.nested(Self::condition).map(Operand::Condition),
+            Token::Word("startswith" | "endswith") => {
+                return self.affix(Vec::new()).map(Operand::Condition);
+            }
+            Token::Word("null") => Literal::Null,
+            Token::Word("true") => Literal::Bool(true),
+            Token::Word("false") => Literal::Bool(false),
+            Token::Text(text) => Literal::Text(text.to_owned()),
+            Token::Number(number) => Literal::Number(number.parse().ok()?),
+            Token::Symbol("-") => {
+                self.at += 1;
+                let Token::Number(number) = self.peek()? else { return None };
+                Literal::Number(-number.parse::<f64>().ok()?)
+            }
+            _ => return None,
+        };
+        self.at += 1;
+        Some(Operand::Literal(literal))
+    }
+
+    /// `startswith("…")` or `endswith("…")` of the value of a path.
+    fn affix(&mut self, path: Vec<Field>) -> Option<Condition> {
+        let Token::Word(function @ ("startswith" | "endswith")) = self.next()? else { return None };
+        let affix = self.nested(|parser| match parser.next()? {
+            Token::Text(text) => Some(text.to_owned()),
+            _ => None,
+        })?;
+        let is_start = function == "startswith";
+        let condition = if is_start { Condition::Starts } else { Condition::Ends };
+        self.counted(condition(path, affix))
+    }
+}
