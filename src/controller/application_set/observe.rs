@@ -18,6 +18,7 @@ use crate::decide::application_set::observe::Existing;
 use crate::decide::application_set::others::{self, Moves};
 use crate::decide::application_set::reconcile::AFTER_BAD_INPUT;
 use crate::decide::application_set::stored::Set;
+use crate::decide::rollout::POLL;
 use crate::desired;
 use crate::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
 use crate::desired::queries::Query;
@@ -107,8 +108,13 @@ impl Memory {
         }
         if is_new || found_namespace {
             self.observe_all(&set, &generated, context);
+            self.all_observed_at = Some(now);
         } else {
-            let names = self.not_owned(&generated).chain(changed).collect();
+            let mut names: BTreeSet<String> = self.not_owned(&generated).chain(changed).collect();
+            if self.may_have_missed_events(now) {
+                names.extend(self.all_names(&set, context));
+                self.all_observed_at = Some(now);
+            }
             self.observe_some(&set, &generated, names, context);
         }
         self.observe_others(object, &generated, context, now);
@@ -232,6 +238,21 @@ impl Memory {
             }
         }
         names.into_iter()
+    }
+
+    /// Whether all Applications are looked at again: a rollout goes on although an event about one
+    /// of them was lost (AS-390).
+    fn may_have_missed_events(&self, now: Timestamp) -> bool {
+        // A clock that was set back does not put it off.
+        self.all_observed_at.is_none_or(|at| now < at || now.duration_since(at) >= POLL)
+    }
+
+    /// The names of the Applications that are known, and of those that it owns.
+    fn all_names(&self, set: &Set, context: &Context) -> BTreeSet<String> {
+        let owned = context.core.control_plane.applications.owned_by(&set.id.uid).into_iter();
+        let owned = owned.filter(|object| object.namespace() == set.id.namespace);
+        let known = self.existing.iter().map(|one| one.name.to_string());
+        known.chain(owned.map(|object| object.name().to_owned())).collect()
     }
 
     fn observe_all(&mut self, set: &Set, generated: &Generated, context: &Context) {

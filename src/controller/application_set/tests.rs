@@ -31,6 +31,7 @@ mod rollouts;
 mod runs;
 mod size_limits;
 mod steps;
+mod timers;
 mod trust;
 mod wakes;
 mod writes;
