@@ -60,6 +60,7 @@ mod git_ssh;
 mod global_projects;
 mod health_scripts;
 mod impersonation;
+mod jitter;
 mod jsonnet;
 mod kustomizations;
 mod limits;
@@ -145,12 +146,23 @@ impl World {
         };
         let mut world =
             Self { server, client, settings, sources, controller: None, repo, _cache: cache };
+        world.install().await;
+        let options = workloads::Options { delay: Duration::from_millis(30), ..options };
+        let simulated =
+            workloads::run(world.server.client_as("workloads"), options, CancellationToken::new());
+        tokio::spawn(async move { simulated.await.unwrap() });
+        world.run();
+        world
+    }
+
+    /// Creates what each world has: the definitions, two namespaces and a project.
+    async fn install(&self) {
         for crd in crds::all() {
-            let api: Api<crds::CustomResourceDefinition> = Api::all(world.client.clone());
+            let api: Api<crds::CustomResourceDefinition> = Api::all(self.client.clone());
             api.create(&PostParams::default(), &crd).await.unwrap();
         }
         for name in [NAMESPACE, "web"] {
-            world.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
+            self.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
         }
         let project = json!({
             "metadata": {"name": "default", "namespace": NAMESPACE},
@@ -160,13 +172,7 @@ impl World {
                 "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
             },
         });
-        world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
-        let options = workloads::Options { delay: Duration::from_millis(30), ..options };
-        let simulated =
-            workloads::run(world.server.client_as("workloads"), options, CancellationToken::new());
-        tokio::spawn(async move { simulated.await.unwrap() });
-        world.run();
-        world
+        self.create("argoproj.io/v1alpha1", "AppProject", &project).await;
     }
 
     /// With an Application `app` of one ConfigMap, which is not synced; and its revision.

@@ -13,7 +13,7 @@ fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
 
 impl World {
     /// A kind of `example.com` that keeps what is written.
-    async fn define(&self, kind: &str) {
+    pub async fn define(&self, kind: &str) {
         let plural = format!("{}s", kind.to_lowercase());
         let schema = json!({"openAPIV3Schema": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,

@@ -359,3 +359,39 @@ async fn ignored_fields_are_found_by_pointer_and_by_key_se_172_se_332_se_333() {
         assert_eq!(found["status"] == "Synced", is_ignored, "SE-172: an index: {found}");
     }
 }
+
+/// SE-172: `~0` is a tilde, and what it gives is not unescaped again. SE-332: a sync that respects
+/// the rule leaves such a field.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tilde_in_a_pointer_is_escaped_se_172_se_332() {
+    let world = World::start().await;
+    world.define("Widget").await;
+    let widget = |tilde: &str, both: &str, slash: &str| {
+        json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"},
+            "spec": {"a~b": tilde, "~1": both, "/": slash}})
+    };
+    world.write("app/one.json", &widget("1", "1", "1").to_string());
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["ignoreDifferences"] = json!([
+        {"group": "example.com", "kind": "Widget", "jsonPointers": ["/spec/a~0b", "/spec/~01"]},
+    ]);
+    world.create_app(&app).await;
+    world.sync("app", json!({})).await;
+    world.until_good("app").await;
+    let widgets = world.api("example.com/v1", "Widget", "web");
+    let drift = async |object: Value| {
+        widgets.patch("one", &PatchParams::default(), &Patch::Merge(object)).await.unwrap();
+    };
+    // Not what a pointer that is unescaped twice would name.
+    drift(widget("2", "2", "2")).await;
+    world.until("app", "different", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+    let options = json!(["RespectIgnoreDifferences=true"]);
+    let app = run(&world, "app", json!({"syncOptions": options})).await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    let live = world.get("example.com/v1", "Widget", "web", "one").await;
+    assert_eq!(live["spec"], json!({"a~b": "2", "~1": "2", "/": "1"}), "SE-172, SE-332");
+    // In sync, although both differ.
+    let app = world.until_good("app").await;
+    assert!(app["status"]["conditions"].is_null(), "SE-172: {app}");
+}
