@@ -38,6 +38,7 @@ use wavegate::watch::control_plane::Scope;
 mod announcements;
 mod application_health;
 mod apply_rules;
+mod artifact_ways;
 mod artifacts;
 mod automated;
 mod cascades;

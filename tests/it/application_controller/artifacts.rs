@@ -16,16 +16,16 @@ use super::programs::{confined, helms};
 use super::*;
 use crate::git_server::{Certificates, GitServer, Setup};
 
-const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
-const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+pub const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
+pub const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// What a registry has, and how it behaves.
 #[derive(Default)]
-struct State {
+pub struct State {
     /// By path: the manifests by tag and digest, and the blobs.
-    files: BTreeMap<String, Vec<u8>>,
+    pub files: BTreeMap<String, Vec<u8>>,
     tags: Vec<String>,
     /// `user:password`; a token is given out for it.
     login: String,
@@ -35,16 +35,16 @@ struct State {
     page: usize,
     endless: bool,
     /// Where blobs are.
-    blobs_at: Option<SocketAddr>,
+    pub blobs_at: Option<SocketAddr>,
     /// Method, path and `Authorization` of each request.
-    seen: Vec<(Method, String, String)>,
+    pub seen: Vec<(Method, String, String)>,
 }
 
 /// A registry with one artifact, `team/app`.
 #[derive(Clone)]
-struct Registry {
+pub struct Registry {
     state: Arc<Mutex<State>>,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 fn digest(content: &[u8]) -> String {
@@ -53,7 +53,7 @@ fn digest(content: &[u8]) -> String {
 }
 
 /// An archive of files.
-fn tar(files: &[(&str, &str)]) -> Vec<u8> {
+pub fn tar(files: &[(&str, &str)]) -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
@@ -64,7 +64,7 @@ fn tar(files: &[(&str, &str)]) -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
@@ -84,7 +84,7 @@ fn manifest(layers: &[Value]) -> Vec<u8> {
 }
 
 impl Registry {
-    async fn start(login: &str) -> Self {
+    pub async fn start(login: &str) -> Self {
         let state = State { login: login.to_owned(), page: 1_000, ..State::default() };
         let state = Arc::new(Mutex::new(state));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -102,7 +102,7 @@ impl Registry {
         format!("oci://{}/team/app", self.address)
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap())
     }
 
@@ -126,14 +126,14 @@ impl Registry {
     }
 
     /// Pushes one layer to a tag; the digest of its manifest.
-    fn push(&self, tag: &str, kind: &str, layer: Vec<u8>) -> String {
+    pub fn push(&self, tag: &str, kind: &str, layer: Vec<u8>) -> String {
         let manifest = manifest(&[described(kind, &layer)]);
         self.blob(layer);
         self.tag(tag, manifest)
     }
 
     /// A Secret that lets it be read by http.
-    async fn permit(&self, world: &World, name: &str, fields: Value) {
+    pub async fn permit(&self, world: &World, name: &str, fields: Value) {
         let mut all = json!({
             "url": self.url(), "type": "oci", "insecureOCIForceHttp": "true",
         });
@@ -141,7 +141,7 @@ impl Registry {
         secret(world, name, all).await;
     }
 
-    fn source(&self, revision: &str, path: &str) -> Value {
+    pub fn source(&self, revision: &str, path: &str) -> Value {
         json!({"repoURL": self.url(), "targetRevision": revision, "path": path})
     }
 }

@@ -13,7 +13,7 @@ use super::programs::program;
 use super::*;
 
 /// Argo CD's plugin server, with one plugin.
-struct Sidecar {
+pub struct Sidecar {
     child: Child,
     _work: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Drop for Sidecar {
 
 impl Sidecar {
     /// Starts it, and waits for its socket; `None` where the server is missing.
-    async fn start(sockets: &Path, name: &str, spec: &Value) -> Option<Self> {
+    pub async fn start(sockets: &Path, name: &str, spec: &Value) -> Option<Self> {
         let server = program("cmp-server/cmp-server")?;
         let work = tempfile::tempdir().unwrap();
         let config = json!({
@@ -59,7 +59,7 @@ impl Sidecar {
 }
 
 /// A shell script as the command of a plugin.
-fn script(text: &str) -> Value {
+pub fn script(text: &str) -> Value {
     json!({"command": ["sh", "-c", text]})
 }
 
