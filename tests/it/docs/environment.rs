@@ -51,8 +51,10 @@ fn scripts() -> String {
 fn variables_of_the_pages_are_read() {
     let configured = configured();
     let scripts = scripts();
-    // What is passed to programs that provide credentials.
-    let passed = std::fs::read_to_string(root().join("src/source/exec_plugin.rs")).unwrap();
+    // What is passed to programs that provide credentials, and that render sources.
+    let passed = ["src/source/exec_plugin.rs", "src/source/build_environment.rs"]
+        .map(|path| std::fs::read_to_string(root().join(path)).unwrap())
+        .concat();
     let is_read = |name: &str| {
         configured.contains(name)
             || passed.contains(&format!("\"{name}\""))
