@@ -49,6 +49,14 @@ pub enum Error {
         /// Its value.
         value: String,
     },
+    /// Several Secrets have this name, and nothing tells which of them is meant.
+    #[error("there are {count} clusters with the same name: {of}; give each of them its own name")]
+    Ambiguous {
+        /// How many.
+        count: usize,
+        /// Their servers and their Secrets.
+        of: String,
+    },
     /// `cluster.inClusterEnabled` of the settings is false, and it is the own cluster.
     #[error("cluster \"{IN_CLUSTER_SERVER}\" is disabled")]
     Disabled,
@@ -270,7 +278,7 @@ impl Clusters {
         destination: &ApplicationDestination,
     ) -> Result<ConnectedCluster, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
-        let entry = self.entry(destination);
+        let entry = self.entry(destination)?;
         let own = is_own(destination);
         let mut connections = self.connections.lock().await;
         if self.has_removed.swap(false, Ordering::Relaxed) {
@@ -370,30 +378,37 @@ impl Clusters {
         let server = destination.server.trim_end_matches('/');
         match self.entry(destination) {
             _ if !server.is_empty() => server.to_owned(),
-            Some(entry) => entry.server,
-            None if is_own(destination) => IN_CLUSTER_SERVER.to_owned(),
-            None => String::new(),
+            Ok(Some(entry)) => entry.server,
+            Ok(None) if is_own(destination) => IN_CLUSTER_SERVER.to_owned(),
+            Ok(None) | Err(_) => String::new(),
         }
     }
 
     /// The Secret of a destination. One for the own cluster counts under each of its names:
-    /// its limits must not depend on the spelling.
-    fn entry(&self, destination: &ApplicationDestination) -> Option<Entry> {
+    /// its limits must not depend on the spelling. Of several with the same server, the first
+    /// by namespace and name describes it.
+    fn entry(&self, destination: &ApplicationDestination) -> Result<Option<Entry>, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
         let entries = self.entries.lock();
-        let by = |entry: &&Entry| match name.as_str() {
-            "" => entry.server == server,
-            name => entry.name == name,
-        };
-        let is_for_own = |entry: &&Entry| entry.server == IN_CLUSTER_SERVER;
-        let own = || entries.values().find(is_for_own).filter(|_| is_own(destination));
-        entries.values().find(by).or_else(own).cloned()
+        let of_server = |server: &str| entries.values().find(|entry| entry.server == server);
+        if name.is_empty() {
+            return Ok(of_server(server).cloned());
+        }
+        let mut named = entries.values().filter(|entry| entry.name == *name);
+        match (named.next(), named.next()) {
+            (Some(first), Some(second)) => {
+                Err(ambiguous(&[first, second].into_iter().chain(named).collect::<Vec<_>>()))
+            }
+            (Some(only), None) => Ok(Some(only.clone())),
+            (None, _) if is_own(destination) => Ok(of_server(IN_CLUSTER_SERVER).cloned()),
+            (None, _) => Ok(None),
+        }
     }
 
     /// Whether the annotation `argocd.argoproj.io/skip-reconcile` of the cluster's Secret
     /// excludes its Applications from reconciling.
     pub fn is_skipped(&self, destination: &ApplicationDestination) -> bool {
-        self.entry(destination).is_some_and(|entry| entry.is_skipped)
+        self.entry(destination).is_ok_and(|entry| entry.is_some_and(|entry| entry.is_skipped))
     }
 
     /// The part of a cluster that is read.
@@ -409,6 +424,25 @@ impl Clusters {
                 ..self.reach.clone()
             },
         }
+    }
+}
+
+/// The most clusters that an error names.
+const NAMED: usize = 5;
+
+/// The error of a name that several Secrets have.
+fn ambiguous(named: &[&Entry]) -> Error {
+    let shown = named.iter().take(NAMED);
+    let servers: Vec<String> = shown.clone().map(|entry| redact::url(&entry.server)).collect();
+    let secrets: Vec<&str> = shown.map(|entry| entry.secret.as_str()).collect();
+    let more = match named.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (servers, secrets) = (servers.join(" "), secrets.join(", "));
+    Error::Ambiguous {
+        count: named.len(),
+        of: format!("[{servers}], of the Secrets {secrets}{more}"),
     }
 }
 

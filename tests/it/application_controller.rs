@@ -48,6 +48,7 @@ mod charts;
 mod clients;
 mod cluster_certificates;
 mod cluster_credentials;
+mod cluster_secrets;
 mod comparisons;
 mod conditions;
 mod custom_health;

@@ -201,8 +201,11 @@ fn cluster_fact<'a>(
             ClusterFact::Known { server: &found.server, name: &found.name, project: &found.project }
         }
         Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(problem),
-        Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
-            ClusterFact::Unusable(problem)
-        }
+        // A deletion waits until it is known which cluster is meant.
+        Err(
+            clusters::Error::Secret { .. }
+            | clusters::Error::Ambiguous { .. }
+            | clusters::Error::Disabled,
+        ) => ClusterFact::Unusable(problem),
     }
 }

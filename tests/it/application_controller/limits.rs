@@ -7,13 +7,13 @@ use wavegate::config::{Config, Flags};
 use super::*;
 
 /// A cluster of its own, reached over HTTP.
-struct Far {
-    server: Server,
-    address: String,
+pub(super) struct Far {
+    pub(super) server: Server,
+    pub(super) address: String,
 }
 
 impl Far {
-    async fn start(namespaces: &[&str]) -> Self {
+    pub(super) async fn start(namespaces: &[&str]) -> Self {
         let server = Server::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -40,7 +40,7 @@ impl Far {
         self.server.inject(Fault::new(Effect::Status(403), outside).times(usize::MAX));
     }
 
-    async fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
+    pub(super) async fn has(&self, kind: &str, namespace: &str, name: &str) -> bool {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind));
         let client = self.server.client_as("test");
         let api: Api<DynamicObject> = match namespace {
@@ -52,7 +52,7 @@ impl Far {
 }
 
 impl World {
-    async fn cluster(&self, name: &str, fields: Value, annotations: Value) {
+    pub(super) async fn cluster(&self, name: &str, fields: Value, annotations: Value) {
         let mut data = json!({"name": name});
         data.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         let secret = json!({
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// An automated Application in the cluster of this name.
-    async fn deploy(&self, name: &str, path: &str, cluster: &str) {
+    pub(super) async fn deploy(&self, name: &str, path: &str, cluster: &str) {
         let mut app = self.application(name, path);
         app["spec"]["destination"] = json!({"name": cluster, "namespace": "web"});
         app["spec"]["syncPolicy"] = json!({"automated": {"prune": true}});
@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Waits for a condition with this text; nothing of the Application has been synced.
-    async fn refused(&self, name: &str, type_: &str, text: &str) -> Value {
+    pub(super) async fn refused(&self, name: &str, type_: &str, text: &str) -> Value {
         let app = self.until(name, "refused", |app| condition(app, type_, text)).await;
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{app}");
         assert!(phase(&app).is_empty(), "{app}");
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Requests a sync, which must fail with this text.
-    async fn sync_fails(&self, name: &str, text: &str) {
+    pub(super) async fn sync_fails(&self, name: &str, text: &str) {
         self.sync(name, json!({})).await;
         let ended = |app: &Value| matches!(phase(app), "Failed" | "Error");
         let app = self.until(name, "failed", ended).await;
@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-fn condition(app: &Value, type_: &str, text: &str) -> bool {
+pub(super) fn condition(app: &Value, type_: &str, text: &str) -> bool {
     let all = app["status"]["conditions"].as_array();
     all.into_iter().flatten().any(|one| {
         one["type"] == type_
