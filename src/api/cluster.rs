@@ -57,7 +57,7 @@ pub struct LabelledSecret {
 
 /// The part of a cluster that its Secret permits to be managed (SE-433). The default is all
 /// of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClusterScope {
     /// `namespaces`: the only namespaces that are read and written; `None` for all.
     pub namespaces: Option<BTreeSet<String>>,

@@ -2,15 +2,14 @@
 //!
 //! The cluster of the controller itself always exists, as
 //! `https://kubernetes.default.svc` and `in-cluster`. Others are Secrets with the label
-//! `argocd.argoproj.io/secret-type: cluster`. A client is created when it is first needed
-//! and kept until its Secret changes.
+//! `argocd.argoproj.io/secret-type: cluster`. A connection is made when it is first needed
+//! and kept until no Secret describes it any more; Secrets that say the same of one server
+//! share it. A name, a label or another annotation ends none.
 //!
 //! No credential leaves this module: errors name fields, never their values.
 
-use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use k8s_openapi::api::core::v1::Secret;
@@ -28,7 +27,7 @@ use super::connection::{self, Unusable};
 use super::exec_credentials::{self, Call, Credentials, Runner};
 use super::{read_only, secrets};
 use crate::api::ApplicationDestination;
-use crate::api::annotations::is_skipped_by;
+use crate::api::annotations::{REFRESH, is_skipped_by};
 use crate::api::cluster::{
     AUTO_LABEL, ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER, KUBERNETES_VERSION_LABEL,
     LabelledSecret,
@@ -72,31 +71,53 @@ pub enum Error {
     },
 }
 
+/// What a connection is made from.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Link {
+    server: String,
+    /// `config` of the Secret; `None` for the credentials of this process.
+    config: Option<Vec<u8>>,
+    /// What is read through it.
+    scope: ClusterScope,
+}
+
+impl Link {
+    /// That of the own cluster without a Secret.
+    fn own() -> Self {
+        let server = IN_CLUSTER_SERVER.to_owned();
+        Self { server, config: None, scope: ClusterScope::default() }
+    }
+}
+
 /// A cluster as described by its Secret.
 #[derive(Clone)]
 struct Entry {
     secret: String,
-    /// Digest of its content. Not the version of the Secret: the label that this process writes
-    /// must not end the connection.
-    version: String,
+    link: Link,
     name: String,
-    server: String,
     project: String,
-    config: Vec<u8>,
-    scope: ClusterScope,
+    /// When Argo CD's web page was asked to list everything again (CA-509).
+    refresh: String,
     is_skipped: bool,
     /// Set when the label with the version of Kubernetes is to be kept.
     labelled: Option<LabelledSecret>,
 }
 
 impl Entry {
-    /// Whether it has credentials for the own cluster (`tlsClientConfig` alone is none, as in
-    /// Argo CD).
-    fn replaces_own_credentials(&self) -> bool {
-        let config = serde_json::from_slice::<Value>(&self.config).unwrap_or_default();
-        let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
-        ["username", "password", "bearerToken"].into_iter().any(set)
+    /// Whether another one means the same for Applications.
+    fn is_as(&self, other: &Self) -> bool {
+        let of = |entry: &Self| (entry.refresh.clone(), entry.is_skipped);
+        (&self.link, &self.name, &self.project) == (&other.link, &other.name, &other.project)
+            && of(self) == of(other)
     }
+}
+
+/// Whether the Secret of the own cluster has credentials for it (`tlsClientConfig` alone is none,
+/// as in Argo CD).
+fn replaces_own_credentials(config: &[u8]) -> bool {
+    let config = serde_json::from_slice::<Value>(config).unwrap_or_default();
+    let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
+    ["username", "password", "bearerToken"].into_iter().any(set)
 }
 
 /// A cluster with its client.
@@ -115,9 +136,45 @@ pub struct ConnectedCluster {
 }
 
 struct Connection {
-    version: String,
+    /// The newest request to list everything again when it was made.
+    refresh: String,
     cluster: Arc<ClusterCache>,
-    stop: CancellationToken,
+}
+
+/// The Secrets, by namespace and name, and the connections that were made from them.
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<String, Entry>,
+    connections: BTreeMap<Link, Connection>,
+}
+
+impl State {
+    /// The first Secret of a server, by namespace and name.
+    fn of_server(&self, server: &str) -> Option<&Entry> {
+        self.entries.values().find(|entry| entry.link.server == server)
+    }
+
+    /// The newest request to list everything again; `None` if no destination has this
+    /// connection any more.
+    fn refresh(&self, link: &Link) -> Option<&str> {
+        let sharing = self.entries.values().filter(|entry| entry.link == *link);
+        let newest = sharing.map(|entry| entry.refresh.as_str()).max();
+        // The own cluster has a connection without a Secret.
+        let is_own = || *link == Link::own() && self.of_server(IN_CLUSTER_SERVER).is_none();
+        newest.or_else(|| is_own().then_some(""))
+    }
+
+    /// Ends the connections that are not described any more, or are to be listed again.
+    fn end_outdated(&mut self) {
+        let is_current = |(link, connection): &(&Link, &Connection)| {
+            self.refresh(link).is_some_and(|refresh| refresh == connection.refresh)
+        };
+        let outdated = self.connections.iter().filter(|one| !is_current(one));
+        let outdated: Vec<Link> = outdated.map(|(link, _)| link.clone()).collect();
+        for connection in outdated.iter().filter_map(|link| self.connections.remove(link)) {
+            connection.cluster.end();
+        }
+    }
 }
 
 /// All clusters.
@@ -127,12 +184,7 @@ pub struct Clusters {
     reach: Reach,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
-    entries: Mutex<BTreeMap<String, Entry>>,
-    connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
-    /// The live states of the connections, without waiting for one that is made.
-    connected: Mutex<BTreeMap<String, Arc<ClusterCache>>>,
-    /// Whether a cluster was removed whose connection may still be there.
-    has_removed: AtomicBool,
+    state: Mutex<State>,
     read_only: bool,
     filter: ResourceFilter,
     own_enabled: bool,
@@ -142,8 +194,9 @@ pub struct Clusters {
 
 impl std::fmt::Debug for Clusters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let servers: Vec<String> =
-            self.entries.lock().values().map(|entry| redact::url(&entry.server)).collect();
+        let state = self.state.lock();
+        let entries = state.entries.values();
+        let servers: Vec<String> = entries.map(|entry| redact::url(&entry.link.server)).collect();
         f.debug_struct("Clusters").field("servers", &servers).finish()
     }
 }
@@ -156,18 +209,13 @@ impl Clusters {
         trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Self {
-        let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
-        let has_removed = AtomicBool::default();
         Self {
             own,
             mark,
             reach: Reach::default(),
             trigger,
             stop,
-            entries,
-            connections,
-            connected: Mutex::default(),
-            has_removed,
+            state: Mutex::default(),
             read_only: false,
             filter: ResourceFilter::default(),
             own_enabled: true,
@@ -203,69 +251,47 @@ impl Clusters {
         Self { own: read_only::client(self.own), read_only: true, ..self }
     }
 
-    /// Adds or updates a Secret. Returns whether the change is relevant for Applications.
+    /// Adds or updates a Secret, and ends the connections that it does not describe any more.
+    /// Returns whether the change is relevant for Applications.
     pub fn put(&self, secret: &Secret) -> bool {
         let raw = |key: &str| secrets::text(secret, key);
         let text = |key: &str| raw(key).trim().to_owned();
-        let metadata = &secret.metadata;
-        let id = id(secret);
+        let annotations = secret.metadata.annotations.as_ref();
+        let refresh = annotations.and_then(|all| all.get(REFRESH)).cloned().unwrap_or_default();
         let server = text("server").trim_end_matches('/').to_owned();
+        let config = text("config").into_bytes();
+        redact::know_url(&server);
+        know_secrets(&config);
+        // A Secret may set a name, limits or other credentials for the own cluster.
+        let is_used = server != IN_CLUSTER_SERVER || replaces_own_credentials(&config);
+        let scope = ClusterScope::parse(&raw("namespaces"), &raw("clusterResources"));
         let entry = Entry {
-            secret: id.clone(),
-            version: content(secret),
+            secret: id(secret),
             name: match text("name") {
                 name if name.is_empty() => server.clone(),
                 name => name,
             },
-            server,
             project: text("project"),
-            config: text("config").into_bytes(),
-            scope: ClusterScope::parse(&raw("namespaces"), &raw("clusterResources")),
-            is_skipped: is_skipped_by(metadata.annotations.as_ref()),
-            labelled: None,
+            refresh,
+            is_skipped: is_skipped_by(annotations),
+            labelled: labelled(secret, &server),
+            link: Link { server, config: is_used.then_some(config), scope },
         };
-        let entry = Entry { labelled: labelled(secret, &entry.server), ..entry };
-        redact::know_url(&entry.server);
-        if let Ok(config) = serde_json::from_slice::<Value>(&entry.config) {
-            let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
-            secrets.into_iter().flatten().for_each(redact::know_secret);
-            config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
-            // What its program may print.
-            let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
-            let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
-            let secrets =
-                variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
-            secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
+        let mut state = self.state.lock();
+        let old = state.entries.insert(entry.secret.clone(), entry.clone());
+        let is_new = old.is_none_or(|old| !old.is_as(&entry));
+        if is_new {
+            state.end_outdated();
         }
-        let mut entries = self.entries.lock();
-        let old = entries.get(&id);
-        let changed = old.is_none_or(|old| old.version != entry.version);
-        if old.is_some_and(|old| old.server != entry.server) {
-            self.has_removed.store(true, Ordering::Relaxed);
-        }
-        entries.insert(id, entry);
-        changed
+        is_new
     }
 
-    /// Removes a deleted Secret.
+    /// Removes a deleted Secret, and ends its connection.
     pub fn remove(&self, secret: &Secret) {
-        self.entries.lock().remove(&id(secret));
-        self.has_removed.store(true, Ordering::Relaxed);
-    }
-
-    /// Ends the connections of clusters that no Secret describes any more.
-    fn drop_removed(&self, connections: &mut BTreeMap<String, Connection>) {
-        let entries = self.entries.lock();
-        let servers: HashSet<&str> = entries.values().map(|entry| entry.server.as_str()).collect();
-        connections.retain(|server, connection| {
-            // The own cluster has a connection without a Secret.
-            let stays = server == IN_CLUSTER_SERVER || servers.contains(server.as_str());
-            if !stays {
-                connection.stop.cancel();
-                self.connected.lock().remove(server);
-            }
-            stays
-        });
+        let mut state = self.state.lock();
+        if state.entries.remove(&id(secret)).is_some() {
+            state.end_outdated();
+        }
     }
 
     /// The cluster of a destination, with its client.
@@ -277,100 +303,103 @@ impl Clusters {
         &self,
         destination: &ApplicationDestination,
     ) -> Result<ConnectedCluster, Error> {
-        let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
-        let entry = self.entry(destination)?;
-        let own = is_own(destination);
-        let mut connections = self.connections.lock().await;
-        if self.has_removed.swap(false, Ordering::Relaxed) {
-            self.drop_removed(&mut connections);
-        }
-        let is_own = own || entry.as_ref().is_some_and(|entry| entry.server == IN_CLUSTER_SERVER);
-        if is_own && !self.own_enabled {
-            return Err(Error::Disabled);
-        }
-        let (version, found) = match &entry {
-            // A Secret may set a name, limits or other credentials for the own cluster.
-            Some(entry) if !is_own || entry.replaces_own_credentials() => {
-                (entry.version.clone(), Some(entry))
-            }
-            Some(entry) => (entry.version.clone(), None),
-            None if own => (String::new(), None),
-            _ if name.is_empty() => {
-                return Err(Error::Unknown { field: "server", value: redact::url(server) });
-            }
-            _ => return Err(Error::Unknown { field: "name", value: name.clone() }),
-        };
-        let server = found.map_or(IN_CLUSTER_SERVER, |entry| &entry.server).to_owned();
-        let name = entry.as_ref().map_or(IN_CLUSTER_NAME, |entry| &entry.name).to_owned();
-        let project = entry.as_ref().map(|entry| entry.project.clone()).unwrap_or_default();
-        let scope = entry.as_ref().map(|entry| entry.scope.clone()).unwrap_or_default();
-        if let Some(kept) = connections.get(&server)
-            && kept.version == version
-        {
-            let cluster = kept.cluster.clone();
+        loop {
+            let entry = self.described(destination)?;
+            let link = entry.as_ref().map_or_else(Link::own, |entry| entry.link.clone());
+            let kept = self.state.lock().connections.get(&link).map(|one| one.cluster.clone());
+            let cluster = match (kept, &entry) {
+                (Some(kept), _) => Some(kept),
+                (None, Some(entry)) if link.config.is_some() => {
+                    let client = connect(entry, self.runner.as_ref()).await?;
+                    let client = if self.read_only { read_only::client(client) } else { client };
+                    self.connected(&link, client)
+                }
+                (None, _) => self.connected(&link, self.own.clone()),
+            };
+            // Otherwise the Secret has changed meanwhile.
+            let Some(cluster) = cluster else { continue };
+            let (name, project) = match entry {
+                Some(entry) => (entry.name, entry.project),
+                None => (IN_CLUSTER_NAME.to_owned(), String::new()),
+            };
+            let Link { server, scope, .. } = link;
             return Ok(ConnectedCluster { cluster, server, name, project, scope });
         }
-        let client = match found {
-            Some(entry) if self.read_only => {
-                read_only::client(connect(entry, self.runner.as_ref()).await?)
+    }
+
+    /// The Secret of a destination; `None` for the own cluster without one.
+    fn described(&self, destination: &ApplicationDestination) -> Result<Option<Entry>, Error> {
+        let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
+        let (entry, is_own) = (self.entry(destination)?, is_own(destination));
+        let uses_own =
+            is_own || entry.as_ref().is_some_and(|entry| entry.link.server == IN_CLUSTER_SERVER);
+        match entry {
+            _ if uses_own && !self.own_enabled => Err(Error::Disabled),
+            None if !is_own && name.is_empty() => {
+                Err(Error::Unknown { field: "server", value: redact::url(server) })
             }
-            Some(entry) => connect(entry, self.runner.as_ref()).await?,
-            None => self.own.clone(),
-        };
-        if let Some(old) = connections.remove(&server) {
-            old.stop.cancel();
+            None if !is_own => Err(Error::Unknown { field: "name", value: name.clone() }),
+            entry => Ok(entry),
         }
-        let stop = self.stop.child_token();
+    }
+
+    /// The connection of a new client, or one that was made meanwhile; `None` when no destination
+    /// has it any more.
+    fn connected(&self, link: &Link, client: kube::Client) -> Option<Arc<ClusterCache>> {
+        let mut state = self.state.lock();
+        if let Some(kept) = state.connections.get(link) {
+            return Some(kept.cluster.clone());
+        }
+        let refresh = state.refresh(link)?.to_owned();
         let cluster = ClusterCache::with_trees(
-            &redact::url(&server),
+            &redact::url(&link.server),
             client,
-            (self.mark.clone(), self.reach_of(&server, &scope)),
+            (self.mark.clone(), self.reach_of(link)),
             self.trigger.clone(),
             self.trees.clone(),
-            stop.clone(),
+            self.stop.child_token(),
         );
-        let connection = Connection { version, cluster: cluster.clone(), stop };
-        connections.insert(server.clone(), connection);
-        self.connected.lock().insert(server.clone(), Arc::clone(&cluster));
-        Ok(ConnectedCluster { cluster, server, name, project, scope })
+        let connection = Connection { refresh, cluster: cluster.clone() };
+        state.connections.insert(link.clone(), connection);
+        Some(cluster)
+    }
+
+    /// All clusters by URL, each with its name, and its live state if it was used. Of several
+    /// Secrets, the first that was used counts.
+    fn all(&self) -> BTreeMap<String, (String, Option<Arc<ClusterCache>>)> {
+        let state = self.state.lock();
+        let connected =
+            |link: &Link| state.connections.get(link).map(|one| Arc::clone(&one.cluster));
+        let mut all = BTreeMap::<String, (String, Option<Arc<ClusterCache>>)>::new();
+        for entry in state.entries.values() {
+            let found = all.entry(entry.link.server.clone());
+            let (_, cluster) = found.or_insert_with(|| (entry.name.clone(), None));
+            *cluster = cluster.take().or_else(|| connected(&entry.link));
+        }
+        if self.own_enabled {
+            let own = || (IN_CLUSTER_NAME.to_owned(), connected(&Link::own()));
+            all.entry(IN_CLUSTER_SERVER.to_owned()).or_insert_with(own);
+        }
+        all
     }
 
     /// The URLs of all clusters, with the live state of those that were used.
-    pub async fn known(&self) -> Vec<(String, Option<Arc<ClusterCache>>)> {
-        let connections = self.connections.lock().await;
-        let mut servers: BTreeMap<String, Option<Arc<ClusterCache>>> = BTreeMap::new();
-        if self.own_enabled {
-            servers.insert(IN_CLUSTER_SERVER.to_owned(), None);
-        }
-        let named =
-            self.entries.lock().values().map(|entry| entry.server.clone()).collect::<Vec<_>>();
-        servers.extend(named.into_iter().map(|server| (server, None)));
-        for (server, connection) in connections.iter() {
-            servers.insert(server.clone(), Some(Arc::clone(&connection.cluster)));
-        }
-        servers.into_iter().collect()
+    pub fn known(&self) -> Vec<(String, Option<Arc<ClusterCache>>)> {
+        self.all().into_iter().map(|(server, (_, cluster))| (server, cluster)).collect()
     }
 
     /// The Secrets whose label with the version of Kubernetes is to be kept.
     pub fn labelled(&self) -> Vec<LabelledSecret> {
-        self.entries.lock().values().filter_map(|entry| entry.labelled.clone()).collect()
+        let state = self.state.lock();
+        state.entries.values().filter_map(|entry| entry.labelled.clone()).collect()
     }
 
     /// All clusters by URL, with their name and what is known of those that were used, for
     /// metrics. Nothing is waited for.
     pub fn facts(&self) -> BTreeMap<String, (String, Option<ClusterFacts>)> {
-        let mut all = BTreeMap::new();
-        if self.own_enabled {
-            all.insert(IN_CLUSTER_SERVER.to_owned(), (IN_CLUSTER_NAME.to_owned(), None));
-        }
-        for entry in self.entries.lock().values() {
-            all.insert(entry.server.clone(), (entry.name.clone(), None));
-        }
-        let connected = self.connected.lock().clone();
-        for (server, (_, facts)) in &mut all {
-            *facts = connected.get(server).map(|cluster| cluster.facts());
-        }
-        all
+        let facts = |cluster: Option<Arc<ClusterCache>>| cluster.map(|cluster| cluster.facts());
+        let all = self.all().into_iter();
+        all.map(|(server, (name, cluster))| (server, (name, facts(cluster)))).collect()
     }
 
     /// The URL of a destination; empty for a name that no cluster has.
@@ -378,7 +407,7 @@ impl Clusters {
         let server = destination.server.trim_end_matches('/');
         match self.entry(destination) {
             _ if !server.is_empty() => server.to_owned(),
-            Ok(Some(entry)) => entry.server,
+            Ok(Some(entry)) => entry.link.server,
             Ok(None) if is_own(destination) => IN_CLUSTER_SERVER.to_owned(),
             Ok(None) | Err(_) => String::new(),
         }
@@ -389,18 +418,17 @@ impl Clusters {
     /// by namespace and name describes it.
     fn entry(&self, destination: &ApplicationDestination) -> Result<Option<Entry>, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
-        let entries = self.entries.lock();
-        let of_server = |server: &str| entries.values().find(|entry| entry.server == server);
+        let state = self.state.lock();
         if name.is_empty() {
-            return Ok(of_server(server).cloned());
+            return Ok(state.of_server(server).cloned());
         }
-        let mut named = entries.values().filter(|entry| entry.name == *name);
+        let mut named = state.entries.values().filter(|entry| entry.name == *name);
         match (named.next(), named.next()) {
             (Some(first), Some(second)) => {
                 Err(ambiguous(&[first, second].into_iter().chain(named).collect::<Vec<_>>()))
             }
             (Some(only), None) => Ok(Some(only.clone())),
-            (None, _) if is_own(destination) => Ok(of_server(IN_CLUSTER_SERVER).cloned()),
+            (None, _) if is_own(destination) => Ok(state.of_server(IN_CLUSTER_SERVER).cloned()),
             (None, _) => Ok(None),
         }
     }
@@ -412,7 +440,7 @@ impl Clusters {
     }
 
     /// The part of a cluster that is read.
-    fn reach_of(&self, server: &str, scope: &ClusterScope) -> Reach {
+    fn reach_of(&self, Link { server, scope, .. }: &Link) -> Reach {
         let filter = self.filter.on(server);
         match &scope.namespaces {
             None => Reach { filter, ..self.reach.clone() },
@@ -433,7 +461,7 @@ const NAMED: usize = 5;
 /// The error of a name that several Secrets have.
 fn ambiguous(named: &[&Entry]) -> Error {
     let shown = named.iter().take(NAMED);
-    let servers: Vec<String> = shown.clone().map(|entry| redact::url(&entry.server)).collect();
+    let servers: Vec<String> = shown.clone().map(|entry| redact::url(&entry.link.server)).collect();
     let secrets: Vec<&str> = shown.map(|entry| entry.secret.as_str()).collect();
     let more = match named.len().saturating_sub(NAMED) {
         0 => String::new(),
@@ -452,19 +480,17 @@ fn is_own(destination: &ApplicationDestination) -> bool {
     server == IN_CLUSTER_SERVER || (server.is_empty() && destination.name == IN_CLUSTER_NAME)
 }
 
-/// Digest of what a Secret says about its cluster.
-fn content(secret: &Secret) -> String {
-    let Secret { data, string_data, metadata, .. } = secret;
-    let mut hasher = DefaultHasher::new();
-    for (key, value) in data.iter().flatten() {
-        (key, &value.0).hash(&mut hasher);
-    }
-    (string_data, &metadata.annotations, &metadata.uid).hash(&mut hasher);
-    let labels = metadata.labels.iter().flatten();
-    for label in labels.filter(|(name, _)| *name != KUBERNETES_VERSION_LABEL) {
-        label.hash(&mut hasher);
-    }
-    format!("{:x}", hasher.finish())
+/// Hides the credentials of a `config` wherever they may be shown.
+fn know_secrets(config: &[u8]) {
+    let Ok(config) = serde_json::from_slice::<Value>(config) else { return };
+    let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
+    secrets.into_iter().flatten().for_each(redact::know_secret);
+    config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
+    // What its program may print.
+    let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
+    let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
+    let secrets = variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
+    secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
 }
 
 fn labelled(secret: &Secret, server: &str) -> Option<LabelledSecret> {
@@ -488,10 +514,10 @@ fn id(secret: &Secret) -> String {
 async fn connect(entry: &Entry, runner: Option<&Arc<dyn Runner>>) -> Result<kube::Client, Error> {
     let failed = |reason: String| Error::Secret {
         secret: entry.secret.clone(),
-        server: redact::url(&entry.server),
+        server: redact::url(&entry.link.server),
         reason,
     };
-    let config: Value = match entry.config.as_slice() {
+    let config: Value = match entry.link.config.as_deref().unwrap_or_default() {
         [] => Value::Null,
         // The error of the parser could quote a credential.
         text => serde_json::from_slice(text).map_err(|error| {
@@ -510,7 +536,7 @@ async fn connect(entry: &Entry, runner: Option<&Arc<dyn Runner>>) -> Result<kube
         }
     };
     let cluster = KubeCluster {
-        server: Some(entry.server.clone()),
+        server: Some(entry.link.server.clone()),
         insecure_skip_tls_verify: tls["insecure"].as_bool(),
         certificate_authority_data: pem("caData")?,
         tls_server_name: text(&tls["serverName"]),

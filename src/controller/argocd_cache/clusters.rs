@@ -57,7 +57,7 @@ impl Round<'_> {
             return;
         }
         let wanted: BTreeSet<&str> = labelled.iter().map(|secret| secret.server.as_str()).collect();
-        for (server, cluster) in clusters.known().await {
+        for (server, cluster) in clusters.known() {
             if publisher.is_none() && !wanted.contains(server.as_str()) {
                 continue;
             }

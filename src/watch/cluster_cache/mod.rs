@@ -187,6 +187,11 @@ impl ClusterCache {
         })
     }
 
+    /// Ends all watches: another connection follows.
+    pub fn end(&self) {
+        self.stop.cancel();
+    }
+
     /// The part of the cluster that is read.
     pub fn reach(&self) -> &Reach {
         &self.reach

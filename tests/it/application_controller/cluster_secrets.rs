@@ -62,3 +62,77 @@ async fn a_name_of_two_clusters_means_neither() {
     world.until_good("new").await;
     assert!(first.has("ConfigMap", "web", "two").await);
 }
+
+impl Far {
+    /// How often the controller began to watch ConfigMaps: once for each connection.
+    fn watches(&self) -> usize {
+        let all = self.server.requests().into_iter().filter(|request| {
+            request.client == "wavegate"
+                && request.verb == "watch"
+                && request.resource == "configmaps"
+        });
+        all.count()
+    }
+}
+
+impl World {
+    /// Waits until an Application is good, without a comparison that failed before.
+    async fn until_good_at_once(&self, name: &str) {
+        let is_good = |app: &Value| {
+            assert!(!condition(app, "ComparisonError", ""), "{app}");
+            settled(app) && is(app, "Synced", "Healthy")
+        };
+        self.until(name, "synced", is_good).await;
+    }
+}
+
+/// Two names of one cluster share its connection, and one with other limits has its own: none
+/// ends the connection of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_names_of_one_cluster_work_side_by_side() {
+    let world = World::start().await;
+    let far = Far::start(&["web", "other"]).await;
+    world.cluster("far", json!({"server": far.address}), json!({})).await;
+    world.cluster("alias", json!({"server": format!("{}/", far.address)}), json!({})).await;
+    let limited = json!({"server": far.address, "namespaces": "web"});
+    world.cluster("limited", limited, json!({})).await;
+    for (path, name) in [("a", "one"), ("b", "two"), ("c", "three"), ("d", "four")] {
+        world.write(&format!("{path}/{name}.json"), &config_map(name, "1", &[]));
+    }
+    let mut outside: Value = serde_json::from_str(&config_map("five", "1", &[])).unwrap();
+    outside["metadata"]["namespace"] = "other".into();
+    world.write("out/five.json", &outside.to_string());
+    world.commit();
+    world.deploy("app-a", "a", "far").await;
+    world.deploy("app-b", "b", "alias").await;
+    let mut by_url = world.application("app-c", "c");
+    by_url["spec"]["destination"]["server"] = far.address.clone().into();
+    by_url["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&by_url).await;
+    let shared = ["app-a", "app-b", "app-c"];
+    for name in shared {
+        world.until_good_at_once(name).await;
+    }
+    assert_eq!(far.watches(), 1, "they share one connection");
+    // Each name has the limits of its own Secret.
+    world.deploy("limited", "d", "limited").await;
+    world.until_good_at_once("limited").await;
+    world.deploy("out", "out", "limited").await;
+    let text = "namespace \"other\" for ConfigMap \"five\" is not managed";
+    world.refused("out", "ComparisonError", text).await;
+    for name in shared.into_iter().chain(["limited"]) {
+        world.refresh(name).await;
+        world.until_good_at_once(name).await;
+    }
+    assert_eq!(far.watches(), 2, "none has ended the connection of another");
+    // One name goes, the other stays.
+    let secrets = world.api("v1", "Secret", NAMESPACE);
+    secrets.delete("alias", &DeleteParams::default()).await.unwrap();
+    let text = "there are no clusters with this name: alias";
+    world.until("app-b", "refused", |app| condition(app, "InvalidSpecError", text)).await;
+    for name in ["app-a", "app-c"] {
+        world.refresh(name).await;
+        world.until_good_at_once(name).await;
+    }
+    assert_eq!(far.watches(), 2, "it still has its connection");
+}
