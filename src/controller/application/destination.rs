@@ -63,7 +63,10 @@ fn refused(message: String) -> ObserveError {
 }
 
 pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
-    ObserveError::Live(error.to_string())
+    match error {
+        cluster_cache::Error::Ended { .. } => ObserveError::Ended(error.to_string()),
+        _ => ObserveError::Live(error.to_string()),
+    }
 }
 
 impl Reconciliation<'_> {

@@ -42,6 +42,10 @@ const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
 /// The same for an operation that must know from the start what it prunes.
 const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
 
+/// How often a reconcile goes on with the next connection when the Secret of its cluster
+/// changes.
+pub(super) const RECONNECTS: usize = 5;
+
 /// The target state and the live state.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
@@ -161,8 +165,19 @@ fn creates_namespace(app: &App) -> bool {
 
 impl Reconciliation<'_> {
     /// Assigns the manifests to the cluster and reads the live objects; also the
-    /// destination namespace if a sync needs it.
+    /// destination namespace if a sync needs it. Ends with the connection.
     async fn cluster_state(
+        &mut self,
+        destination: &Destination,
+        rendered: &Rendered,
+        for_sync: bool,
+    ) -> Result<ClusterState, ObserveError> {
+        let cluster = &destination.destination.cluster;
+        let read = self.read_cluster(destination, rendered, for_sync);
+        cluster.while_connected(read).await.map_err(of_cluster)?
+    }
+
+    async fn read_cluster(
         &mut self,
         destination: &Destination,
         rendered: &Rendered,
@@ -326,8 +341,18 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// The inputs of a comparison.
+    /// The inputs of a comparison, from the next connection when one ends.
     pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
+        let mut left = RECONNECTS;
+        loop {
+            match self.observe_once(reason).await {
+                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
+                observed => return observed,
+            }
+        }
+    }
+
+    async fn observe_once(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
         let destination = self.destination().await?;
         self.guarded(&destination)?;
         let sources = destination.spec.sources().to_vec();
@@ -385,8 +410,14 @@ impl Reconciliation<'_> {
     /// The same from the last rendering.
     pub(super) async fn observe_last(&mut self) -> Option<Observed> {
         let rendered = self.cached.rendered.last()?.clone();
-        let destination = self.destination().await.ok()?;
-        let state = self.cluster_state(&destination, &rendered, false).await.ok()?;
+        let mut left = RECONNECTS;
+        let (destination, state) = loop {
+            let destination = self.destination().await.ok()?;
+            match self.cluster_state(&destination, &rendered, false).await {
+                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
+                state => break (destination, state.ok()?),
+            }
+        };
         let orphans = self.orphans(&destination, &state.live).await;
         let revisions = Vec::new();
         Some(Observed { destination, state, rendered, revisions, held: None, orphans })
@@ -432,8 +463,19 @@ impl Reconciliation<'_> {
         Ok(Observed { destination, state, rendered, revisions, held, orphans })
     }
 
-    /// The inputs of a deletion. Targets are only needed for hooks.
+    /// The inputs of a deletion, from the next connection when one ends. Targets are only needed
+    /// for hooks.
     pub(super) async fn observe_for_deletion(&mut self) -> Result<Deleting, ObserveError> {
+        let mut left = RECONNECTS;
+        loop {
+            match self.observe_for_deletion_once().await {
+                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
+                observed => return observed,
+            }
+        }
+    }
+
+    async fn observe_for_deletion_once(&mut self) -> Result<Deleting, ObserveError> {
         let (destination, scope) = match self.destination_for_deletion().await? {
             (Some(destination), Place::Cluster(scope)) => (destination, scope),
             (_, Place::Nowhere(why)) => return Ok(Deleting::Nowhere(why)),
@@ -465,7 +507,8 @@ impl Reconciliation<'_> {
         self.cluster_state(&destination, &rendered, false).await?;
         // The resources to delete may be of any kind.
         let cluster = &destination.destination.cluster;
-        if !self.ctx.lend_slot(cluster.surveyed(SURVEYED_WITHIN)).await {
+        let surveyed = cluster.while_connected(cluster.surveyed(SURVEYED_WITHIN));
+        if !self.ctx.lend_slot(surveyed).await.map_err(of_cluster)? {
             let server = cluster.server();
             let message = format!("not all kinds of the cluster {server} are listed yet");
             return Err(ObserveError::Operation(message));

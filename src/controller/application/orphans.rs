@@ -45,7 +45,7 @@ impl Reconciliation<'_> {
         let is_orphan = is_orphan(project, orphans, self.ctx.instances());
         let watch =
             cluster.watch_orphans(instance, namespace, Arc::clone(&is_orphan), LISTED_WITHIN);
-        let is_listed = self.ctx.lend_slot(watch).await;
+        let is_listed = self.ctx.lend_slot(cluster.while_connected(watch)).await.unwrap_or(false);
         if !warns {
             return None;
         }

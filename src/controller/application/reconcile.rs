@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::context::{Context, off_worker};
 use super::destination::Destination;
-use super::observe::{Deleting, Observed};
+use super::observe::{Deleting, Observed, RECONNECTS};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::{Deployed, revisions};
@@ -360,9 +360,21 @@ impl Reconciliation<'_> {
     }
 
     /// What a round of the operation is decided on: the commits, if they are known, and the
-    /// rest. While a repository takes long, the start of the operation is written, so that the
-    /// user sees it.
+    /// rest; from the next connection to the cluster when one ends. While a repository takes
+    /// long, the start of the operation is written, so that the user sees it.
     async fn observe_round(
+        &mut self,
+    ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
+        let mut left = RECONNECTS;
+        loop {
+            match self.observe_round_once().await? {
+                (_, Err(ObserveError::Ended(_))) if left > 0 => left -= 1,
+                observed => return Ok(observed),
+            }
+        }
+    }
+
+    async fn observe_round_once(
         &mut self,
     ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
         let (destination, deployed) = match self.permitted_operation().await {

@@ -76,7 +76,8 @@ impl Reconciliation<'_> {
         }
         let cluster = &destination.destination.cluster;
         // Without them, only a chart fails.
-        let found = ctx.lend_slot(cluster.capabilities()).await.map_err(of_cluster);
+        let found = ctx.lend_slot(cluster.while_connected(cluster.capabilities())).await;
+        let found = found.map_err(of_cluster)?.map_err(of_cluster);
         let asked = found.as_ref().map(|found| (&found.version, &found.api_versions[..])).ok();
         let from_chart = Rendered::made_from(&serde_json::json!([plain, asked]));
         if let Some(kept) = self.cached.rendering(from_chart).filter(may_use).cloned() {

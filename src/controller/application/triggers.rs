@@ -130,7 +130,8 @@ fn enqueue_all(ctx: &Context) {
     }
 }
 
-/// Reads a Secret. Returns whether it describes a cluster or repositories.
+/// Reads a Secret. Returns whether Applications may depend on the change: of a cluster, not all
+/// labels and annotations count.
 fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
     let kind = |secret: &Option<Secret>| secret.as_ref().and_then(secrets::kind);
     let (before, now) = (kind(&old), kind(&new));
@@ -138,9 +139,10 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
         ctx.credentials.remove(&old);
         ctx.clusters.remove(&old);
     }
+    let mut counts = before.is_some() || now.is_some();
     if let Some(new) = &new {
         match now {
-            Some(secrets::Kind::Cluster) => ctx.clusters.put(new),
+            Some(secrets::Kind::Cluster) => counts = ctx.clusters.put(new) || before != now,
             _ => {
                 let is_repository = ctx.credentials.put(new);
                 let unknown = if is_repository { unknown_keys(new) } else { Vec::new() };
@@ -148,9 +150,8 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
                     let secret = new.metadata.name.as_deref().unwrap_or_default();
                     tracing::warn!(secret, "keys of a repository that nothing reads: {unknown:?}");
                 }
-                is_repository
             }
-        };
+        }
     }
-    before.is_some() || now.is_some()
+    counts
 }

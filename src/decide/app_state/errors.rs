@@ -24,6 +24,8 @@ pub enum ObserveError {
     },
     /// The cluster cannot be read.
     Live(String),
+    /// The connection to the cluster ended while it was read: its Secret has changed.
+    Ended(String),
     /// A target is outside of the part of the cluster that is managed (SE-433).
     Unmanaged(String),
     /// The request of the operation is invalid.
@@ -38,7 +40,7 @@ impl ObserveError {
             Self::Source { message, .. } => {
                 vec![Condition::comparison(format!("Failed to load target state: {message}"))]
             }
-            Self::Live(message) | Self::Unmanaged(message) => {
+            Self::Live(message) | Self::Ended(message) | Self::Unmanaged(message) => {
                 vec![Condition::comparison(format!("Failed to load live state: {message}"))]
             }
             Self::Operation(message) => vec![Condition::comparison(message.as_str())],
@@ -70,7 +72,7 @@ impl ObserveError {
     /// run its hooks again when it is retried.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Live(_) => true,
+            Self::Live(_) | Self::Ended(_) => true,
             Self::Source { transient, .. } => *transient,
             Self::Refused(_) | Self::Operation(_) | Self::Unmanaged(_) => false,
         }
@@ -86,7 +88,7 @@ impl ObserveError {
             }
             Self::Source { transient: false, .. } => 60,
             Self::Source { transient: true, .. } => 10,
-            Self::Live(_) => 3,
+            Self::Live(_) | Self::Ended(_) => 3,
         };
         Wait::for_time(WaitFor::FailedComparison, Duration::from_secs(seconds), now)
     }

@@ -69,6 +69,13 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Why the live state is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
+    /// The connection has ended, since the Secret of the cluster has changed: the next one is
+    /// to be used.
+    #[error("the Secret of the cluster {server} changes too often")]
+    Ended {
+        /// The cluster.
+        server: String,
+    },
     /// Discovery failed.
     #[error("cannot read which kinds the cluster {server} has: {reason}")]
     Discovery {
@@ -128,6 +135,8 @@ pub struct ClusterCache {
     listed_at: Mutex<Option<Instant>>,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
+    /// Cancelled when another connection follows; not at the end of the controller.
+    ended: CancellationToken,
 }
 
 /// Kinds with whether they are namespaced, and API groups that failed with the reason.
@@ -184,12 +193,26 @@ impl ClusterCache {
             listed_at: Mutex::default(),
             trigger,
             stop,
+            ended: CancellationToken::new(),
         })
     }
 
-    /// Ends all watches: another connection follows.
+    /// Ends all watches, and whatever waits for them in [`Self::while_connected`]: the Secret
+    /// of the cluster has changed.
     pub fn end(&self) {
+        self.ended.cancel();
         self.stop.cancel();
+    }
+
+    /// Runs something that reads the cluster, until [`Self::end`]: then there is no result,
+    /// since nothing would be listed any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ended`].
+    pub async fn while_connected<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let done = self.ended.run_until_cancelled(work).await;
+        done.ok_or_else(|| Error::Ended { server: self.server.clone() })
     }
 
     /// The part of the cluster that is read.

@@ -136,3 +136,81 @@ async fn two_names_of_one_cluster_work_side_by_side() {
     }
     assert_eq!(far.watches(), 2, "it still has its connection");
 }
+
+/// The Secret of a cluster changes while its Applications wait for a listing that never ends: they
+/// go on with the new connection at once, without an error, and so does an operation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_cluster_goes_on_when_its_secret_changes() {
+    let world = World::start().await;
+    let (silent, far) = (Far::start(&["web"]).await, Far::start(&["web"]).await);
+    let lists = |request: &RequestRecord| {
+        request.client == "wavegate"
+            && request.verb == "list"
+            && matches!(&*request.resource, "configmaps" | "deployments")
+    };
+    silent.server.inject(Fault::new(Effect::Hang, lists).times(usize::MAX));
+    world.cluster("far", json!({"server": silent.address}), json!({})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("two/two.json", &deployment("two", &[]));
+    world.commit();
+    world.deploy("app", "app", "far").await;
+    let mut two = world.application("two", "two");
+    two["spec"]["destination"] = json!({"name": "far", "namespace": "web"});
+    two["operation"] = json!({"sync": {}});
+    world.create_app(&two).await;
+    let both = async {
+        let is_asked = |resource: &str| {
+            let all = silent.server.requests();
+            all.iter().any(|request| lists(request) && request.resource == resource)
+        };
+        while !is_asked("configmaps") || !is_asked("deployments") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, both).await.expect("both are listed");
+    world.patch_cluster("far", json!({"stringData": {"server": far.address}})).await;
+    world.until_good_at_once("app").await;
+    let done = |app: &Value| {
+        assert!(!condition(app, "ComparisonError", ""), "{app}");
+        assert!(!message(app).contains("cannot list"), "{app}");
+        phase(app) == "Succeeded"
+    };
+    world.until("two", "synced", done).await;
+    assert!(far.has("ConfigMap", "web", "one").await);
+    assert!(!silent.has("ConfigMap", "web", "one").await);
+}
+
+/// A name, a label or an annotation of a cluster Secret ends no connection; CA-509: the refresh
+/// of Argo CD's web page does, so that everything is listed again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_refresh_lists_a_cluster_again_as_ca_509() {
+    let world = World::start().await;
+    let far = Far::start(&["web"]).await;
+    world.cluster("far", json!({"server": far.address}), json!({"team": "a"})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("two/two.json", &config_map("two", "1", &[]));
+    world.commit();
+    world.deploy("app", "app", "far").await;
+    world.until_good_at_once("app").await;
+    let changed = json!({
+        "metadata": {"annotations": {"team": "b"}, "labels": {"zone": "1"}},
+        "stringData": {"name": "renamed", "project": "default"},
+    });
+    world.patch_cluster("far", changed).await;
+    world.deploy("two", "two", "renamed").await;
+    world.until_good_at_once("two").await;
+    assert_eq!(far.watches(), 1, "the connection is still the same");
+    let refresh = json!({"metadata": {"annotations": {
+        "argocd.argoproj.io/refresh": "2026-01-01T00:00:00Z",
+    }}});
+    world.patch_cluster("far", refresh).await;
+    let again = async {
+        while far.watches() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, again).await.expect("everything is listed again");
+    world.refresh("two").await;
+    world.until_good_at_once("two").await;
+    assert_eq!(far.watches(), 2);
+}
