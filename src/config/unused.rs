@@ -126,7 +126,7 @@ pub const ANNOTATIONS: &[Unused] = &[
         "SyncWarning; a label of Namespaces, from which the operator of Argo CD makes roles: its \
          controllers do not read it, either",
     ),
-    none(&["shard"], "one process handles all clusters"),
+    none(&["shard"], "a warning in the log names the Secret; one process handles all clusters"),
     none(
         &["depth", "webhookManifestCacheWarmDisabled"],
         "a warning in the log names the Secret; a commit is always fetched alone, and nothing is \

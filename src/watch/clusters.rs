@@ -11,21 +11,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base64::Engine;
 use k8s_openapi::api::core::v1::Secret;
-use kube::config::{
-    AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
-    NamedCluster, NamedContext,
-};
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster_cache::{ClusterCache, ClusterFacts, Mark, Reach, TreeReaders};
-use super::connection::{self, Unusable};
-use super::exec_credentials::{self, Call, Credentials, Runner};
-use super::{read_only, secrets};
+use super::exec_credentials::Runner;
+use super::{cluster_config, read_only, secrets};
 use crate::api::ApplicationDestination;
 use crate::api::annotations::{REFRESH, is_skipped_by};
 use crate::api::cluster::{
@@ -33,7 +26,6 @@ use crate::api::cluster::{
     LabelledSecret,
 };
 use crate::api::resource_filter::ResourceFilter;
-use crate::clock::Clock;
 use crate::redact;
 
 /// Why a destination cannot be used. A retry does not help before the Application or the
@@ -75,8 +67,8 @@ pub enum Error {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Link {
     server: String,
-    /// `config` of the Secret; `None` for the credentials of this process.
-    config: Option<Vec<u8>>,
+    /// The fields of `config` of the Secret; `None` for the credentials of this process.
+    config: Option<String>,
     /// What is read through it.
     scope: ClusterScope,
 }
@@ -99,6 +91,10 @@ struct Entry {
     /// When Argo CD's web page was asked to list everything again (CA-509).
     refresh: String,
     is_skipped: bool,
+    /// Why it cannot be used.
+    problem: Option<String>,
+    /// Keys and fields that nothing reads.
+    unread: Vec<String>,
     /// Set when the label with the version of Kubernetes is to be kept.
     labelled: Option<LabelledSecret>,
 }
@@ -106,18 +102,36 @@ struct Entry {
 impl Entry {
     /// Whether another one means the same for Applications.
     fn is_as(&self, other: &Self) -> bool {
-        let of = |entry: &Self| (entry.refresh.clone(), entry.is_skipped);
-        (&self.link, &self.name, &self.project) == (&other.link, &other.name, &other.project)
-            && of(self) == of(other)
+        let Self { link, name, project, refresh, is_skipped, problem, .. } = self;
+        (link, name, project) == (&other.link, &other.name, &other.project)
+            && (refresh, is_skipped, problem) == (&other.refresh, &other.is_skipped, &other.problem)
+    }
+
+    /// The error of its Secret.
+    fn failed(&self, reason: String) -> Error {
+        let server = redact::url(&self.link.server);
+        Error::Secret { secret: self.secret.clone(), server, reason }
     }
 }
 
-/// Whether the Secret of the own cluster has credentials for it (`tlsClientConfig` alone is none,
-/// as in Argo CD).
-fn replaces_own_credentials(config: &[u8]) -> bool {
-    let config = serde_json::from_slice::<Value>(config).unwrap_or_default();
-    let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
-    ["username", "password", "bearerToken"].into_iter().any(set)
+/// What a Secret has changed.
+#[derive(Debug)]
+pub struct Taken {
+    /// Whether Applications may depend on it.
+    pub counts: bool,
+    /// Its keys and the fields of its `config` that nothing reads, if they are others than
+    /// before.
+    pub unread: Vec<String>,
+}
+
+/// The keys that are read. `shard` is known, too, and has no effect.
+const KEYS: [&str; 6] = ["name", "server", "project", "namespaces", "clusterResources", "config"];
+
+/// The keys of a Secret that nothing reads.
+fn unread_keys(secret: &Secret) -> impl Iterator<Item = String> {
+    let stored = secret.data.iter().flat_map(BTreeMap::keys);
+    let written = secret.string_data.iter().flat_map(BTreeMap::keys);
+    stored.chain(written).filter(|key| !KEYS.contains(&key.as_str())).cloned()
 }
 
 /// A cluster with its client.
@@ -252,18 +266,24 @@ impl Clusters {
     }
 
     /// Adds or updates a Secret, and ends the connections that it does not describe any more.
-    /// Returns whether the change is relevant for Applications.
-    pub fn put(&self, secret: &Secret) -> bool {
+    pub fn put(&self, secret: &Secret) -> Taken {
         let raw = |key: &str| secrets::text(secret, key);
         let text = |key: &str| raw(key).trim().to_owned();
         let annotations = secret.metadata.annotations.as_ref();
         let refresh = annotations.and_then(|all| all.get(REFRESH)).cloned().unwrap_or_default();
         let server = text("server").trim_end_matches('/').to_owned();
-        let config = text("config").into_bytes();
+        let config = cluster_config::read(text("config").as_bytes());
         redact::know_url(&server);
-        know_secrets(&config);
+        let mut wrong: Vec<String> = config.fields.as_ref().err().cloned().into_iter().collect();
+        if !matches!(&*text("clusterResources"), "" | "true" | "false") {
+            wrong.push("clusterResources is not true or false".to_owned());
+        }
+        let fields = config.fields.unwrap_or_default();
+        cluster_config::know_secrets(&fields);
         // A Secret may set a name, limits or other credentials for the own cluster.
-        let is_used = server != IN_CLUSTER_SERVER || replaces_own_credentials(&config);
+        let is_used =
+            server != IN_CLUSTER_SERVER || cluster_config::replaces_own_credentials(&fields);
+        let unread = unread_keys(secret).chain(config.unread);
         let scope = ClusterScope::parse(&raw("namespaces"), &raw("clusterResources"));
         let entry = Entry {
             secret: id(secret),
@@ -274,16 +294,19 @@ impl Clusters {
             project: text("project"),
             refresh,
             is_skipped: is_skipped_by(annotations),
+            problem: (!wrong.is_empty()).then(|| wrong.join(", ")),
+            unread: unread.map(|key| key.chars().take(SHOWN).collect()).take(UNREAD).collect(),
             labelled: labelled(secret, &server),
-            link: Link { server, config: is_used.then_some(config), scope },
+            link: Link { server, config: is_used.then(|| fields.to_string()), scope },
         };
         let mut state = self.state.lock();
         let old = state.entries.insert(entry.secret.clone(), entry.clone());
-        let is_new = old.is_none_or(|old| !old.is_as(&entry));
-        if is_new {
+        let counts = old.as_ref().is_none_or(|old| !old.is_as(&entry));
+        if counts {
             state.end_outdated();
         }
-        is_new
+        let is_known = old.is_some_and(|old| old.unread == entry.unread);
+        Taken { counts, unread: if is_known { Vec::new() } else { entry.unread } }
     }
 
     /// Removes a deleted Secret, and ends its connection.
@@ -309,12 +332,11 @@ impl Clusters {
             let kept = self.state.lock().connections.get(&link).map(|one| one.cluster.clone());
             let cluster = match (kept, &entry) {
                 (Some(kept), _) => Some(kept),
-                (None, Some(entry)) if link.config.is_some() => {
-                    let client = connect(entry, self.runner.as_ref()).await?;
-                    let client = if self.read_only { read_only::client(client) } else { client };
+                (None, Some(entry)) => {
+                    let client = self.client_of(entry).await?;
                     self.connected(&link, client)
                 }
-                (None, _) => self.connected(&link, self.own.clone()),
+                (None, None) => self.connected(&link, self.own.clone()),
             };
             // Otherwise the Secret has changed meanwhile.
             let Some(cluster) = cluster else { continue };
@@ -325,6 +347,18 @@ impl Clusters {
             let Link { server, scope, .. } = link;
             return Ok(ConnectedCluster { cluster, server, name, project, scope });
         }
+    }
+
+    /// A client by a Secret.
+    async fn client_of(&self, entry: &Entry) -> Result<kube::Client, Error> {
+        let Link { server, config: Some(config), .. } = &entry.link else {
+            return Ok(self.own.clone());
+        };
+        // Written by this process.
+        let config = serde_json::from_str(config).unwrap_or_default();
+        let client = cluster_config::client(server, &config, self.runner.as_ref()).await;
+        let client = client.map_err(|reason| entry.failed(reason))?;
+        Ok(if self.read_only { read_only::client(client) } else { client })
     }
 
     /// The Secret of a destination; `None` for the own cluster without one.
@@ -339,7 +373,11 @@ impl Clusters {
                 Err(Error::Unknown { field: "server", value: redact::url(server) })
             }
             None if !is_own => Err(Error::Unknown { field: "name", value: name.clone() }),
-            entry => Ok(entry),
+            Some(entry) => match &entry.problem {
+                Some(problem) => Err(entry.failed(problem.clone())),
+                None => Ok(Some(entry)),
+            },
+            None => Ok(None),
         }
     }
 
@@ -405,8 +443,10 @@ impl Clusters {
     /// The URL of a destination; empty for a name that no cluster has.
     pub fn server_of(&self, destination: &ApplicationDestination) -> String {
         let server = destination.server.trim_end_matches('/');
+        if !server.is_empty() {
+            return server.to_owned();
+        }
         match self.entry(destination) {
-            _ if !server.is_empty() => server.to_owned(),
             Ok(Some(entry)) => entry.link.server,
             Ok(None) if is_own(destination) => IN_CLUSTER_SERVER.to_owned(),
             Ok(None) | Err(_) => String::new(),
@@ -458,6 +498,10 @@ impl Clusters {
 /// The most clusters that an error names.
 const NAMED: usize = 5;
 
+/// The most keys that are reported of a Secret, and the most characters of each.
+const UNREAD: usize = 20;
+const SHOWN: usize = 80;
+
 /// The error of a name that several Secrets have.
 fn ambiguous(named: &[&Entry]) -> Error {
     let shown = named.iter().take(NAMED);
@@ -480,19 +524,6 @@ fn is_own(destination: &ApplicationDestination) -> bool {
     server == IN_CLUSTER_SERVER || (server.is_empty() && destination.name == IN_CLUSTER_NAME)
 }
 
-/// Hides the credentials of a `config` wherever they may be shown.
-fn know_secrets(config: &[u8]) {
-    let Ok(config) = serde_json::from_slice::<Value>(config) else { return };
-    let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
-    secrets.into_iter().flatten().for_each(redact::know_secret);
-    config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
-    // What its program may print.
-    let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
-    let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
-    let secrets = variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
-    secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
-}
-
 fn labelled(secret: &Secret, server: &str) -> Option<LabelledSecret> {
     let metadata = &secret.metadata;
     let labels = metadata.labels.as_ref()?;
@@ -509,110 +540,4 @@ fn id(secret: &Secret) -> String {
     let metadata = &secret.metadata;
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
-}
-
-async fn connect(entry: &Entry, runner: Option<&Arc<dyn Runner>>) -> Result<kube::Client, Error> {
-    let failed = |reason: String| Error::Secret {
-        secret: entry.secret.clone(),
-        server: redact::url(&entry.link.server),
-        reason,
-    };
-    let config: Value = match entry.link.config.as_deref().unwrap_or_default() {
-        [] => Value::Null,
-        // The error of the parser could quote a credential.
-        text => serde_json::from_slice(text).map_err(|error| {
-            failed(format!("config is not JSON, line {} column {}", error.line(), error.column()))
-        })?,
-    };
-    let call = Call::of(&config).map_err(&failed)?;
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let tls = &config["tlsClientConfig"];
-    let pem = |field: &str| -> Result<Option<String>, Error> {
-        let Some(text) = text(&tls[field]) else { return Ok(None) };
-        let engine = base64::engine::general_purpose::STANDARD;
-        match engine.decode(text.as_bytes()) {
-            Ok(_) => Ok(Some(text)),
-            Err(_) => Err(failed(format!("config.tlsClientConfig.{field} is not base64"))),
-        }
-    };
-    let cluster = KubeCluster {
-        server: Some(entry.link.server.clone()),
-        insecure_skip_tls_verify: tls["insecure"].as_bool(),
-        certificate_authority_data: pem("caData")?,
-        tls_server_name: text(&tls["serverName"]),
-        proxy_url: text(&config["proxyUrl"]),
-        disable_compression: config["disableCompression"].as_bool(),
-        ..KubeCluster::default()
-    };
-    let user = AuthInfo {
-        username: text(&config["username"]),
-        password: text(&config["password"]).map(Into::into),
-        token: text(&config["bearerToken"]).map(Into::into),
-        client_certificate_data: pem("certData")?,
-        client_key_data: pem("keyData")?.map(Into::into),
-        ..AuthInfo::default()
-    };
-    let Some(call) = call else { return made(cluster, user).await.map_err(failed) };
-    let Some(runner) = runner else {
-        return Err(failed("config: its program is run by the controller only".to_owned()));
-    };
-    // What is wrong with the rest is said at once.
-    made(cluster.clone(), AuthInfo::default()).await.map_err(&failed)?;
-    let make = move |found: Credentials| {
-        let base64 = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);
-        let (certificate, key) = found.certificate.unzip();
-        let user = AuthInfo {
-            token: found.token.map(Into::into),
-            client_certificate_data: certificate.map(base64),
-            client_key_data: key.map(|key| base64(key).into()),
-            ..AuthInfo::default()
-        };
-        made(cluster.clone(), user)
-    };
-    Ok(exec_credentials::client(call, Arc::clone(runner), Clock::system(), make))
-}
-
-/// Ends of the names of variables whose values are paths, which messages name.
-const PATHS: [&str; 5] = ["_FILE", "_PATH", "_DIR", "_BUNDLE", "_APPLICATION_CREDENTIALS"];
-
-/// A client of a cluster; the error names fields of its Secret.
-async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, String> {
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
-    let config = config.map_err(|_| "server or config cannot be used".to_owned())?;
-    connection::client(config).map_err(|error| match error {
-        Unusable::Server => format!("server {error}"),
-        Unusable::Token => format!("config.bearerToken {error}"),
-        Unusable::Credentials(reason) => {
-            format!("config: certificates or credentials cannot be used: {reason}")
-        }
-    })
-}
-
-/// A kubeconfig with one cluster and one user.
-fn kubeconfig(cluster: KubeCluster, user: AuthInfo) -> Kubeconfig {
-    let name = "cluster".to_owned();
-    Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: name.clone(),
-            cluster: Some(cluster),
-            ..NamedCluster::default()
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: name.clone(),
-            auth_info: Some(user),
-            ..NamedAuthInfo::default()
-        }],
-        contexts: vec![NamedContext {
-            name: name.clone(),
-            context: Some(Context {
-                cluster: name.clone(),
-                user: Some(name.clone()),
-                ..Context::default()
-            }),
-            ..NamedContext::default()
-        }],
-        current_context: Some(name),
-        ..Kubeconfig::default()
-    }
 }

@@ -3,6 +3,7 @@
 
 pub mod busy;
 pub mod cluster_cache;
+pub mod cluster_config;
 pub mod clusters;
 pub mod connection;
 pub mod control_plane;

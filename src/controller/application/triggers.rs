@@ -142,7 +142,11 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
     let mut counts = before.is_some() || now.is_some();
     if let Some(new) = &new {
         match now {
-            Some(secrets::Kind::Cluster) => counts = ctx.clusters.put(new) || before != now,
+            Some(secrets::Kind::Cluster) => {
+                let taken = ctx.clusters.put(new);
+                report_unread(new, &taken.unread);
+                counts = taken.counts || before != now;
+            }
             _ => {
                 let is_repository = ctx.credentials.put(new);
                 let unknown = if is_repository { unknown_keys(new) } else { Vec::new() };
@@ -154,4 +158,18 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
         }
     }
     counts
+}
+
+/// Reports what nothing reads of the Secret of a cluster.
+fn report_unread(secret: &Secret, unread: &[String]) {
+    let name = secret.metadata.name.as_deref().unwrap_or_default();
+    let (shard, unknown): (Vec<&String>, Vec<&String>) =
+        unread.iter().partition(|key| *key == "shard");
+    if !shard.is_empty() {
+        let why = "one process handles all clusters";
+        tracing::warn!(secret = name, "shard of a cluster is accepted without effect: {why}");
+    }
+    if !unknown.is_empty() {
+        tracing::warn!(secret = name, "keys of a cluster that nothing reads: {unknown:?}");
+    }
 }

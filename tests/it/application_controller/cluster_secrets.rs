@@ -214,3 +214,52 @@ async fn only_a_refresh_lists_a_cluster_again_as_ca_509() {
     world.until_good_at_once("two").await;
     assert_eq!(far.watches(), 2);
 }
+
+/// A value of the wrong type in the Secret of a cluster is an error of its Applications, which
+/// names the field and not the value; other clusters go on, and so does this one when it is
+/// mended. As in Argo CD, the case of a name does not count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_type_in_a_cluster_secret_is_an_error_of_its_applications() {
+    let world = World::start().await;
+    let far = Far::start(&["web"]).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let tls = "config.tlsClientConfig";
+    for (number, (config, want)) in [
+        (json!({"tlsClientConfig": {"insecure": "false"}}), format!("{tls}.insecure is not true")),
+        (json!({"tlsClientConfig": {"caData": 7}}), format!("{tls}.caData is not a string")),
+        (json!({"tlsClientConfig": "s3cr3t"}), format!("{tls} is not an object")),
+        (json!({"disableCompression": "true"}), "config.disableCompression is not true".into()),
+        (json!({"bearerToken": {"s3cr3t": 1}}), "config.bearerToken is not a string".into()),
+        (json!({"awsAuthConfig": {"clusterName": 1}}), "clusterName is not a string".into()),
+        (json!({"execProviderConfig": ["s3cr3t"]}), "config.execProviderConfig is not an".into()),
+        (
+            json!({"PASSWORD": 3, "proxyurl": 4}),
+            "config.password is not a string, config.pr".into(),
+        ),
+        (json!(["s3cr3t"]), "config is not a JSON object".into()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("wrong-{number}");
+        let fields = json!({"server": far.address, "config": config.to_string()});
+        world.cluster(&name, fields, json!({})).await;
+        world.deploy(&name, "app", &name).await;
+        let text = format!("secret argocd/{name} of cluster {}: ", far.address);
+        let app = world.refused(&name, "InvalidSpecError", &text).await;
+        let said = &app["status"]["conditions"];
+        assert!(said.to_string().contains(&want) && !said.to_string().contains("s3cr3t"), "{said}");
+    }
+    let fields = json!({"server": far.address, "namespaces": "web", "clusterResources": "yes"});
+    world.cluster("scope", fields, json!({})).await;
+    world.deploy("scope", "app", "scope").await;
+    world.refused("scope", "InvalidSpecError", "clusterResources is not true or false").await;
+    assert!(!far.has("ConfigMap", "web", "one").await);
+
+    let mended = json!({"DisableCompression": true, "tlsClientConfig": null, "username": null});
+    let mended = json!({"stringData": {"config": mended.to_string()}});
+    world.patch_cluster("wrong-0", mended).await;
+    world.until_good("wrong-0").await;
+    assert!(far.has("ConfigMap", "web", "one").await);
+}

@@ -130,7 +130,7 @@ fn state(name: &str, section: &str) -> Option<State> {
         }
         _ => {
             let field = name.rsplit('.').next().unwrap();
-            let files = ["clusters.rs", "exec_credentials.rs"];
+            let files = ["clusters.rs", "cluster_config.rs", "exec_credentials.rs"];
             let files = files.map(|file| root().join("src/watch").join(file));
             text_of(&files).contains(&format!("\"{field}\""))
         }
