@@ -17,6 +17,7 @@
 //! Application; caches only save work.
 
 mod cached_state;
+mod cluster_counts;
 pub mod compare_once;
 mod context;
 mod destination;
@@ -58,6 +59,7 @@ use crate::watch::cluster_cache::{Mark, Reach, Relevance, TreeReaders};
 use crate::watch::clusters::Clusters;
 
 use crate::api::ObjectKey;
+use cluster_counts::Counts;
 use context::Context;
 use queue::{Queue, ReconcileResult, Trigger};
 
@@ -186,10 +188,13 @@ async fn run_readers(
     changes: Option<argocd_cache::Changes>,
     stop: CancellationToken,
 ) {
+    let counts = Counts::new(ctx);
+    let applications = || counts.by_server();
     let round = argocd_cache::Round {
         publisher: ctx.publisher.clone(),
         client: (!ctx.settings.dry_run).then(|| ctx.core.client.clone()),
         clusters: &ctx.clusters,
+        applications: &applications,
         clock: &ctx.core.clock,
         every: ctx.settings.redis.cluster_info_every,
     };

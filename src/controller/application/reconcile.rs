@@ -213,7 +213,6 @@ impl Reconciliation<'_> {
                     tracking: &self.tracking,
                     config,
                     cluster: &destination.cluster,
-                    server: &destination.server,
                     namespace: &spec.destination.namespace,
                     project: &project.spec,
                     own: summary,

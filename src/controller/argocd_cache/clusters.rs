@@ -1,7 +1,7 @@
 //! The information about clusters (CA-213, CA-360 … CA-365), and the label of their Secrets with
 //! the version of Kubernetes (CA-510).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub struct Round<'a> {
     pub client: Option<kube::Client>,
     /// All clusters.
     pub clusters: &'a Clusters,
+    /// Counts the Applications of each cluster, by its URL.
+    pub applications: &'a (dyn Fn() -> BTreeMap<String, usize> + Sync),
     /// The time.
     pub clock: &'a Clock,
     /// The interval, and the deadline for each cluster.
@@ -51,11 +53,12 @@ pub async fn run(round: Round<'_>, stop: CancellationToken) {
 
 impl Round<'_> {
     async fn make(&self, failed: &mut HashMap<String, Instant>) {
-        let Self { publisher, clusters, clock, every, client } = self;
+        let Self { publisher, clusters, clock, every, client, .. } = self;
         let labelled = client.as_ref().map_or_else(Vec::new, |_| clusters.labelled());
         if publisher.is_none() && labelled.is_empty() {
             return;
         }
+        let counts = publisher.as_ref().map_or_else(BTreeMap::new, |_| (self.applications)());
         let wanted: BTreeSet<&str> = labelled.iter().map(|secret| secret.server.as_str()).collect();
         for (server, cluster) in clusters.known() {
             if publisher.is_none() && !wanted.contains(server.as_str()) {
@@ -75,7 +78,7 @@ impl Round<'_> {
                 self.label(secret, &state, failed).await;
             }
             if let Some(publisher) = publisher {
-                let count = publisher.applications_on(&server);
+                let count = counts.get(&server).copied().unwrap_or_default();
                 let info = ClusterInfo::of(state, count, Time(stored(clock.now())));
                 publisher.cluster(&server, &info, EXPIRATION);
             }

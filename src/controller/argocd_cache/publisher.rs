@@ -41,8 +41,6 @@ pub struct Compared<'a> {
     pub config: &'a diff::Config,
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
-    /// URL of the cluster.
-    pub server: &'a str,
     /// The destination namespace.
     pub namespace: &'a str,
     /// The project.
@@ -59,7 +57,6 @@ pub struct Compared<'a> {
 #[derive(Clone, Debug)]
 struct Known {
     cluster: Arc<ClusterCache>,
-    server: String,
     namespace: String,
     project: Arc<AppProjectSpec>,
     roots: Arc<[Root]>,
@@ -120,11 +117,6 @@ impl Publisher {
         &self.writer
     }
 
-    /// The number of Applications that were compared with a cluster.
-    pub(super) fn applications_on(&self, server: &str) -> usize {
-        self.known.lock().values().filter(|known| known.server == server).count()
-    }
-
     /// Writes the values of a comparison (CA-211 a).
     pub fn compared(&self, compared: &Compared<'_>) -> Receipt {
         let Compared { instance, resources, cluster, .. } = *compared;
@@ -138,7 +130,6 @@ impl Publisher {
         let before = self.known.lock().get(instance).map(|known| Arc::clone(&known.judged));
         let mut known = Known {
             cluster: Arc::clone(cluster),
-            server: compared.server.to_owned(),
             namespace: compared.namespace.to_owned(),
             project: Arc::clone(compared.project),
             roots: roots.collect(),

@@ -393,6 +393,57 @@ async fn clusters_can_be_read_as_ca_026() {
     assert!((1..=600).contains(&seconds), "{seconds}");
 }
 
+/// CA-363 and CA-365: every Application of a cluster is counted, also one that is refused or
+/// cannot be compared, by its name or URL; not one without a project.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
+    let Some(redis) = Redis::start(&[]) else { return };
+    let every = Duration::from_millis(200);
+    let settings = RedisSettings { cluster_info_every: every, ..redis.settings() };
+    let world = World::with(with_redis(settings)).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.add_cluster("away", "https://127.0.0.1:1", &json!({})).await;
+    // Its type is wrong, so that nothing connects to it.
+    let wrong = json!({"disableCompression": "true"});
+    world.add_cluster("wrong", "https://127.0.0.1:2", &wrong).await;
+    let denying = json!({
+        "metadata": {"name": "denying", "namespace": NAMESPACE}, "spec": {"sourceRepos": ["*"]},
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &denying).await;
+    world.create_app(&automated(world.application("app", "app"))).await;
+    world.create_app(&world.application("broken", "nowhere")).await;
+    let mut denied = world.application("denied", "app");
+    denied["spec"]["project"] = "denying".into();
+    denied["spec"]["destination"] = json!({"name": "in-cluster", "namespace": "web"});
+    world.create_app(&denied).await;
+    let mut absent = world.application("absent", "app");
+    absent["spec"]["project"] = "absent".into();
+    world.create_app(&absent).await;
+    for name in ["away", "wrong"] {
+        let mut elsewhere = world.application(name, "app");
+        elsewhere["spec"]["destination"] = json!({"name": name, "namespace": "web"});
+        world.create_app(&elsewhere).await;
+    }
+    let info = |server: &str| format!("cluster|info|{server}|1.8.3.gz");
+    let own = info("https://kubernetes.default.svc");
+    let counts = |count: usize| move |info: &Value| info["applicationsCount"] == count;
+    redis.until(&own, "counted", counts(3)).await;
+    redis.until(&info("https://127.0.0.1:1"), "counted", counts(1)).await;
+    let unused = |info: &Value| {
+        counts(1)(info) && info["connectionState"]["message"].as_str().is_none_or(str::is_empty)
+    };
+    redis.until(&info("https://127.0.0.1:2"), "counted", unused).await;
+
+    // One goes elsewhere, and one goes.
+    let moved = json!({"spec": {"destination": {"server": "https://127.0.0.1:1"}}});
+    world.patch("broken", moved).await;
+    redis.until(&info("https://127.0.0.1:1"), "counted", counts(2)).await;
+    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    api.delete("denied", &DeleteParams::default()).await.unwrap();
+    redis.until(&own, "counted", counts(1)).await;
+}
+
 /// CA-021, CA-022 and CA-023: a hook, orphaned objects, and the Node of a Pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
