@@ -18,6 +18,7 @@ use super::manifests::RenderError;
 use super::pattern;
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
+use super::version::kube_version;
 
 /// Fields of the `helm` block that are passed on.
 const KNOWN: [&str; 15] = [
@@ -82,7 +83,10 @@ pub(super) fn prepare(
         args.push(format!("--namespace={namespace}"));
     }
     let cluster = subject.cluster.as_ref();
-    let version = text("kubeVersion").or(cluster.map(|cluster| cluster.kube_version.as_str()));
+    let version = match text("kubeVersion") {
+        Some(given) => Some(kube_version("helm.kubeVersion", given).map_err(source_error)?),
+        None => cluster.map(|cluster| cluster.kube_version.clone()),
+    };
     args.extend(version.map(|version| format!("--kube-version={version}")));
     let mut api_versions: Vec<&str> = list("apiVersions").collect();
     if api_versions.is_empty() {
@@ -98,25 +102,30 @@ pub(super) fn prepare(
         found.push((named, file, files));
     }
     // A file that is named is not taken by a pattern, too.
-    let mut taken: BTreeSet<PathBuf> = BTreeSet::new();
-    for (.., files) in &found {
-        if let Files::One(path) = files {
-            taken.insert(path.clone());
-        }
-    }
+    let named_files = found.iter().filter_map(|(.., files)| match files {
+        Files::One(path) => Some(path.clone()),
+        _ => None,
+    });
+    let named_files: BTreeSet<PathBuf> = named_files.collect();
+    // What comes again stays where it came first.
+    let (mut taken, mut urls) = (BTreeSet::<PathBuf>::new(), BTreeSet::new());
     let mut copies = 0;
     for (named, file, files) in found {
         let files = match files {
             Files::None => Vec::new(),
+            Files::One(path) if !taken.insert(path.clone()) => Vec::new(),
             Files::One(path) => vec![(path, named.shown(file))],
             Files::Several(root, paths) => {
-                let new = paths.into_iter().filter(|path| taken.insert(path.clone()));
+                let other = paths.into_iter().filter(|path| !named_files.contains(path));
+                let new = other.filter(|path| taken.insert(path.clone()));
                 let inside = |path: &Path| path.strip_prefix(&root).unwrap_or(path).to_owned();
                 new.map(|path| (path.clone(), format!("./{}", inside(&path).display()))).collect()
             }
             Files::Url(url) => {
                 network = true;
-                args.push(format!("--values={url}"));
+                if urls.insert(url.clone()) {
+                    args.push(format!("--values={url}"));
+                }
                 continue;
             }
         };
@@ -152,15 +161,25 @@ pub(super) fn prepare(
     }
     for (index, parameter) in helm["fileParameters"].as_array().into_iter().flatten().enumerate() {
         let part = |field: &str| parameter[field].as_str().unwrap_or_default();
-        // Only files: what Helm fetches for a parameter is no values file.
         let field = "fileParameters";
-        let named = Named { source_dir, subject, environment, schemes: &[], field, index };
+        let named = Named { source_dir, subject, environment, schemes, field, index };
         let (file, name) = (part("path"), part("name"));
         if name.is_empty() || name.contains(['=', ',']) {
             return Err(named.refused(file, "its parameter has no name, or one with '=' or ','"));
         }
-        let Files::One(path) = named.files(file, false)? else {
-            return Err(named.refused(file, "is a pattern or a URL; name one file"));
+        let path = match named.files(file, false)? {
+            Files::One(path) => path,
+            Files::Url(url) if url.contains('\\') => {
+                return Err(named.refused(file, "a URL must not contain '\\'"));
+            }
+            Files::Url(url) => {
+                network = true;
+                args.push(format!("--set-file={name}={url}"));
+                continue;
+            }
+            Files::None | Files::Several(..) => {
+                return Err(named.refused(file, "is a pattern; name one file"));
+            }
         };
         let copy = named.copy(&path, &scratch.join(format!("file-{index}")))?;
         args.push(format!("--set-file={name}={}", copy.display()));
@@ -204,14 +223,18 @@ fn one_value(value: &str) -> String {
     out
 }
 
-/// `v3` is the only version that Argo CD knows; Helm 4 renders the same charts.
+fn source_error(reason: String) -> RenderError {
+    RenderError::Source { reason }
+}
+
+/// The versions that Argo CD knows: both are rendered by the one that is installed.
 fn check_version(helm: &Value) -> Result<(), RenderError> {
     match helm["version"].as_str().unwrap_or_default() {
-        "" | "v3" => Ok(()),
+        "" | "v3" | "v4" => Ok(()),
         other => {
             let reason = format!(
-                "helm.version: {other:?} is not supported; write v3, or remove it: the installed \
-                 helm renders charts of API versions v1 and v2"
+                "helm.version: {other:?} is not supported; write v3 or v4, or remove it: the \
+                 installed helm renders charts of API versions v1 and v2"
             );
             Err(RenderError::Source { reason })
         }
@@ -362,7 +385,8 @@ impl Named<'_> {
                 Ok(path) if !path.starts_with(root) => {
                     return Err(RenderError::OutsidePath { path: pattern.to_owned() });
                 }
-                Ok(path) if path.is_file() => files.push(path),
+                // A link is another file than the one that it leads to.
+                Ok(target) if target.is_file() => files.push(path),
                 _ => {}
             }
         }

@@ -12,6 +12,7 @@ use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::BuildOptions;
+use super::version::kube_version;
 
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -109,7 +110,11 @@ pub(super) fn prepare(
     if helm {
         let cluster = subject.cluster.as_ref();
         let known = cluster.map(|cluster| cluster.kube_version.as_str()).unwrap_or_default();
-        let version = if block.kube_version.is_empty() { known } else { &block.kube_version };
+        let version = match block.kube_version.as_str() {
+            "" => known.to_owned(),
+            given => kube_version("kustomize.kubeVersion", given)
+                .map_err(|reason| RenderError::Source { reason })?,
+        };
         if !version.is_empty() {
             options.push(format!("--helm-kube-version={version}"));
         }
@@ -205,7 +210,10 @@ fn components(source_dir: &SourceDirectory, block: &Block) -> Result<Vec<String>
                 super::pattern::expand(&source_dir.root, &source_dir.directory, component)
                     .map_err(|why| refused(&why))?;
             let below = |path: &PathBuf| relative_to(path, &source_dir.directory);
-            let matched: Vec<String> = matched.iter().filter_map(below).collect();
+            // A component is a directory, and `**` at the end matches files, too.
+            let all = !component.ends_with("**");
+            let matched = matched.iter().filter(|path| all || path.is_dir());
+            let matched: Vec<String> = matched.filter_map(below).collect();
             if matched.len() > MAX_COMPONENTS {
                 return Err(refused("matches too many directories"));
             }

@@ -1,6 +1,7 @@
 //! Patterns in the names of files (`valueFiles`, `components`): `*`, `?` and `[a-z]` within a
 //! name, and `**` for any directories. Blocking.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::glob::Glob;
@@ -19,8 +20,10 @@ pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
-/// The paths below `directory` that a pattern matches, in lexical order. With `..`, it leaves
-/// the directory, but not `root`; links to directories are not entered by `**`.
+/// The paths below `directory` that a pattern matches, each once, in the order of Argo CD: name
+/// by name of the pattern, so that what `**` finds in a directory comes before what it finds in
+/// the directories in it. With `..`, the pattern leaves the directory, but not `root`; links to
+/// directories are not entered by `**`.
 ///
 /// # Errors
 ///
@@ -40,8 +43,9 @@ pub(super) fn expand(root: &Path, directory: &Path, pattern: &str) -> Result<Vec
     }
     let mut search = Search { root, found: Vec::new(), left: MAX_ENTRIES };
     search.below(directory, &parts, 0)?;
-    search.found.sort();
-    search.found.dedup();
+    // Two `**` find a path several times.
+    let mut seen = BTreeSet::new();
+    search.found.retain(|path| seen.insert(path.clone()));
     Ok(search.found)
 }
 
@@ -96,6 +100,9 @@ impl Search<'_> {
                     let path = directory.join(&name);
                     if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
                         self.below(&path, parts, depth + 1)?;
+                    } else if rest.is_empty() {
+                        // At the end, it also stands for files.
+                        self.below(&path, rest, depth + 1)?;
                     }
                 }
                 Ok(())
@@ -122,6 +129,47 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As with Argo CD's values files: the later one wins.
+    #[test]
+    fn a_directory_comes_before_those_in_it() {
+        let tree = tempfile::tempdir().unwrap();
+        let root = tree.path().canonicalize().unwrap();
+        for file in
+            ["z.yaml", "a.yaml", "nested/c.yaml", "nested/a/x.yaml", "b/z.yaml", "b/b/a.yaml"]
+        {
+            let path = root.join("envs").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let found = |pattern: &str| -> Vec<String> {
+            let found = expand(&root, &root, pattern).unwrap().into_iter();
+            let files = found.filter(|path| path.is_file());
+            files.map(|path| path.strip_prefix(&root).unwrap().display().to_string()).collect()
+        };
+        let below = [
+            "envs/a.yaml",
+            "envs/z.yaml",
+            "envs/b/z.yaml",
+            "envs/b/b/a.yaml",
+            "envs/nested/c.yaml",
+            "envs/nested/a/x.yaml",
+        ];
+        for pattern in ["envs/**/*.yaml", "**/*.yaml", "envs/**/**/*.yaml"] {
+            assert_eq!(found(pattern), below, "{pattern}");
+        }
+        // Names of files and of directories, in one order.
+        let all = [
+            "envs/a.yaml",
+            "envs/b/b/a.yaml",
+            "envs/b/z.yaml",
+            "envs/nested/a/x.yaml",
+            "envs/nested/c.yaml",
+            "envs/z.yaml",
+        ];
+        assert_eq!(found("envs/**"), all);
+        assert_eq!(found("envs/*/*.yaml"), ["envs/b/z.yaml", "envs/nested/c.yaml"]);
+    }
 
     #[test]
     fn patterns_match_names_and_directories() {

@@ -46,6 +46,28 @@ pub(super) fn version(text: &str) -> Option<Version> {
     }
 }
 
+/// The version of Kubernetes that a source gives in `field`, without `v` and without what
+/// distributions add to it, such as `-eks-abc`: charts compare with plain versions.
+///
+/// # Errors
+///
+/// Why it is no version.
+pub(super) fn kube_version(field: &str, text: &str) -> Result<String, String> {
+    let given = text.trim();
+    let given = given.strip_prefix('v').unwrap_or(given);
+    let end = given.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(given.len());
+    // A dot that no number follows belongs to what is added.
+    let numbers: Vec<&str> = given[..end].split('.').take_while(|part| !part.is_empty()).collect();
+    let is_plain = |part: &str| part.len() < 10 && (part == "0" || !part.starts_with('0'));
+    if !(2..=3).contains(&numbers.len()) || !numbers.iter().all(|part| is_plain(part)) {
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(64).collect();
+        return Err(format!(
+            "{field}: {shown:?} is not a version of Kubernetes; write one such as 1.30.2"
+        ));
+    }
+    Ok(numbers.join("."))
+}
+
 impl Range {
     /// Parses a range; `None` when the text is a plain version (which is the name of a
     /// tag) or not a range.
@@ -179,6 +201,31 @@ impl Comparator {
                 };
                 order.is_ge() && stays
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_kubernetes_are_plain() {
+        for (text, want) in [
+            ("v1.30.2-eks-abc", "1.30.2"),
+            ("1.29.1", "1.29.1"),
+            (" v1.27.3-gke.100 ", "1.27.3"),
+            ("v1.28.5+k3s1", "1.28.5"),
+            ("1.30", "1.30"),
+            ("1.30.x", "1.30"),
+            ("v1.0.0", "1.0.0"),
+        ] {
+            assert_eq!(kube_version("f", text).as_deref(), Ok(want), "{text}");
+        }
+        let large = "1.".to_owned() + &"9".repeat(10_000);
+        for text in ["", "v", "1", "latest", "v01.2", "vv1.2.3", "-1.2", &large] {
+            let error = kube_version("helm.kubeVersion", text).unwrap_err();
+            assert!(error.starts_with("helm.kubeVersion: \"") && error.len() < 200, "{error}");
         }
     }
 }

@@ -230,3 +230,87 @@ async fn values_files_of_permitted_schemes_are_fetched() {
         assert!(message.contains("needs a plugin of Helm"), "{message}");
     }
 }
+
+/// SE-037: the order of values files is that of Argo CD. A directory comes before those in it,
+/// whatever their names, and a file that is named again stays where it was first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_037_values_files_have_the_order_of_argo_cd() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+        chart(&world, &TEMPLATE.replace("  env: {{ env \"PATH\" | default \"\" | quote }}\n", ""));
+        for (file, text) in [
+            ("z.yaml", "list: {order: z, z: '1'}\n"),
+            ("nested/c.yaml", "list: {order: c, c: '1'}\n"),
+            ("nested/deep/a.yaml", "list: {order: a, a: '1'}\n"),
+        ] {
+            world.write(&format!("chart/envs/{file}"), text);
+        }
+        world.commit();
+        for (name, files, order) in [
+            ("below", json!(["envs/**/*.yaml"]), "a"),
+            ("last", json!(["envs/*.yaml", "envs/nested/*.yaml"]), "c"),
+            ("all", json!(["envs/**"]), "z"),
+            ("twice", json!(["envs/z.yaml", "envs/nested/c.yaml", "envs/z.yaml"]), "c"),
+            ("again", json!(["envs/z.yaml", "envs/nested/c.yaml", "./nested/../envs/z.yaml"]), "c"),
+            ("named", json!(["envs/**/*.yaml", "envs/z.yaml"]), "z"),
+        ] {
+            let source = json!({"path": "chart", "helm": {
+                "skipCrds": true, "valueFiles": files, "valuesObject": {"name": name},
+            }});
+            if name == "again" {
+                world.write("chart/nested/.keep", "");
+                world.commit();
+            }
+            world.deploy_app(&world.with_source(name, source)).await;
+            let data = world.data(name).await;
+            let list: Value = serde_json::from_str(data["values"].as_str().unwrap()).unwrap();
+            assert_eq!(list["order"], order, "{name}: {list}");
+        }
+    }
+}
+
+/// SE-037: a version of Kubernetes may have what a distribution adds to it, `helm.version` is
+/// each of Argo CD's, and a parameter may be a file of a permitted scheme.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_037_fields_have_the_values_that_argo_cd_permits() {
+    for helm in helms() {
+        let files = BTreeMap::from([("/motd".to_owned(), b"hello, world".to_vec())]);
+        let server = super::chart_repositories::serve(files, "").await;
+        let world = World::with(confined(|programs| {
+            programs.helm = helm.clone();
+            programs.values_file_schemes = vec!["http".into()];
+        }))
+        .await;
+        chart(&world, &TEMPLATE.replace("  env: {{ env \"PATH\" | default \"\" | quote }}\n", ""));
+        world.commit();
+        let file = |path: String| json!([{"name": "file", "path": path}]);
+        let source = json!({"path": "chart", "helm": {
+            "version": "v4", "kubeVersion": "v1.30.2-eks-abc",
+            "fileParameters": file(format!("http://{server}/motd")),
+        }});
+        world.deploy_app(&world.with_source("one", source)).await;
+        let data = world.data("web").await;
+        assert_eq!([&data["version"], &data["file"]], ["v1.30.2", "hello, world"]);
+        for (name, helm, want) in [
+            (
+                "scheme",
+                json!({"fileParameters": file("https://127.0.0.1:1/motd".to_owned())}),
+                "helm.fileParameters[0]: https://127.0.0.1:1/motd: only files",
+            ),
+            (
+                "pattern",
+                json!({"fileParameters": file("templates/*.yaml".to_owned())}),
+                "is a pattern; name one file",
+            ),
+            (
+                "kube",
+                json!({"kubeVersion": "newest"}),
+                "helm.kubeVersion: \"newest\" is not a version",
+            ),
+        ] {
+            let source = json!({"path": "chart", "helm": helm});
+            let message = world.refusal_of(&world.with_source(name, source)).await;
+            assert!(message.contains(want), "{name}: {message}");
+        }
+    }
+}
