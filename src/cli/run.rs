@@ -113,8 +113,12 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     loop {
         let served = shutdown.child_token();
         report_settings(&config, namespace);
+        let mut settings = config.settings();
+        if let Some(applications) = &mut settings.applications {
+            applications.render.programs.environment = proxies();
+        }
         let controllers =
-            Controllers::new(client.clone(), config.settings(), sources.clone(), Clock::system());
+            Controllers::new(client.clone(), settings, sources.clone(), Clock::system());
         let servers = serve(&config, &controllers, &served);
         // A replica that waits for the lease is ready; otherwise a rolling update of the
         // Deployment would never complete.

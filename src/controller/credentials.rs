@@ -63,6 +63,10 @@ pub struct Version {
 struct Repository {
     /// Its URL in normal form, so that all spellings of it have the same credentials.
     normal: String,
+    /// The same as a registry for charts; empty for what is none.
+    registry: String,
+    /// Whether it is said to be a registry (`enableOCI`, or its type).
+    oci: bool,
     /// UID and version of the Secret.
     version: (String, String),
     /// The AppProject that it is reserved for; empty for none.
@@ -93,7 +97,42 @@ impl RepositorySecrets {
     /// project, which is empty, only those of all projects. With the keys or certificates
     /// of its server.
     pub fn of(&self, url: &str, project: &str) -> Option<Credentials> {
-        let found = self.of_secrets(url, project);
+        let wanted = RepositoryUrl::of(url).folded();
+        let found = self.of_secrets(&wanted, project, |entry| &entry.normal);
+        self.trusting_server_of(url, found)
+    }
+
+    /// The credentials of a repository that a chart depends on. Those of a registry,
+    /// `oci://host/path`, have the URL `host/path` as well, as in Argo CD; and those of the
+    /// nearest registry above or below it, since Helm logs in to hosts.
+    pub fn of_dependency(&self, url: &str, project: &str) -> Option<Credentials> {
+        let wanted = registry(url);
+        if wanted.is_empty() {
+            return self.of(url, project);
+        }
+        let own = self.of_secrets(&wanted, project, |entry| &entry.registry);
+        let found = own.or_else(|| self.near(&wanted, project));
+        self.trusting_server_of(url, found)
+    }
+
+    /// The credentials of a registry that is a prefix of this one, or the other way round.
+    fn near(&self, wanted: &str, project: &str) -> Option<Credentials> {
+        let all = self.all.read();
+        let usable = all.values().filter(|entry| {
+            let is_of = entry.project.is_empty() || entry.project == project;
+            is_of && entry.oci && !entry.prefix && !entry.registry.is_empty()
+        });
+        let ranked = usable.filter_map(|entry| {
+            let is_above = is_below(wanted, &entry.registry);
+            let is_near = is_above || is_below(&entry.registry, wanted);
+            let rank = (is_above, entry.registry.len(), !entry.project.is_empty());
+            (is_near && entry.credentials.can_log_in()).then_some((rank, entry))
+        });
+        ranked.max_by_key(|(rank, _)| *rank).map(|(_, entry)| entry.credentials.clone())
+    }
+
+    /// The credentials with the keys or certificates of the server.
+    fn trusting_server_of(&self, url: &str, found: Option<Credentials>) -> Option<Credentials> {
         let mut known = found.clone().unwrap_or_default();
         let RepositoryUrl { scheme, host, .. } = RepositoryUrl::of(url);
         if scheme == "ssh"
@@ -101,9 +140,14 @@ impl RepositorySecrets {
         {
             // Never empty: then the keys of the machine would count.
             known.ssh_known_hosts = format!("# ConfigMap {KNOWN_HOSTS}\n{hosts}\n");
-        } else if matches!(scheme.as_str(), "https" | "oci")
-            && let Some(certificates) = self.trust.certificates(&host)
-        {
+        }
+        let host = match (scheme.as_str(), registry(url)) {
+            ("https" | "oci", _) => host,
+            // The registry of a chart is written without a scheme; `host:5000/path` reads as if
+            // it were ssh.
+            (_, registry) => RepositoryUrl::of(&registry).host,
+        };
+        if let Some(certificates) = self.trust.certificates(&host) {
             known.ca_certificates = certificates;
         }
         (found.is_some() || known != Credentials::default()).then_some(known)
@@ -134,19 +178,24 @@ impl RepositorySecrets {
             && fit.all(|entry| !entry.project.is_empty() && entry.project != project)
     }
 
-    fn of_secrets(&self, url: &str, project: &str) -> Option<Credentials> {
-        let wanted = RepositoryUrl::of(url).folded();
+    /// The credentials of the Secrets for a normal form, of which `form` is that of a Secret.
+    fn of_secrets(
+        &self,
+        wanted: &str,
+        project: &str,
+        form: impl Fn(&Repository) -> &str,
+    ) -> Option<Credentials> {
         let all = self.all.read();
         let usable =
             || all.values().filter(|entry| entry.project.is_empty() || entry.project == project);
-        let mut own = usable().filter(|entry| !entry.prefix && entry.normal == wanted);
+        let mut own = usable().filter(|entry| !entry.prefix && form(entry) == wanted);
         // That of the project before that of all projects.
         let own = own.clone().find(|entry| !entry.project.is_empty()).or_else(|| own.next());
         let template = || {
             let fit = usable().filter(|entry| {
-                entry.prefix && !entry.normal.is_empty() && is_below(&wanted, &entry.normal)
+                entry.prefix && !form(entry).is_empty() && is_below(wanted, form(entry))
             });
-            fit.max_by_key(|entry| (entry.normal.len(), !entry.project.is_empty()))
+            fit.max_by_key(|entry| (form(entry).len(), !entry.project.is_empty()))
         };
         match own.map(|entry| &entry.credentials) {
             // A Secret that must not be used is not replaced by another one.
@@ -184,7 +233,10 @@ impl RepositorySecrets {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let version = (text(&secret.metadata.uid), text(&secret.metadata.resource_version));
         let project = line("project");
-        let entry = Repository { normal, version, project, prefix, credentials };
+        let registry = registry(&url);
+        let is_true = |text: &str| matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True");
+        let oci = is_true(&line("enableOCI")) || line("type") == "oci" || url.starts_with("oci://");
+        let entry = Repository { normal, registry, oci, version, project, prefix, credentials };
         self.all.write().insert(name(secret), entry);
         true
     }
@@ -295,6 +347,21 @@ fn name(secret: &Secret) -> String {
     secret.metadata.name.clone().unwrap_or_default()
 }
 
+/// The normal form of a URL as that of a registry for charts, `host/path` or `oci://host/path`;
+/// empty for what cannot be one.
+fn registry(url: &str) -> String {
+    let url = url.trim();
+    let plain = match url.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("oci") => rest,
+        Some(_) => "",
+        None => url,
+    };
+    if plain.is_empty() || plain.starts_with(['/', '.']) || plain.contains('@') {
+        return String::new();
+    }
+    RepositoryUrl::of(&format!("oci://{plain}")).folded()
+}
+
 /// Whether a repository URL is covered by a credential template, both in normal form: the
 /// host must be the same. `https://git.example.com` does not cover `https://git.example.com.evil.org` or
 /// `https://git.example.com@evil.org`.
@@ -354,6 +421,53 @@ mod tests {
         both.data = Some([("password".to_owned(), old)].into());
         let found = RepositorySecrets::read(&[both]).of("https://git.example.com/apps", "");
         assert_eq!(found.unwrap().password, "swordfish", "as the API server stores it");
+    }
+
+    /// A registry of a dependency is found in both spellings, by its prefix, and by what is
+    /// below it; never on another host, and never with what belongs to another project.
+    #[test]
+    fn a_dependency_has_the_credentials_of_its_registry() {
+        let helm = |name: &str, kind: &str, url: &str, more: &[(&str, &str)]| {
+            let keys = [("url", url), ("username", "me"), ("password", name)];
+            let keys: Vec<_> = keys.iter().chain(more).copied().collect();
+            secret(name, kind, &keys)
+        };
+        let oci = ("enableOCI", "true");
+        let secrets = RepositorySecrets::read(&[
+            helm("plain", "repository", "h.example.com:5000/team", &[oci]),
+            helm("scheme", "repository", "oci://r.example.com/team", &[]),
+            helm("chart", "repository", "c.example.com/team/web", &[oci]),
+            helm("near", "repository", "n.example.com/team", &[oci]),
+            helm("nearest", "repository", "n.example.com/team/a", &[oci]),
+            helm("files", "repository", "f.example.com/team", &[]),
+            helm("closed", "repository", "p.example.com/team", &[oci, ("project", "p")]),
+            helm("template", "repo-creds", "t.example.com", &[]),
+            helm("git", "repository", "git@g.example.com:team", &[oci]),
+        ]);
+        let of = |url: &str, project: &str| {
+            secrets.of_dependency(url, project).map(|found| found.password)
+        };
+        for (url, want) in [
+            ("oci://h.example.com:5000/team", Some("plain")),
+            ("oci://h.example.com:5000/team/web", Some("plain")),
+            ("oci://h.example.com:5001/team", None),
+            ("oci://h.example.com/team", None),
+            ("oci://r.example.com/team", Some("scheme")),
+            ("oci://c.example.com/team", Some("chart")),
+            ("oci://n.example.com/team/a/b", Some("nearest")),
+            ("oci://n.example.com/team/b", Some("near")),
+            ("oci://n.example.com", Some("nearest")),
+            ("oci://f.example.com/team", Some("files")),
+            ("oci://f.example.com/team/web", None),
+            ("oci://p.example.com/team", None),
+            ("oci://t.example.com/team", Some("template")),
+            ("oci://t.example.com.evil.org/team", None),
+            ("oci://g.example.com/team", None),
+            ("https://h.example.com:5000/team", None),
+        ] {
+            assert_eq!(of(url, "").as_deref(), want, "{url}");
+        }
+        assert_eq!(of("oci://p.example.com/team", "p").as_deref(), Some("closed"));
     }
 
     fn secret(name: &str, kind: &str, data: &[(&str, &str)]) -> Secret {

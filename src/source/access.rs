@@ -7,7 +7,7 @@ use super::credentials::Credentials;
 /// Which repositories an Application may use for the dependencies of its charts and for its
 /// submodules, and how to log in.
 pub trait RepositoryAccess: fmt::Debug + Send + Sync {
-    /// The credentials for a repository.
+    /// The credentials for a repository; a registry is `oci://host/path`.
     ///
     /// # Errors
     ///

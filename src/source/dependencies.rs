@@ -1,7 +1,6 @@
 //! Dependencies of a chart that are not in its directory `charts`: `helm dependency build` in
 //! a private copy, from repositories that the Application may use.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -63,7 +62,7 @@ pub(super) async fn built(
         detail,
     };
     let home = Home::new(None, logins).map_err(|error| failed(error.to_string()))?;
-    let client = HelmClient { programs, environment: &BTreeMap::new() };
+    let client = HelmClient { programs, environment: &programs.environment };
     let built = client.build(&home, &copy.source_dir.root, &copy.source_dir.directory).await;
     built.map_err(|error| failed(error.to_string()))?;
     Ok(Some(copy))
@@ -119,7 +118,9 @@ fn logins(
         if logins.iter().any(|known| known.address.url == address.url) {
             continue;
         }
-        let credentials = access.credentials(repository).map_err(|why| refused(name, &why))?;
+        // In the spelling that projects and Secrets are compared with.
+        let asked = if address.oci { &address.url } else { repository };
+        let credentials = access.credentials(asked).map_err(|why| refused(name, &why))?;
         let own = format!("repository-{}", logins.len());
         let login = login(&address, &own, credentials.as_ref(), pass_credentials);
         logins.push(login.map_err(|error| refused(name, &error.to_string()))?);

@@ -74,6 +74,14 @@ pub enum Error {
         /// Message of the server.
         detail: String,
     },
+    /// The certificate of the server is not trusted.
+    #[error("repository {repo}: {detail}")]
+    Untrusted {
+        /// The redacted URL.
+        repo: String,
+        /// The host, and where to add the certificate of its authority.
+        detail: String,
+    },
     /// The server cannot be reached, or the connection was lost.
     #[error("repository {repo}: not reachable: {detail}")]
     Unreachable {
@@ -152,6 +160,7 @@ impl Error {
             | Self::MissingRepository { .. }
             | Self::MissingRevision { .. }
             | Self::Refused { .. }
+            | Self::Untrusted { .. }
             | Self::TooLarge { .. } => false,
         }
     }

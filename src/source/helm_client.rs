@@ -19,12 +19,30 @@ use super::error::Error;
 use super::process::{Failure, Run};
 use super::tools::Programs;
 use crate::confined::Policy;
+use crate::repository::RepositoryUrl;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;
 
 /// Longest part of the output of `helm` in an error, in characters.
 const DETAIL: usize = 600;
+
+/// Under which Helm looks up the login of Docker Hub, as `helm registry login` writes it.
+const DOCKER_HUB: &str = "https://index.docker.io/v1/";
+
+/// Hosts of Docker Hub.
+const DOCKER_HUB_HOSTS: [&str; 3] = ["registry-1.docker.io", "docker.io", "index.docker.io"];
+
+/// Beginnings of lines on standard output that report no failure, or what standard error has.
+const PROGRESS: [&str; 7] = [
+    "Hang tight",
+    "...Successfully got",
+    "Update Complete",
+    "Saving ",
+    "Downloading ",
+    "Deleting ",
+    "Save error occurred",
+];
 
 /// A repository with the credentials for it.
 #[derive(Debug, Clone)]
@@ -100,7 +118,7 @@ impl Home {
                 } else if !own.username.is_empty() || !own.password.is_empty() {
                     let pair = format!("{}:{}", own.username, own.password);
                     let auth = base64::engine::general_purpose::STANDARD.encode(pair);
-                    auths.insert(login.address.host.clone(), json!({"auth": auth}));
+                    auths.insert(registry_key(&login.address.host).into(), json!({"auth": auth}));
                 }
             }
             // JSON is YAML.
@@ -266,7 +284,10 @@ impl HelmClient<'_> {
         all.extend(options);
         let path =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        let given = self.environment.iter();
+        // A proxy of a repository takes the place of that of this process, and of its exceptions.
+        let has_own = home.logins.iter().any(|login| !login.credentials.proxy.is_empty());
+        let is_proxy = |name: &str| name.to_ascii_uppercase().ends_with("_PROXY");
+        let given = self.environment.iter().filter(|(name, _)| !(has_own && is_proxy(name)));
         let mut env: Vec<(OsString, OsString)> =
             given.map(|(key, value)| (key.into(), value.into())).collect();
         for login in home.logins.iter().filter(|login| !login.credentials.proxy.is_empty()) {
@@ -340,19 +361,15 @@ impl HelmClient<'_> {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        // What fails is in the one, and why in the other.
-        let said = match what {
-            "helm repo update" => {
-                format!("{} {}", output.stderr.trim(), String::from_utf8_lossy(&output.stdout))
-            }
-            _ => output.stderr,
-        };
+        let said = reason(&String::from_utf8_lossy(&output.stdout), &output.stderr);
         Err(self.failure(home, what, &said, writes))
     }
 
     /// The error from what `helm` says.
     fn failure(&self, home: &Home, what: &str, said: &str, writes: Option<&Path>) -> Error {
-        let repo = home.logins.first().map(|l| l.address.shown.clone()).unwrap_or_default();
+        // With several repositories, the one that the message names.
+        let named = home.logins.iter().find(|login| said.contains(&login.address.url));
+        let address = named.or(home.logins.first()).map(|login| &login.address);
         let root = home.directory.path();
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let mut said = said.replace(&root.display().to_string(), "(home)");
@@ -365,8 +382,20 @@ impl HelmClient<'_> {
             }
         }
         let said: String = super::redact(said.trim()).chars().take(DETAIL).collect();
-        classified(repo, what, said)
+        classified(address, what, said)
     }
+}
+
+/// The name of a registry in the file of logins.
+fn registry_key(host: &str) -> &str {
+    if DOCKER_HUB_HOSTS.contains(&host) { DOCKER_HUB } else { host }
+}
+
+/// Why `helm` failed: standard output has the cause, and standard error what it led to.
+fn reason(stdout: &str, stderr: &str) -> String {
+    let lines = stdout.lines().map(str::trim).filter(|line| !line.is_empty());
+    let telling = lines.filter(|line| !PROGRESS.iter().any(|begin| line.starts_with(begin)));
+    telling.chain([stderr.trim()]).collect::<Vec<_>>().join(" ")
 }
 
 /// One call.
@@ -392,10 +421,22 @@ fn one(home: &Home) -> Result<&Login, Error> {
 }
 
 /// The kind of an error, from what `helm` says.
-fn classified(repo: String, what: &str, said: String) -> Error {
+fn classified(address: Option<&ChartAddress>, what: &str, said: String) -> Error {
+    let repo = address.map(|address| address.shown.clone()).unwrap_or_default();
     let lower = said.to_ascii_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if any(&["401", "403", "unauthorized", "forbidden", "x509", "certificate", "denied:"]) {
+    if any(&["x509:", "failed to verify certificate"]) {
+        let host = address.map(|address| RepositoryUrl::of(&address.url).host).unwrap_or_default();
+        let host = host.trim_matches(['[', ']']);
+        let detail = format!(
+            "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
+             argocd-tls-certs-cm with the key {host}: {said}"
+        );
+        return Error::Untrusted { repo, detail };
+    }
+    if any(&["401", "403", "unauthorized", "forbidden", "certificate", "denied:"])
+        || any(&["credential required", "credential not found", "no basic auth", "access denied"])
+    {
         return Error::Refused { repo, detail: said };
     }
     if any(&["no chart version found", "improper constraint", "could not locate a version"])
@@ -410,4 +451,74 @@ fn classified(repo: String, what: &str, said: String) -> Error {
         return Error::Unreachable { repo, detail: said };
     }
     Error::Git { repo, what: what.to_owned(), detail: said }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::address::Allow;
+
+    /// The keys of `registry.json` are those that `helm registry login` writes: a login of
+    /// Docker Hub is looked up at its index.
+    #[test]
+    fn logins_are_where_helm_looks_them_up() {
+        let cases = [
+            ("registry-1.docker.io/team", DOCKER_HUB),
+            ("oci://Registry-1.Docker.io/team", DOCKER_HUB),
+            ("docker.io/team", DOCKER_HUB),
+            ("oci://index.docker.io/team", DOCKER_HUB),
+            ("registry.example.com:5000/team", "registry.example.com:5000"),
+            ("oci://docker.io.example.com/team", "docker.io.example.com"),
+            ("oci://docker.io:5000/team", "docker.io:5000"),
+        ];
+        for (url, key) in cases {
+            let credentials = Credentials {
+                username: "me".into(),
+                password: "pass".into(),
+                ..Credentials::default()
+            };
+            let login = Login {
+                address: ChartAddress::parse(url, Allow::default()).unwrap(),
+                name: "source".into(),
+                credentials,
+                pass_credentials: false,
+            };
+            let home = Home::new(None, vec![login]).unwrap();
+            let text = std::fs::read_to_string(home.path("registry.json")).unwrap();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read, json!({"auths": {key: {"auth": "bWU6cGFzcw=="}}}), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_error_has_its_cause_first() {
+        let stdout = "Hang tight while we grab the latest from your chart repositories...\n\
+            ...Successfully got an update from the \"repository-1\" chart repository\n\
+            ...Unable to get an update from the \"repository-0\" chart repository (https://h/c):\n\
+            \tfailed to fetch https://h/c/index.yaml : 401 Unauthorized\n\
+            Update Complete. ⎈Happy Helming!⎈\n";
+        let stderr = "Error: no cached repository for repository-0 found.\n";
+        assert_eq!(
+            reason(stdout, stderr),
+            "...Unable to get an update from the \"repository-0\" chart repository (https://h/c): \
+             failed to fetch https://h/c/index.yaml : 401 Unauthorized \
+             Error: no cached repository for repository-0 found."
+        );
+        assert_eq!(reason("", "Error: x\n"), "Error: x");
+        let address = ChartAddress::parse("https://charts.example.com:8443/c", Allow::default());
+        let address = address.unwrap();
+        for (said, want) in [
+            (
+                "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+                "the certificate of charts.example.com is not trusted: add that of its CA to the \
+              ConfigMap argocd-tls-certs-cm with the key charts.example.com",
+            ),
+            ("remote error: tls: certificate required", "access refused, check its credentials"),
+            ("GET \"https://h/v2/\": basic credential not found", "access refused"),
+            ("lookup h: no such host", "not reachable"),
+        ] {
+            let error = classified(Some(&address), "helm pull", said.to_owned()).to_string();
+            assert!(error.contains(want) && error.contains(said), "{error}");
+        }
+    }
 }

@@ -166,7 +166,10 @@ impl Programs {
         };
         let path =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        let mut env: Vec<(OsString, OsString)> = vec![
+        let given = self.environment.iter().filter(|_| network);
+        let mut env: Vec<(OsString, OsString)> =
+            given.map(|(key, value)| (key.into(), value.into())).collect();
+        let own: [(OsString, OsString); 8] = [
             ("PATH".into(), path),
             ("HOME".into(), scratch.into()),
             ("TMPDIR".into(), scratch.into()),
@@ -176,6 +179,7 @@ impl Programs {
             ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
             ("GIT_ALLOW_PROTOCOL".into(), if network { "https:ssh" } else { "none" }.into()),
         ];
+        env.extend(own);
         if !network {
             // No server listens there: programs written in Go use these variables.
             let nowhere = |name: &str| (name.into(), UNREACHABLE_PROXY.into());

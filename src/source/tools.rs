@@ -37,6 +37,9 @@ pub struct Programs {
     /// Schemes of URLs in `helm.valueFiles` (`helm.valuesFileSchemes`), in lower case: these
     /// files are fetched by Helm. Default none.
     pub values_file_schemes: Vec<String>,
+    /// Variables for programs that use the network, such as `HTTPS_PROXY`. They do not override
+    /// ours. Default none: the environment of this process is not passed on.
+    pub environment: BTreeMap<String, String>,
     /// Whether dependencies of charts may come from `http://` URLs. Default no.
     pub allow_http: bool,
     /// Config management plugins.
@@ -58,6 +61,7 @@ impl Default for Programs {
             helper: crate::confined::helper(),
             kustomize_remote: false,
             values_file_schemes: Vec::new(),
+            environment: BTreeMap::new(),
             allow_http: false,
             plugins: PluginSettings::default(),
         }

@@ -8,6 +8,7 @@ mod hooks;
 mod manifests;
 mod patterns;
 mod projects;
+mod registries;
 mod repositories;
 mod requests;
 mod rules;

@@ -119,6 +119,7 @@ pub(super) async fn compare(
     })?;
     let secrets = controller.secrets();
     let mut settings = controller.applications.clone();
+    settings.render.programs.environment = crate::cli::run::proxies();
     let project_name = access::project_of(application);
     if controller.project(project_name).is_none() {
         // What permits everything inherits nothing.

@@ -313,18 +313,17 @@ struct PermittedRepositories {
 /// Whether the project permits repositories.
 fn permits(destination: &Destination, repositories: &[String]) -> bool {
     let access = destination.access();
-    let denied = |url: &String| access.denied_source(&[serde_json::json!({"repoURL": url})]);
-    repositories.iter().all(|url| denied(url).is_none())
+    repositories.iter().all(|url| access.denied_dependency(url).is_none())
 }
 
 impl RepositoryAccess for PermittedRepositories {
     fn credentials(&self, url: &str) -> Result<Option<source::Credentials>, String> {
         let access = self.destination.access();
-        match access.denied_source(&[serde_json::json!({"repoURL": url})]) {
+        match access.denied_dependency(url) {
             Some(condition) => Err(condition.message),
             None => {
                 self.used.lock().insert(url.to_owned());
-                Ok(self.credentials.of(url, access.project_name))
+                Ok(self.credentials.of_dependency(url, access.project_name))
             }
         }
     }

@@ -226,6 +226,11 @@ impl<'a> Access<'a> {
         urls.filter_map(denied).next()
     }
 
+    /// The error of a repository that a chart depends on.
+    pub fn denied_dependency(&self, url: &str) -> Option<Condition> {
+        project::denied_dependency(url, self.project_name, self.project)
+    }
+
     /// Whether sync windows allow an operation to run (SE-406); for an
     /// automated sync that is not running yet, without its state.
     pub fn window(&self, state: Option<&OperationState>, now: Timestamp) -> Evaluation {

@@ -99,17 +99,27 @@ pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
 
 /// The rule that denies a repository, and what would permit it; `None` when it is permitted.
 pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
-    let url = RepositoryUrl::of(repo_url);
-    let written = as_written(repo_url);
-    let places = [url.folded(), other_scheme(&url).folded()];
+    rule_of(project, &[repo_url])
+}
+
+/// The same, for a repository that can be written in several ways.
+fn rule_of(project: &AppProjectSpec, spellings: &[&str]) -> Option<String> {
+    let read = spellings.iter().map(|repo_url| {
+        let url = RepositoryUrl::of(repo_url);
+        ([url.folded(), other_scheme(&url).folded()], as_written(repo_url))
+    });
+    let read: Vec<([String; 2], String)> = read.collect();
     let refused = refusal(&project.source_repos, |denies, pattern| {
         let matches = if denies { glob::denies } else { glob::allows };
         let own = RepositoryUrl::of_pattern(pattern).folded();
-        // A server answers http with a redirect to https.
-        let places = if denies { &places[..] } else { &places[..1] };
-        pattern == "*"
-            || places.iter().any(|place| matches(&own, place, Some('/')))
-            || matches(&as_written(pattern), &written, Some('/'))
+        let pattern_as_written = as_written(pattern);
+        let fits = |(places, written): &([String; 2], String)| {
+            // A server answers http with a redirect to https.
+            let places = if denies { &places[..] } else { &places[..1] };
+            places.iter().any(|place| matches(&own, place, Some('/')))
+                || matches(&pattern_as_written, written, Some('/'))
+        };
+        pattern == "*" || read.iter().any(fits)
     })?;
     let entry = |index: usize| match split(&project.source_repos[index]) {
         (true, url) => format!("!{}", shown(url)),
@@ -481,12 +491,27 @@ pub fn denials(
 
 /// The error of a repository according to the project.
 pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
-    source_rule(project, url).map(|rule| {
-        let repo = shown(url);
-        Condition::invalid_spec(format!(
-            "application repo {repo} is not permitted in project '{project_name}': {rule}"
-        ))
-    })
+    source_rule(project, url).map(|rule| denied(url, project_name, &rule))
+}
+
+/// The error of the repository of a chart's dependency: a registry, `oci://host/path`, is also
+/// written `host/path`, as in Argo CD.
+pub fn denied_dependency(
+    url: &str,
+    project_name: &str,
+    project: &AppProjectSpec,
+) -> Option<Condition> {
+    let Some(plain) = url.strip_prefix("oci://") else {
+        return denied_source(url, project_name, project);
+    };
+    rule_of(project, &[url, plain]).map(|rule| denied(url, project_name, &rule))
+}
+
+fn denied(url: &str, project_name: &str, rule: &str) -> Condition {
+    let repo = shown(url);
+    Condition::invalid_spec(format!(
+        "application repo {repo} is not permitted in project '{project_name}': {rule}"
+    ))
 }
 
 /// A URL without user name and password.

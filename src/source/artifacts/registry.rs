@@ -273,7 +273,7 @@ impl<'a> Registry<'a> {
             Failed::Unusable(why) => {
                 Error::InvalidUrl { repo: repo(), reason: format!("{host}: {why}") }
             }
-            Failed::Untrusted(why) => Error::Refused {
+            Failed::Untrusted(why) => Error::Untrusted {
                 repo: repo(),
                 detail: format!(
                     "the certificate of {host} is not trusted ({why}): add that of its CA to the \

@@ -4,7 +4,8 @@ use super::chart_repositories::{repository, secret, serve};
 use super::programs::{confined, helms};
 use super::*;
 
-fn parent(world: &World, dependencies: &Value) {
+/// Writes and commits a chart with dependencies.
+pub fn parent(world: &World, dependencies: &Value) {
     let chart = json!({
         "apiVersion": "v2", "name": "parent", "version": "0.1.0", "dependencies": dependencies,
     });

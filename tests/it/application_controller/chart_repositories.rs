@@ -104,7 +104,7 @@ pub fn repository(helm: &PathBuf, name: &str, versions: &[&str]) -> Files {
 }
 
 /// The files of a registry.
-fn registry(helm: &PathBuf, path: &str, versions: &[&str]) -> Files {
+pub fn registry(helm: &PathBuf, path: &str, versions: &[&str]) -> Files {
     let name = path.rsplit('/').next().unwrap();
     let mut files = Files::new();
     let blob = |files: &mut Files, content: Vec<u8>, kind: &str| {
