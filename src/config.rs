@@ -145,6 +145,9 @@ pub struct Flags {
     /// crosses directories [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
     pub enable_new_git_file_globbing: Option<bool>,
+    /// Git generators list directories whose names start with a dot, too [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
+    pub include_hidden_directories: Option<bool>,
     /// Whether the generators scmProvider and pullRequest may be used [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Generators", hide_short_help = true)]
     pub enable_scm_providers: Option<bool>,
@@ -421,6 +424,14 @@ fn application_sets(
             true => Globbing::BySegment,
             false => Globbing::Greedy,
         },
+        hidden_directories: read.flag_in_full(
+            flags.include_hidden_directories,
+            (
+                "ARGOCD_REPO_SERVER_INCLUDE_HIDDEN_DIRECTORIES",
+                "reposerver.include.hidden.directories",
+            ),
+            default.hidden_directories,
+        ),
         git_submodules: read.flag_in_full(
             None,
             ("ARGOCD_GIT_MODULES_ENABLED", "applicationsetcontroller.enable.git.submodule"),

@@ -39,6 +39,9 @@ pub(super) struct GeneratorArgs {
     /// crosses directories
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     enable_new_git_file_globbing: Option<bool>,
+    /// Git generators list directories whose names start with a dot, too
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    include_hidden_directories: Option<bool>,
 }
 
 impl GeneratorArgs {
@@ -53,7 +56,8 @@ impl GeneratorArgs {
             Some(true) => Globbing::BySegment,
             Some(false) | None => Globbing::Greedy,
         };
-        Inputs { globbing, ..Inputs::default() }
+        let hidden_directories = self.include_hidden_directories.unwrap_or_default();
+        Inputs { globbing, hidden_directories, ..Inputs::default() }
     }
 }
 
@@ -136,6 +140,7 @@ impl Controller {
         let flags = || Flags {
             namespace: args.generators.control_plane_namespace.clone(),
             enable_new_git_file_globbing: args.generators.enable_new_git_file_globbing,
+            include_hidden_directories: args.generators.include_hidden_directories,
             enable_progressive_syncs: args.enable_progressive_syncs,
             policy: args.policy.clone(),
             enable_policy_override: args.enable_policy_override,

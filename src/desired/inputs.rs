@@ -59,6 +59,8 @@ pub struct Inputs {
     pub projects: Option<Projects>,
     /// How the patterns of files are read (AS-096).
     pub globbing: Globbing,
+    /// Whether directories whose names start with a dot count (AS-092).
+    pub hidden_directories: bool,
     /// Interval at which a repository is read again when the generator has none.
     pub requeue_after: Duration,
 }
@@ -72,6 +74,7 @@ impl Default for Inputs {
             providers: Rules::default(),
             projects: None,
             globbing: Globbing::Greedy,
+            hidden_directories: false,
             requeue_after: REQUEUE_AFTER,
         }
     }
@@ -113,8 +116,11 @@ pub struct GitRequest {
 /// What is read of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GitRead {
-    /// The paths of all directories, except hidden ones.
-    Directories,
+    /// The paths of all directories.
+    Directories {
+        /// Whether those whose names start with a dot count.
+        hidden: bool,
+    },
     /// The contents of files.
     Files {
         /// Patterns of the files.
@@ -137,7 +143,7 @@ impl GitRequest {
         &self,
     ) -> Result<impl Fn(&str) -> Result<bool, String> + Send + Sync + use<>, String> {
         let (include, exclude) = match &self.what {
-            GitRead::Directories => (Vec::new(), Vec::new()),
+            GitRead::Directories { .. } => (Vec::new(), Vec::new()),
             GitRead::Files { include, exclude, globbing } => {
                 let read = |patterns: &BTreeSet<String>| -> Result<Vec<PathPattern>, String> {
                     patterns.iter().map(|text| PathPattern::of_files(text, *globbing)).collect()

@@ -27,6 +27,8 @@ pub struct ApplicationSetSettings {
     pub concurrent_application_updates: usize,
     /// How the patterns of git generators are read (AS-096).
     pub git_file_globbing: Globbing,
+    /// Whether git generators list directories whose names start with a dot (AS-092).
+    pub hidden_directories: bool,
     /// Whether git generators read the submodules of repositories (AS-501).
     pub git_submodules: bool,
     /// Interval at which repositories are read again (AS-503).
@@ -55,6 +57,7 @@ impl ApplicationSetSettings {
     pub fn inputs(&self) -> Inputs {
         Inputs {
             globbing: self.git_file_globbing,
+            hidden_directories: self.hidden_directories,
             requeue_after: self.requeue_after,
             providers: self.providers.rules.clone(),
             ..Inputs::default()
@@ -75,6 +78,7 @@ impl Default for ApplicationSetSettings {
             concurrent_reconciliations: 10,
             concurrent_application_updates: 1,
             git_file_globbing: Globbing::default(),
+            hidden_directories: false,
             git_submodules: true,
             requeue_after: REQUEUE_AFTER,
             providers: ProviderSettings::default(),

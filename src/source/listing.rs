@@ -20,18 +20,23 @@ const MAX_ENTRIES: usize = 200_000;
 /// Limit on the bytes of all files that one generator reads.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The paths of all directories, relative to the root and in lexical order, except hidden
-/// ones, whose names start with a dot, and what is below them.
+/// The paths of all directories, relative to the root and in lexical order. Hidden ones, whose
+/// names start with a dot, and what is below them are left out unless they are asked for;
+/// `.git` always is.
 ///
 /// # Errors
 ///
 /// When a directory cannot be read or a limit is exceeded: a part of the list would delete
 /// Applications.
-pub fn directories(checkout: &Checkout) -> Result<Vec<String>, RenderError> {
+pub fn directories(checkout: &Checkout, with_hidden: bool) -> Result<Vec<String>, RenderError> {
     let mut found = Vec::new();
     walk(checkout.root(), &mut |path, kind, _| {
-        let hidden = path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
-        let enters = kind.is_dir() && !hidden;
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_left_out = match with_hidden {
+            true => name.eq_ignore_ascii_case(".git"),
+            false => name.starts_with('.'),
+        };
+        let enters = kind.is_dir() && !is_left_out;
         if enters {
             found.push(path.to_owned());
         }

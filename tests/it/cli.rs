@@ -22,6 +22,7 @@ mod generators_template;
 mod health_of_kinds;
 mod health_scripts;
 mod help;
+mod hidden_directories;
 mod hook_annotations;
 mod hostile_text;
 mod jsonnet;

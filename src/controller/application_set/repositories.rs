@@ -226,7 +226,9 @@ pub async fn read(
     let work = move || {
         let shown = checkout.repo().to_owned();
         let answer = match &request.what {
-            GitRead::Directories => source::directories(&checkout).map(GitAnswer::Directories),
+            GitRead::Directories { hidden } => {
+                source::directories(&checkout, *hidden).map(GitAnswer::Directories)
+            }
             GitRead::Files { .. } => {
                 let wanted = request.files()?;
                 source::files(&checkout, &wanted).map(GitAnswer::Files)

@@ -79,7 +79,7 @@ impl Generator for Git {
         let directories = patterns(generator, "directories")?;
         let files = patterns(generator, "files")?;
         let what = match (directories.is_empty(), files.is_empty()) {
-            (false, _) => GitRead::Directories,
+            (false, _) => GitRead::Directories { hidden: scope.inputs().hidden_directories },
             (true, false) => GitRead::Files {
                 include: paths(&files, false),
                 exclude: paths(&files, true),

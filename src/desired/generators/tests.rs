@@ -57,7 +57,7 @@ impl World {
             }
             for request in unread.git {
                 let answer = match &request.what {
-                    GitRead::Directories => GitAnswer::Directories(
+                    GitRead::Directories { .. } => GitAnswer::Directories(
                         self.directories.iter().map(|d| d.to_string()).collect(),
                     ),
                     GitRead::Files { .. } => {

@@ -83,7 +83,9 @@ fn generate(set: &Value) -> Generated {
         }
         for request in requests.git {
             let answer = match &request.what {
-                GitRead::Directories => Ok(GitAnswer::Directories(vec!["a".into(), "b".into()])),
+                GitRead::Directories { .. } => {
+                    Ok(GitAnswer::Directories(vec!["a".into(), "b".into()]))
+                }
                 GitRead::Files { .. } => request.files().map(|wanted| {
                     let files = [("a/x.yaml", "name: a\nenv: dev"), ("y.yaml", "- {name: b}")];
                     let files = files.iter().filter(|(path, _)| wanted(path).unwrap());
