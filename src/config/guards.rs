@@ -3,7 +3,8 @@
 //! One that is not understood is never replaced by its default: no Application is compared,
 //! synced or deleted then, and a condition names the key.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::reader::{Reader, yes_or_no};
@@ -85,18 +86,43 @@ fn sources(read: &mut Reader<'_>, programs: &mut Programs) {
     *options = BuildOptions::default();
     options.default = text("kustomize.buildOptions").to_owned();
     for (key, text) in read.config_map {
-        let text = text.trim();
         if let Some(version) = key.strip_prefix("kustomize.buildOptions.") {
-            options.by_version.insert(version.to_owned(), text.to_owned());
-        } else if let Some(version) = key.strip_prefix("kustomize.path.") {
-            if Path::new(text).is_absolute() {
-                options.paths.insert(version.to_owned(), text.into());
-            } else {
-                read.warnings.push(format!(
-                    "{key} of ConfigMap argocd-cm: {text:?} is not an absolute path; the version \
-                     is not registered"
-                ));
-            }
+            options.by_version.insert(version.to_owned(), text.trim().to_owned());
         }
     }
+    options.paths = kustomize_versions(read.config_map);
+    let unusable = options.paths.values().filter_map(|path| path.as_ref().err());
+    read.warnings.extend(unusable.map(|why| format!("{why}; the version is not registered")));
+}
+
+/// The programs of the versions of Kustomize, each under one of two names; why a version cannot
+/// be used otherwise.
+fn kustomize_versions(
+    config_map: &BTreeMap<String, String>,
+) -> BTreeMap<String, Result<PathBuf, String>> {
+    let mut found = BTreeMap::<String, Result<PathBuf, String>>::new();
+    for prefix in ["kustomize.path.", "kustomize.version."] {
+        let keys = config_map
+            .iter()
+            .filter_map(|(key, text)| Some((key, key.strip_prefix(prefix)?, text.trim())));
+        for (key, version, text) in keys {
+            let place = format!("{key} of ConfigMap argocd-cm");
+            let program = if version.is_empty() {
+                Err(format!("{place} names no version"))
+            } else if found.contains_key(version) {
+                // Neither wins, as in Argo CD.
+                Err(format!(
+                    "{place}: the version is also set by kustomize.path.{version}; remove one of \
+                     them"
+                ))
+            } else if Path::new(text).is_absolute() {
+                Ok(PathBuf::from(text))
+            } else {
+                let shown: String = text.chars().take(80).collect();
+                Err(format!("{place}: {shown:?} is not an absolute path"))
+            };
+            found.insert(version.to_owned(), program);
+        }
+    }
+    found
 }

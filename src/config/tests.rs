@@ -439,6 +439,9 @@ fn options_of_programs_are_read_from_the_config_map() {
         ("kustomize.buildOptions.v5", "--reorder none"),
         ("kustomize.path.v5", "/usr/local/bin/kustomize-5"),
         ("kustomize.path.v4", "kustomize-4"),
+        ("kustomize.version.v3", " /usr/local/bin/kustomize-3\n"),
+        ("kustomize.version.v2", "/usr/local/bin/kustomize-2"),
+        ("kustomize.path.v2", "/usr/local/bin/kustomize-2"),
     ];
     let config = resolve(Flags::default(), &[], &map).unwrap();
     let programs = &config.applications.render.programs;
@@ -446,8 +449,11 @@ fn options_of_programs_are_read_from_the_config_map() {
     let options = &programs.kustomize_options;
     assert_eq!(options.default, "--enable-helm");
     assert_eq!(options.by_version["v5"], "--reorder none");
-    let paths: Vec<&String> = options.paths.keys().collect();
-    assert_eq!(paths, ["v5"], "a name is no path");
+    assert_eq!(options.paths["v5"], Ok("/usr/local/bin/kustomize-5".into()));
+    assert_eq!(options.paths["v3"], Ok("/usr/local/bin/kustomize-3".into()), "its other name");
+    assert!(options.paths["v4"].is_err(), "a name is no path");
+    let twice = options.paths["v2"].as_ref().unwrap_err();
+    assert!(twice.contains("kustomize.path.v2; remove one of them"), "{twice}");
     let named = |line: &String| line.contains("kustomize.path.v4 of ConfigMap argocd-cm");
     assert_eq!(config.warnings.iter().filter(|line| named(line)).count(), 1);
     assert!(config.without_effect.is_empty(), "{:?}", config.without_effect);

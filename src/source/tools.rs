@@ -75,8 +75,9 @@ pub struct BuildOptions {
     pub default: String,
     /// Options by version (`kustomize.buildOptions.VERSION`).
     pub by_version: BTreeMap<String, String>,
-    /// Programs by version (`kustomize.path.VERSION`).
-    pub paths: BTreeMap<String, PathBuf>,
+    /// Programs by version (`kustomize.path.VERSION` or `kustomize.version.VERSION`), or why
+    /// there is none.
+    pub paths: BTreeMap<String, Result<PathBuf, String>>,
 }
 
 impl BuildOptions {
@@ -100,6 +101,9 @@ impl BuildOptions {
             );
             return Err(RenderError::Source { reason });
         };
+        let path = path
+            .as_ref()
+            .map_err(|why| RenderError::Source { reason: format!("kustomize.version: {why}") })?;
         let options = self.by_version.get(version).unwrap_or(&self.default);
         Ok((Some(path.clone()), options))
     }

@@ -267,11 +267,17 @@ async fn build_options_are_passed_on_or_refused() {
     // A version has its own program and options.
     let versions = confined(|programs| {
         programs.kustomize = "/nonexistent/kustomize".into();
-        programs.kustomize_options.paths.insert("v5".into(), kustomize.clone());
+        programs.kustomize_options.paths.insert("v5".into(), Ok(kustomize.clone()));
     });
     write(tree.path(), &[("app/kustomization.yaml", "resources: [cm.yaml]\n")]);
     assert_eq!(render(tree.path(), &versions, &json!({"version": "v5"})).await.unwrap().len(), 1);
     assert!(render(tree.path(), &versions, &json!({})).await.unwrap_err().contains("cannot start"));
+    let twice = confined(|programs| {
+        let why = "kustomize.version.v5 of ConfigMap argocd-cm: set twice".to_owned();
+        programs.kustomize_options.paths.insert("v5".into(), Err(why));
+    });
+    let error = render(tree.path(), &twice, &json!({"version": "v5"})).await.unwrap_err();
+    assert!(error.contains("kustomize.version.v5 of ConfigMap argocd-cm: set twice"), "{error}");
 }
 
 /// Charts in kustomizations, by the installed Helm, with the version of the block.
