@@ -15,7 +15,7 @@ use crate::watch::secrets::{self, Kind};
 use crate::watch::trust::{KNOWN_HOSTS, Trust};
 
 /// Keys of repository Secrets that are read, or that only Argo CD's own programs need.
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 30] = [
     "url",
     "type",
     "name",
@@ -40,6 +40,12 @@ const KNOWN: [&str; 24] = [
     "githubAppEnterpriseBaseUrl",
     "gcpServiceAccountKey",
     "useAzureWorkloadIdentity",
+    "azureServicePrincipalClientId",
+    "azureServicePrincipalClientID",
+    "azureServicePrincipalClientSecret",
+    "azureServicePrincipalTenantId",
+    "azureServicePrincipalTenantID",
+    "azureActiveDirectoryEndpoint",
 ];
 
 /// The largest value of a Secret that is read, in bytes: a key or a chain of certificates.
@@ -224,6 +230,9 @@ impl RepositorySecrets {
         redact::know_url(&credentials.proxy);
         redact::know_secret(&credentials.password);
         redact::know_secret(&credentials.bearer_token);
+        if let Some(Identity::AzureServicePrincipal { secret, .. }) = &credentials.identity {
+            redact::know_secret(secret);
+        }
         // Both forms in which it may be shown.
         let basic = format!("{}:{}", credentials.username, credentials.password);
         if !credentials.password.is_empty() {
@@ -291,6 +300,16 @@ fn read(secret: &Secret) -> Credentials {
     let (force_basic, azure) = (switch("forceHttpBasicAuth"), switch("useAzureWorkloadIdentity"));
     let (app, key) = (line("githubAppID"), text("githubAppPrivateKey"));
     let google = text("gcpServiceAccountKey");
+    // Argo CD reads the one spelling in a repository and the other in a template.
+    let either = |one: &str, other: &str| match line(one) {
+        empty if empty.is_empty() => line(other),
+        set => set,
+    };
+    let principal = [
+        either("azureServicePrincipalTenantId", "azureServicePrincipalTenantID"),
+        either("azureServicePrincipalClientId", "azureServicePrincipalClientID"),
+        line("azureServicePrincipalClientSecret"),
+    ];
     let zero = |text: String| if text == "0" { String::new() } else { text };
     let (app, installation) = (zero(app), zero(line("githubAppInstallationID")));
     // As in Argo CD, these come before an identity.
@@ -309,8 +328,21 @@ fn read(secret: &Secret) -> Credentials {
         })
     } else if !google.trim().is_empty() {
         Some(Identity::GoogleServiceAccount(google))
+    } else if azure {
+        Some(Identity::AzureWorkload)
+    } else if principal.iter().all(String::is_empty) {
+        None
     } else {
-        azure.then_some(Identity::AzureWorkload)
+        if principal.iter().any(String::is_empty) {
+            refuse(
+                "azureServicePrincipalClientId, azureServicePrincipalClientSecret and \
+                 azureServicePrincipalTenantId belong together"
+                    .to_owned(),
+            );
+        }
+        let [tenant, client, secret] = principal;
+        let endpoint = line("azureActiveDirectoryEndpoint");
+        Some(Identity::AzureServicePrincipal { tenant, client, secret, endpoint })
     };
     let (client_certificate, client_key) = (text("tlsClientCertData"), text("tlsClientCertKey"));
     if client_certificate.is_empty() != client_key.is_empty() {
@@ -518,7 +550,7 @@ mod tests {
     #[test]
     fn values_that_cannot_be_used_refuse_the_repository() {
         let large = "x".repeat(MAX_VALUE + 1);
-        let cases: [(&[(&str, &str)], &str); 6] = [
+        let cases: [(&[(&str, &str)], &str); 8] = [
             (&[("githubAppID", "7")], "githubAppID and githubAppPrivateKey belong together"),
             (
                 &[("githubAppPrivateKey", "k")],
@@ -527,6 +559,16 @@ mod tests {
             (
                 &[("tlsClientCertData", "c")],
                 "tlsClientCertData and tlsClientCertKey belong together",
+            ),
+            (
+                &[("azureServicePrincipalClientSecret", "s")],
+                "azureServicePrincipalClientId, azureServicePrincipalClientSecret and \
+                 azureServicePrincipalTenantId belong together",
+            ),
+            (
+                &[("azureServicePrincipalClientID", "c"), ("azureServicePrincipalTenantId", "t")],
+                "azureServicePrincipalClientId, azureServicePrincipalClientSecret and \
+                 azureServicePrincipalTenantId belong together",
             ),
             (&[("insecure", "yes")], "the key insecure must be true or false"),
             (&[("enableLfs", "on")], "the key enableLfs must be true or false"),

@@ -1,5 +1,6 @@
 //! Identities that are exchanged for a token before a repository is read: an installation of
-//! a GitHub App, a service account of Google Cloud, and a workload of Azure.
+//! a GitHub App, a service account of Google Cloud, and a workload or a service principal of
+//! Azure.
 
 use std::fmt;
 
@@ -21,6 +22,17 @@ pub enum Identity {
     GoogleServiceAccount(String),
     /// `useAzureWorkloadIdentity`: who this process is for Azure.
     AzureWorkload,
+    /// `azureServicePrincipalClientSecret` and the keys that belong to it.
+    AzureServicePrincipal {
+        /// `azureServicePrincipalTenantId`.
+        tenant: String,
+        /// `azureServicePrincipalClientId`.
+        client: String,
+        /// `azureServicePrincipalClientSecret`.
+        secret: String,
+        /// `azureActiveDirectoryEndpoint`; empty for that of the public cloud.
+        endpoint: String,
+    },
 }
 
 impl Identity {
@@ -30,6 +42,7 @@ impl Identity {
             Self::GitHubApp { .. } => "githubAppID",
             Self::GoogleServiceAccount(_) => "gcpServiceAccountKey",
             Self::AzureWorkload => "useAzureWorkloadIdentity",
+            Self::AzureServicePrincipal { .. } => "azureServicePrincipalClientSecret",
         }
     }
 
@@ -41,6 +54,9 @@ impl Identity {
             }
             Self::GoogleServiceAccount(key) => [self.name(), key, "", "", ""],
             Self::AzureWorkload => [self.name(), "", "", "", ""],
+            Self::AzureServicePrincipal { tenant, client, secret, endpoint } => {
+                [self.name(), tenant, client, secret, endpoint]
+            }
         }
     }
 }

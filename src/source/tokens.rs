@@ -27,6 +27,8 @@ use crate::repository::RepositoryUrl;
 const GITHUB: &str = "https://api.github.com";
 /// The audience of Azure DevOps.
 const AZURE_DEVOPS: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
+/// The server of tokens of Azure's public cloud.
+const AZURE: &str = "https://login.microsoftonline.com";
 /// The access to Google Cloud that Argo CD asks for.
 const GOOGLE: &str = "https://www.googleapis.com/auth/cloud-platform \
                       https://www.googleapis.com/auth/userinfo.email";
@@ -194,7 +196,10 @@ async fn token(identity: &Identity, address: &Address, server: &Server) -> Resul
             github(server, address, (app, installation), key, api).await
         }
         Identity::GoogleServiceAccount(key) => google(server, key).await,
-        Identity::AzureWorkload => azure(server).await,
+        Identity::AzureWorkload => azure_workload(server).await,
+        Identity::AzureServicePrincipal { tenant, client, secret, endpoint } => {
+            azure_principal(server, (tenant, client, secret), endpoint).await
+        }
     }
 }
 
@@ -421,7 +426,7 @@ async fn google(server: &Server, key: &str) -> Result<Token, NoToken> {
     Ok(Token::new(email, &token, "", expires))
 }
 
-async fn azure(server: &Server) -> Result<Token, NoToken> {
+async fn azure_workload(server: &Server) -> Result<Token, NoToken> {
     let variable = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());
         value.ok_or_else(|| {
@@ -434,7 +439,7 @@ async fn azure(server: &Server) -> Result<Token, NoToken> {
     let (client, tenant) = (variable("AZURE_CLIENT_ID")?, variable("AZURE_TENANT_ID")?);
     let path = variable("AZURE_FEDERATED_TOKEN_FILE")?;
     let authority = std::env::var("AZURE_AUTHORITY_HOST").ok().filter(|host| !host.is_empty());
-    let authority = authority.unwrap_or_else(|| "https://login.microsoftonline.com/".to_owned());
+    let authority = authority.unwrap_or_else(|| AZURE.to_owned());
     let unreadable = |why: String| {
         NoToken::Refused(format!("the file of AZURE_FEDERATED_TOKEN_FILE cannot be read: {why}"))
     };
@@ -445,17 +450,47 @@ async fn azure(server: &Server) -> Result<Token, NoToken> {
         Ok(text.trim().to_owned())
     };
     let assertion = read().map_err(|error| unreadable(error.kind().to_string()))?;
-    if !tenant.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b)) {
+    if !is_tenant(&tenant) {
         return Err(NoToken::Refused("AZURE_TENANT_ID is not the ID of a tenant".to_owned()));
     }
-    let url = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
-    let body = form(&[
-        ("client_id", &client),
-        ("scope", AZURE_DEVOPS),
-        ("grant_type", "client_credentials"),
+    let proof = [
         ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
         ("client_assertion", &assertion),
-    ]);
+    ];
+    azure(server, &authority, (&tenant, &client), &proof).await
+}
+
+async fn azure_principal(
+    server: &Server,
+    (tenant, client, secret): (&str, &str, &str),
+    endpoint: &str,
+) -> Result<Token, NoToken> {
+    if !is_tenant(tenant) {
+        let why = "azureServicePrincipalTenantId is not the ID of a tenant";
+        return Err(NoToken::Refused(why.to_owned()));
+    }
+    let authority = if endpoint.is_empty() { AZURE } else { endpoint };
+    azure(server, authority, (tenant, client), &[("client_secret", secret)]).await
+}
+
+/// Whether a text is the ID or the domain of a tenant of Azure, and stays one segment of a path.
+fn is_tenant(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b".-".contains(&b))
+        && text.bytes().any(|b| b.is_ascii_alphanumeric())
+}
+
+/// A token for Azure DevOps, by whatever proves who the client is.
+async fn azure(
+    server: &Server,
+    authority: &str,
+    (tenant, client): (&str, &str),
+    proof: &[(&str, &str)],
+) -> Result<Token, NoToken> {
+    let url = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
+    let mut fields =
+        vec![("client_id", client), ("scope", AZURE_DEVOPS), ("grant_type", "client_credentials")];
+    fields.extend(proof);
+    let body = form(&fields);
     let request = Ask { method: Method::POST, url: &url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
     let (token, expires) = oauth(&url, &server.json(&url, &said)?)?;

@@ -191,3 +191,98 @@ async fn se_032_a_service_account_of_google_reads_a_repository() {
     let want = ["bearerToken is not supported for charts and registries"];
     world.refused_for(&world.with_source("oci", source), &want).await;
 }
+
+/// SE-032: a service principal of Azure, in the spelling of a repository and in that of a
+/// template; a secret that is refused, and keys that belong together, are named, and charts do
+/// not have it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_032_a_service_principal_of_azure_reads_a_repository() {
+    let world = World::with(confined(|_| {})).await;
+    let certificates = Arc::new(Certificates::new());
+    trust(&world, &certificates).await;
+    let asked = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&asked);
+    let api = move |seen: &Seen| {
+        (seen.path == "/tenant-1/oauth2/v2.0/token").then(|| {
+            let body = String::from_utf8(seen.body.to_vec()).unwrap();
+            let fields: std::collections::BTreeSet<&str> = body.split('&').collect();
+            if !fields.contains("client_secret=right%7Eword%2D9") {
+                let why = json!({"error": "invalid_client", "error_description": "AADSTS7000215"});
+                return (StatusCode::UNAUTHORIZED, why.to_string());
+            }
+            for field in [
+                "client_id=client%2D1",
+                "grant_type=client_credentials",
+                "scope=499b84ac%2D1321%2D427f%2Daa17%2D267ca6975798%2F%2Edefault",
+            ] {
+                assert!(fields.contains(field), "{body}");
+            }
+            *count.lock().unwrap() += 1;
+            let answer = json!({"access_token": "azure-token-1", "expires_in": 3599});
+            (StatusCode::OK, answer.to_string())
+        })
+    };
+    let setup = Setup {
+        authorization: "Bearer azure-token-1".to_owned(),
+        api: Some(Box::new(api)),
+        ..Setup::default()
+    };
+    let server = server(&world, &certificates, setup).await;
+    let url = server.url("team/app.git");
+    let endpoint = server.url("");
+    let fields = |password: &str| {
+        json!({
+            "url": url, "azureServicePrincipalClientId": "client-1",
+            "azureServicePrincipalClientSecret": password,
+            "azureServicePrincipalTenantId": "tenant-1",
+            "azureActiveDirectoryEndpoint": endpoint,
+        })
+    };
+    secret(&world, "azure", fields("wrong-word-9")).await;
+    let source = json!({"repoURL": url, "path": "app"});
+    world.create_app(&world.with_source("app", source.clone())).await;
+    let want = ["azureServicePrincipalClientSecret: localhost answers 401: AADSTS7000215"];
+    let conditions = world.until_refused("app", &want).await;
+    assert!(!conditions.contains("wrong-word-9"), "{conditions}");
+    let secrets = world.api("v1", "Secret", NAMESPACE);
+    let patch = async |data: Value| {
+        let patch = Patch::Merge(json!({ "data": data }));
+        secrets.patch("azure", &PatchParams::default(), &patch).await.unwrap();
+    };
+    let encoded = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    patch(json!({"azureServicePrincipalClientSecret": encoded("right~word-9")})).await;
+    world.until_deployed("app").await;
+    assert_eq!(*asked.lock().unwrap(), 1, "one token for all requests");
+
+    // A tenant is one segment of the path, and a part of the keys is not enough.
+    patch(json!({"azureServicePrincipalTenantId": encoded("../x")})).await;
+    let want = ["azureServicePrincipalTenantId is not the ID of a tenant"];
+    world.refused_for(&world.with_source("tenant", source.clone()), &want).await;
+    patch(json!({"azureServicePrincipalTenantId": null})).await;
+    let want = ["Secret azure: azureServicePrincipalClientId", "belong together"];
+    world.refused_for(&world.with_source("part", source), &want).await;
+
+    secrets.delete("azure", &DeleteParams::default()).await.unwrap();
+    let template = json!({
+        "metadata": {
+            "name": "template", "namespace": NAMESPACE,
+            "labels": {"argocd.argoproj.io/secret-type": "repo-creds"},
+        },
+        "stringData": {
+            "url": server.url("team"), "azureServicePrincipalClientID": "client-1",
+            "azureServicePrincipalClientSecret": "right~word-9",
+            "azureServicePrincipalTenantID": "tenant-1",
+            "azureActiveDirectoryEndpoint": endpoint,
+        },
+    });
+    world.create("v1", "Secret", &template).await;
+    world.until_deployed("app").await;
+
+    let mut charts = fields("right~word-9");
+    (charts["url"], charts["type"]) = ("https://charts.invalid".into(), "helm".into());
+    secret(&world, "charts", charts).await;
+    let source =
+        json!({"repoURL": "https://charts.invalid", "chart": "x", "targetRevision": "1.0.0"});
+    let want = ["azureServicePrincipalClientSecret is not supported for charts"];
+    world.refused_for(&world.with_source("charts", source), &want).await;
+}
