@@ -12,6 +12,7 @@ mod comparisons;
 mod customizations;
 mod guards;
 mod health_scripts;
+mod keys;
 mod providers;
 mod reader;
 mod redis;
@@ -19,7 +20,7 @@ mod redis;
 mod tests;
 pub mod unused;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -278,7 +279,8 @@ impl Config {
         environment: &dyn Fn(&str) -> Option<String>,
         config_map: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
-        let mut read = Reader { environment, config_map, warnings: Vec::new() };
+        let (warnings, asked) = (Vec::new(), BTreeSet::new());
+        let mut read = Reader { environment, config_map, warnings, asked };
         let sync_engine = read.pick(
             flags.sync_engine,
             ("SYNC_ENGINE", "sync.engine"),
@@ -331,10 +333,16 @@ impl Config {
             log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
             without_effect: {
                 let mut lines = accepted::without_effect(&read, &flags.accepted);
-                lines.extend(unused::without_effect(environment, config_map));
+                // Otherwise they are those of Argo CD's own controller.
+                if sync_engine == SyncEngine::Embedded {
+                    lines.extend(unused::without_effect(environment, config_map));
+                }
                 lines
             },
-            warnings: read.warnings,
+            warnings: {
+                let unknown = keys::unknown(&read);
+                read.warnings.into_iter().chain(unknown).collect()
+            },
         })
     }
 

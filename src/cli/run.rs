@@ -27,6 +27,7 @@ use crate::source::{self, Allow, ArtifactSettings, Repositories};
 use crate::watch::failure;
 
 mod live_settings;
+mod setting_events;
 
 /// How long an HTTP server may take to end before the next one uses its address.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
@@ -128,6 +129,15 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             if candidate.acquire(&shutdown).await.is_none() {
                 return Ok(ExitCode::SUCCESS);
             }
+        }
+        if !config.application_sets.dry_run {
+            let client = client.clone();
+            let problems = setting_events::Problems {
+                not_understood: config.warnings.clone(),
+                without_effect: config.without_effect.clone(),
+            };
+            let namespace = namespace.clone();
+            tokio::spawn(async move { setting_events::write(&client, &namespace, problems).await });
         }
         let mut next = None;
         let outdated = async {

@@ -1,6 +1,6 @@
 //! Reads one setting from wherever it is set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gotime::duration;
@@ -40,6 +40,8 @@ pub(super) struct Reader<'a> {
     pub environment: &'a dyn Fn(&str) -> Option<String>,
     pub config_map: &'a BTreeMap<String, String>,
     pub warnings: Vec<String>,
+    /// The keys of the ConfigMap that were looked up, whether they are set or not.
+    pub asked: BTreeSet<String>,
 }
 
 impl Reader<'_> {
@@ -65,6 +67,7 @@ impl Reader<'_> {
         parse: impl Fn(&str) -> Option<T>,
         default: T,
     ) -> T {
+        self.asked.insert(key.to_owned());
         if let Some(flag) = flag {
             return flag;
         }

@@ -34,6 +34,8 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Unused {
     Unused { names, effect: Effect::Refused, why }
 }
 
+const REPO_SERVER: &str = "repositories are read by this process, without a repo server";
+
 /// Variables and keys of ConfigMaps that are reported in the log when they are set (SE-560 to
 /// SE-579), besides those that the flags of the ApplicationSet controller have, too.
 pub const SETTINGS: &[Unused] = &[
@@ -83,6 +85,186 @@ pub const SETTINGS: &[Unused] = &[
     none(
         &["ARGOCD_APPLICATION_CONTROLLER_NAME"],
         "only for argocd admin, which counts Pods with this name",
+    ),
+    none(
+        &[
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_PLAINTEXT",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_STRICT_TLS",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_CA_CERT_PATH",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_CLIENT_CERT_PATH",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_CLIENT_CERT_KEY_PATH",
+            "ARGOCD_APPLICATION_CONTROLLER_REPO_SERVER_TIMEOUT_SECONDS",
+            "controller.repo.server.plaintext",
+            "controller.repo.server.strict.tls",
+            "controller.repo.server.ca.cert.path",
+            "controller.repo.server.client.cert.path",
+            "controller.repo.server.client.cert.key.path",
+            "controller.repo.server.timeout.seconds",
+            "controller.grpc.enable.txt.service.config",
+        ],
+        REPO_SERVER,
+    ),
+    none(
+        &[
+            "reposerver.listen.address",
+            "reposerver.metrics.listen.address",
+            "reposerver.disable.tls",
+            "reposerver.tls.minversion",
+            "reposerver.tls.maxversion",
+            "reposerver.tls.ciphers",
+            "reposerver.client.ca.path",
+            "reposerver.grpc.enable.txt.service.config",
+            "reposerver.grpc.max.size",
+        ],
+        REPO_SERVER,
+    ),
+    none(
+        &["reposerver.log.format", "reposerver.log.level"],
+        "repositories are read by this process, whose log has controller.log.format and \
+         controller.log.level",
+    ),
+    none(
+        &["ARGOCD_REPO_SERVER_PARALLELISM_LIMIT", "reposerver.parallelism.limit"],
+        "controller.status.processors limits how many Applications are rendered at once",
+    ),
+    none(
+        &[
+            "ARGOCD_GIT_REQUEST_TIMEOUT",
+            "ARGOCD_GIT_LS_REMOTE_PARALLELISM_LIMIT",
+            "reposerver.git.request.timeout",
+            "reposerver.git.lsremote.parallelism.limit",
+        ],
+        "requests to Git servers have fixed limits (docs/reference/limits.md)",
+    ),
+    none(
+        &["ARGOCD_REPO_SERVER_ENABLE_BUILTIN_GIT_CONFIG", "reposerver.enable.builtin.git.config"],
+        "git always runs with a configuration of its own",
+    ),
+    none(
+        &["ARGOCD_REPO_SERVER_ALLOW_OUT_OF_BOUNDS_SYMLINKS", "reposerver.allow.oob.symlinks"],
+        "a symbolic link that leaves its repository is always an error of the source that reads it",
+    ),
+    none(
+        &[
+            "ARGOCD_REPO_SERVER_HELM_MANIFEST_MAX_EXTRACTED_SIZE",
+            "ARGOCD_REPO_SERVER_DISABLE_HELM_MANIFEST_MAX_EXTRACTED_SIZE",
+            "reposerver.helm.manifest.max.extracted.size",
+            "reposerver.disable.helm.manifest.max.extracted.size",
+        ],
+        "unpacked charts have a fixed limit (docs/reference/limits.md)",
+    ),
+    none(
+        &["ARGOCD_HELM_USER_AGENT", "reposerver.helm.user.agent"],
+        "requests for charts have the user agent of what sends them",
+    ),
+    none(
+        &[
+            "ARGOCD_REPO_SERVER_STREAMED_MANIFEST_MAX_TAR_SIZE",
+            "ARGOCD_REPO_SERVER_STREAMED_MANIFEST_MAX_EXTRACTED_SIZE",
+            "reposerver.streamed.manifest.max.tar.size",
+            "reposerver.streamed.manifest.max.extracted.size",
+        ],
+        "for manifests that a command line sends to Argo CD's repo server; here it renders them \
+         itself",
+    ),
+    none(
+        &[
+            "ARGOCD_REPO_CACHE_EXPIRATION",
+            "ARGOCD_REVISION_CACHE_LOCK_TIMEOUT",
+            "reposerver.repo.cache.expiration",
+            "reposerver.default.cache.expiration",
+            "reposerver.revision.cache.lock.timeout",
+        ],
+        "what is kept of repositories is limited by size, not by time",
+    ),
+    none(
+        &[
+            "controller.k8s.client.qps",
+            "controller.k8s.client.burst",
+            "controller.k8s.client.max.idle.connections",
+        ],
+        "requests to API servers are limited by the number of parallel reconciles and writes",
+    ),
+    none(
+        &[
+            "controller.k8s.tcp.timeout",
+            "controller.k8s.tcp.keepalive",
+            "controller.k8s.tls.handshake.timeout",
+            "controller.k8s.tcp.idle.timeout",
+        ],
+        "connections to API servers have fixed time limits",
+    ),
+    none(
+        &[
+            "ARGOCD_K8SCLIENT_RETRY_MAX",
+            "ARGOCD_K8SCLIENT_RETRY_BASE_BACKOFF",
+            "controller.k8sclient.retry.max",
+            "controller.k8sclient.retry.base.backoff",
+        ],
+        "requests to API servers are repeated with a back-off of their own",
+    ),
+    none(
+        &[
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_COOLDOWN_SECONDS",
+            "controller.self.heal.backoff.cooldown.seconds",
+        ],
+        "in Argo CD neither, since 3.3",
+    ),
+    none(
+        &[
+            "ARGOCD_APPLICATION_CONTROLLER_METRICS_CACHE_EXPIRATION",
+            "controller.metrics.cache.expiration",
+        ],
+        "the series of a deleted object vanish with it",
+    ),
+    none(
+        &["controller.profile.enabled", "reposerver.profile.enabled"],
+        "there are no profiles of the Go runtime",
+    ),
+    none(
+        &[
+            "ARGOCD_APPLICATION_CONTROLLER_OTLP_ADDRESS",
+            "ARGOCD_APPLICATION_CONTROLLER_OTLP_INSECURE",
+            "ARGOCD_APPLICATION_CONTROLLER_OTLP_HEADERS",
+            "ARGOCD_APPLICATION_CONTROLLER_OTLP_ATTRS",
+            "otlp.address",
+            "otlp.insecure",
+            "otlp.headers",
+            "otlp.attrs",
+        ],
+        "no traces are sent",
+    ),
+    none(
+        &[
+            "ARGOCD_HYDRATOR_ENABLED",
+            "ARGOCD_APPLICATION_CONTROLLER_COMMIT_SERVER",
+            "ARGOCD_APPLICATION_CONTROLLER_HYDRATION_PROCESSORS",
+            "hydrator.enabled",
+            "commit.server",
+            "controller.hydration.processors",
+            "commit.author.name",
+            "commit.author.email",
+            "sourceHydrator.commitMessageTemplate",
+            "sourceHydrator.readmeMessageTemplate",
+        ],
+        "the embedded sync engine refuses Applications with spec.sourceHydrator",
+    ),
+    none(
+        &["webhook.maxPayloadSizeMB"],
+        "bodies of webhooks have a fixed limit (docs/reference/limits.md)",
+    ),
+    none(
+        &["webhook.refresh.jitter", "webhook.refresh.jitter.threshold"],
+        "controller.status.processors limits how many Applications are compared at once",
+    ),
+    none(
+        &["configManagementPlugins"],
+        "plugins are sidecars, in Argo CD as well since 2.8 (docs/operations.md)",
+    ),
+    none(
+        &["repositories", "repository.credentials", "helm.repositories"],
+        "repositories are Secrets, in Argo CD as well since 2.6 (docs/repositories.md)",
     ),
     none(&["resource.respectRBAC"], "kinds that must not be listed are reported"),
     none(

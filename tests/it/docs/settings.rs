@@ -15,6 +15,7 @@ use wavegate::api::crds;
 use wavegate::config::unused::{
     ANNOTATIONS, Effect, FIELDS, REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS, Unused,
 };
+use wavegate::config::{Config, Flags};
 
 use super::environment::configured;
 use super::markdown::root;
@@ -29,7 +30,9 @@ pub fn sources() -> String {
         root().join("src/decide/app_state/unsupported.rs"),
         root().join("src/decide/app_state/global_projects.rs"),
     ];
-    files.extend(below(&root().join("src/config")));
+    // The list of keys that exist reads none of them.
+    let is_list = |path: &PathBuf| path.ends_with("config/keys.rs");
+    files.extend(below(&root().join("src/config")).into_iter().filter(|path| !is_list(path)));
     text_of(&files)
 }
 
@@ -193,10 +196,11 @@ fn snake(name: &str) -> String {
 fn page() -> (String, Vec<String>) {
     let mut page = "# Settings, fields and annotations of Argo CD\n\n\
         What Wavegate does with each: *honoured*; *refused* where it is used, with a condition or an error that names it; or\n\
-        *reported: no effect*, in the log at the start for settings, and by a condition of type `SyncWarning` on the Applications\n\
-        that use a field or an annotation, as far as it could change a result. What lies below a field is as the field; the fields\n\
-        of `sources` are those of `source`, and those of templates are those of Applications. Settings of Argo CD's API server, its\n\
-        notifications and its web page are not listed. This page is generated.\n"
+        *reported: no effect*, in the log and by an Event of the ConfigMap for settings, and by a condition of type `SyncWarning`\n\
+        on the Applications that use a field or an annotation, as far as it could change a result. What lies below a field is as\n\
+        the field; the fields of `sources` are those of `source`, and those of templates are those of Applications. Keys of Argo CD's\n\
+        API server, web page, notifications, Dex and commit server are not listed and not reported; a key that does not exist is\n\
+        reported, with the one that may be meant. This page is generated.\n"
         .to_owned();
     let mut unread = Vec::new();
     let row = |page: &mut String, name: &str, state: State| {
@@ -263,6 +267,71 @@ fn every_setting_and_field_of_argo_cd_is_honoured_refused_or_reported_as_501() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "{PAGE} is stale; run this test with WAVEGATE_WRITE_LIST=1");
+}
+
+/// The configuration that a ConfigMap with these keys gives.
+fn with_keys<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>) -> Config {
+    let keys = keys.into_iter().map(|(key, text)| (key.to_owned(), text.to_owned())).collect();
+    Config::resolve(Flags::default(), &|_| None, &keys).unwrap()
+}
+
+/// The end of the name of a group, such as a version.
+fn example(name: &str) -> String {
+    if name.ends_with('.') { format!("{name}x") } else { name.to_owned() }
+}
+
+/// AS-501, SE-560 to SE-579: all keys of Argo CD's ConfigMaps are known. One without effect is
+/// reported, one of another program is not, and one that does not exist is reported with what
+/// may be meant.
+#[test]
+fn every_key_of_argo_cd_is_known_and_others_are_reported_as_501() {
+    let names = names();
+    let (own, others) = (&names["Keys of ConfigMaps"], &names["Keys of other programs"]);
+    assert!(own.len() > 140 && others.len() > 80, "{} {}", own.len(), others.len());
+    let all: Vec<String> = own.iter().chain(others).map(|name| example(name)).collect();
+    let config = with_keys(all.iter().map(|key| (key.as_str(), "")));
+    assert_eq!(config.warnings, Vec::<String>::new(), "each of them is known");
+    let set = |key: &String| match key.as_str() {
+        // Values that make no sense end the start.
+        "applicationsetcontroller.policy" => "sync",
+        "redis.compression" => "gzip",
+        _ => "1",
+    };
+    let config = with_keys(all.iter().map(|key| (key.as_str(), set(key))));
+    let reported = |key: &str| {
+        let start = format!("{key} is accepted without effect: ");
+        config.without_effect.iter().filter(|line| line.starts_with(&start)).count()
+    };
+    for name in own {
+        let is_honoured = state(name, "Keys of ConfigMaps") == Some(State::Honoured);
+        assert_eq!(reported(&example(name)), usize::from(!is_honoured), "{name}");
+    }
+    for name in others {
+        assert_eq!(reported(&example(name)), 0, "{name}");
+        assert!(!sources().contains(&format!("\"{name}\"")), "{name} is read");
+    }
+
+    let typos = [
+        ("reposerver.include.hiden.directories", "reposerver.include.hidden.directories"),
+        ("controller.sync.timeout.second", "controller.sync.timeout.seconds"),
+        ("applicationsetcontroller.polcy", "applicationsetcontroller.policy"),
+        ("Application.instanceLabelKey", "application.instanceLabelKey"),
+        ("kustomize.versions.v5", "kustomize.version."),
+        ("zzz", ""),
+    ];
+    for (typo, meant) in typos {
+        let mut warnings = with_keys([(typo, "1")]).warnings;
+        assert_eq!(warnings.len(), 1, "{typo}: {warnings:?}");
+        let warning = warnings.remove(0);
+        assert!(warning.starts_with(&format!("{typo} is no setting of Argo CD")), "{warning}");
+        let suggests = warning.contains("did you mean");
+        assert_eq!(suggests, !meant.is_empty() && !meant.ends_with('.'), "{warning}");
+        assert!(meant.ends_with('.') || warning.contains(meant), "{warning}");
+    }
+    let many: Vec<String> = (0..10_000).map(|number| format!("zzz{number}")).collect();
+    let warnings = with_keys(many.iter().map(|key| (key.as_str(), "1"))).warnings;
+    assert_eq!(warnings.len(), 21, "{warnings:?}");
+    assert_eq!(warnings[20], "9980 more keys of the ConfigMaps are no settings");
 }
 
 /// The tables have no name that Argo CD does not have.

@@ -34,6 +34,7 @@ mod notify;
 mod rules;
 mod seed_example;
 mod server_side_diff;
+mod settings;
 mod sixty;
 mod sources;
 mod steering;
@@ -133,6 +134,7 @@ cases! {
     changes::automated_sync_is_disabled_with_a_warning,
     health_scripts::scripts_of_argocd_cm_act_without_a_restart,
     live_settings::settings_of_argocd_cm_act_without_a_restart,
+    settings::settings_of_argo_cd_act_or_are_reported_as_501,
     server_side_diff::the_server_predicts_a_drift_and_a_setting_ignores_it,
     by_person::a_rollback_by_a_person_stays_as_st_065,
     by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
