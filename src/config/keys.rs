@@ -11,8 +11,8 @@ use crate::api::unknown::nearest;
 /// At most so many unknown keys are named, since a ConfigMap may hold many thousands.
 const NAMED: usize = 20;
 
-/// Longer keys are cut in messages.
-const SHOWN: usize = 100;
+/// Longer keys are cut in messages. An API server has none.
+const SHOWN: usize = 253;
 
 /// Keys that are read as a part of a group, or whose text is a document. One that ends with a
 /// dot stands for all that begin with it.
@@ -88,6 +88,8 @@ pub(super) fn unknown(read: &Reader<'_>) -> Vec<String> {
     known.extend(accepted().map(|(name, _)| name));
     known.extend(HONOURED);
     known.extend(OF_OTHERS);
+    // Variables are no keys.
+    known.retain(|name| !name.starts_with(|first: char| first.is_ascii_uppercase()));
     let groups: Vec<&str> = known.iter().copied().filter(|name| name.ends_with('.')).collect();
     let is_known = |key: &str| {
         let is_in = |group: &&str| key.len() > group.len() && key.starts_with(*group);

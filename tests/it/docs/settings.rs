@@ -289,8 +289,9 @@ fn every_key_of_argo_cd_is_known_and_others_are_reported_as_501() {
     let (own, others) = (&names["Keys of ConfigMaps"], &names["Keys of other programs"]);
     assert!(own.len() > 140 && others.len() > 80, "{} {}", own.len(), others.len());
     let all: Vec<String> = own.iter().chain(others).map(|name| example(name)).collect();
-    let config = with_keys(all.iter().map(|key| (key.as_str(), "")));
-    assert_eq!(config.warnings, Vec::<String>::new(), "each of them is known");
+    let warnings = with_keys(all.iter().map(|key| (key.as_str(), ""))).warnings;
+    let unknown: Vec<_> = warnings.iter().filter(|line| line.contains("is no setting")).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}");
     let set = |key: &String| match key.as_str() {
         // Values that make no sense end the start.
         "applicationsetcontroller.policy" => "sync",
@@ -318,6 +319,7 @@ fn every_key_of_argo_cd_is_known_and_others_are_reported_as_501() {
         ("Application.instanceLabelKey", "application.instanceLabelKey"),
         ("kustomize.versions.v5", "kustomize.version."),
         ("zzz", ""),
+        ("ARGOCD_GIT_REQUEST_TIMEOUT", ""),
     ];
     for (typo, meant) in typos {
         let mut warnings = with_keys([(typo, "1")]).warnings;
