@@ -421,31 +421,28 @@ impl Filters {
         filters.iter().enumerate().map(compile).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a repository counts: one of the filters with conditions on repositories must
-    /// hold, if there are any.
+    /// Whether a repository counts: the conditions on repositories of one of the filters that
+    /// have some must hold, if there are any.
     pub fn repository(&self, repository: &Repository) -> bool {
-        let mut of_repositories =
-            self.0.iter().filter(|one| one.repository.is_some() || one.label.is_some()).peekable();
-        let holds = |filter: &Compiled| {
-            let name = filter.repository.as_ref();
-            let label = filter.label.as_ref();
-            name.is_none_or(|name| name.is_match(&repository.name))
-                && label.is_none_or(|label| repository.labels.iter().any(|one| label.is_match(one)))
-        };
-        of_repositories.peek().is_none() || of_repositories.any(holds)
+        let mut of_repositories = self.0.iter().filter(|one| one.is_of_repositories()).peekable();
+        of_repositories.peek().is_none() || of_repositories.any(|one| one.holds_of(repository))
     }
 
-    /// Whether a branch counts: one of the filters with conditions on branches must hold, if
-    /// there are any. `paths` are those that were looked up.
+    /// Whether a branch of a repository that counts does: one of the filters with conditions
+    /// on branches must hold, if there are any. `paths` are those that were looked up.
+    ///
+    /// The conditions on repositories of such a filter must hold, too, unless another filter,
+    /// without conditions on branches, selects the repository: each branch that counts is
+    /// selected by one filter as a whole.
     pub fn branch(&self, branch: &Branch, paths: &BTreeMap<String, bool>) -> Selected {
-        let is_of_branches = |one: &&Compiled| {
-            one.branch.is_some() || !one.exist.is_empty() || !one.not_exist.is_empty()
-        };
-        let mut of_branches = self.0.iter().filter(is_of_branches).peekable();
+        let mut of_branches = self.0.iter().filter(|one| one.is_of_branches()).peekable();
         if of_branches.peek().is_none() {
             return Selected::Yes;
         }
-        for filter in of_branches {
+        let mut others = self.0.iter().filter(|one| !one.is_of_branches());
+        let is_selected =
+            others.any(|one| one.is_of_repositories() && one.holds_of(&branch.repository));
+        for filter in of_branches.filter(|one| is_selected || one.holds_of(&branch.repository)) {
             if filter.branch.as_ref().is_some_and(|name| !name.is_match(&branch.name)) {
                 continue;
             }
@@ -461,6 +458,25 @@ impl Filters {
             }
         }
         Selected::No
+    }
+}
+
+impl Compiled {
+    /// Whether it has conditions on repositories.
+    fn is_of_repositories(&self) -> bool {
+        self.repository.is_some() || self.label.is_some()
+    }
+
+    /// Whether it has conditions on branches.
+    fn is_of_branches(&self) -> bool {
+        self.branch.is_some() || !self.exist.is_empty() || !self.not_exist.is_empty()
+    }
+
+    /// Whether its conditions on repositories hold.
+    fn holds_of(&self, repository: &Repository) -> bool {
+        let (name, label) = (self.repository.as_ref(), self.label.as_ref());
+        name.is_none_or(|name| name.is_match(&repository.name))
+            && label.is_none_or(|label| repository.labels.iter().any(|one| label.is_match(one)))
     }
 }
 

@@ -37,6 +37,7 @@ mod permissions;
 mod private_repositories;
 mod providers;
 mod providers_hostile;
+mod providers_lists;
 mod providers_live;
 mod providers_tls;
 mod proxy;
