@@ -1,5 +1,7 @@
 //! Requests to AWS: credentials, and signatures of version 4.
 
+use std::time::Duration;
+
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
@@ -20,6 +22,14 @@ use crate::redact;
 const SESSION: &str = "wavegate";
 /// The address that gives credentials to containers.
 const CONTAINER: &str = "http://169.254.170.2";
+
+/// The pauses before a request is sent again that was one too many.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
 
 /// Who signs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,8 +136,15 @@ async fn own_identity(
         let form = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, form)]);
         let api = api(providers, "sts", region, asker, pem)?;
-        let reply = api.post_raw("/", headers, body).await;
-        return temporary(&reply.map_err(|failure| failure.of(&format!("role {role}")))?);
+        let mut attempts = Attempts::default();
+        loop {
+            let failure = match api.post_raw("/", headers.clone(), body.clone()).await {
+                Ok(reply) => return temporary(&reply),
+                Err(failure) => failure,
+            };
+            let waited = attempts.wait(&api, failure).await;
+            waited.map_err(|failure| failure.of(&format!("role {role}")))?;
+        }
     }
     let relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     let full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned);
@@ -184,6 +201,23 @@ fn temporary(reply: &Reply) -> Result<Identity, Failure> {
     }
 }
 
+/// How often a request was sent that was one too many.
+#[derive(Debug, Default)]
+struct Attempts(usize);
+
+impl Attempts {
+    /// Waits before the next one, if there may be one after this failure.
+    async fn wait(&mut self, api: &Api, failure: Failure) -> Result<(), Failure> {
+        if !failure.is_throttled() {
+            return Err(failure);
+        }
+        let Some(pause) = PAUSES.get(self.0) else { return Err(api.limited()) };
+        self.0 += 1;
+        tokio::time::sleep(*pause).await;
+        Ok(())
+    }
+}
+
 impl Service {
     /// Calls an operation of a service with JSON.
     pub async fn call(&self, target: &str, body: &Value) -> Result<Reply, Failure> {
@@ -191,6 +225,16 @@ impl Service {
     }
 
     async fn post(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {
+        let mut attempts = Attempts::default();
+        loop {
+            match self.post_once(kind, target, body.clone()).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => attempts.wait(&self.api, failure).await?,
+            }
+        }
+    }
+
+    async fn post_once(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {
         let uri: http::Uri = self.api.base().parse().unwrap_or_default();
         let host = uri.authority().map(ToString::to_string).unwrap_or_default();
         let path = match uri.path() {

@@ -18,6 +18,8 @@ pub enum Kind {
     NotFound,
     /// No request may be sent before this time.
     Limited(Timestamp),
+    /// There were too many requests: it may be sent again after a moment.
+    Throttled,
     /// Anything else.
     Other,
 }
@@ -36,11 +38,15 @@ impl Failure {
         self.kind == Kind::NotFound
     }
 
+    pub(super) fn is_throttled(&self) -> bool {
+        self.kind == Kind::Throttled
+    }
+
     /// When a request may be sent again; `None` at any time.
     pub fn until(&self) -> Option<Timestamp> {
         match self.kind {
             Kind::Limited(until) => Some(until),
-            Kind::NotFound | Kind::Other => None,
+            Kind::NotFound | Kind::Throttled | Kind::Other => None,
         }
     }
 }

@@ -178,6 +178,12 @@ impl Api {
         self.clock.now()
     }
 
+    /// The failure of a request that this server refuses because of too many.
+    pub fn limited(&self) -> Failure {
+        let base: Uri = self.base.parse().unwrap_or_default();
+        rate_limit::failure_now(&origin(&base), self.now())
+    }
+
     /// Gets what is at a path, which begins with a slash.
     pub async fn get(&self, path: &str) -> Result<Reply, Failure> {
         self.get_url(&format!("{}{path}", self.base)).await
@@ -240,7 +246,9 @@ impl Api {
             };
             items.extend(more);
             match next {
-                None => return Ok(Pages { items, several: page > 1 }),
+                None => {
+                    return Ok(Pages { items, several: page > 1 });
+                }
                 Some(next) if next.starts_with('/') => url = format!("{}{next}", self.base),
                 Some(next) => url = next,
             }
@@ -375,7 +383,7 @@ impl Api {
             return Ok(Sent::Answer(reply));
         }
         let now = self.clock.now();
-        if let Some(until) = rate_limit::until(reply.status, &reply.headers, now) {
+        if let Some(until) = rate_limit::until(reply.status, &reply.headers, &reply.body, now) {
             let key = self.key(target);
             let failure = rate_limit::failure(&key.0, until);
             let mut blocked = self.limits.blocked.lock();
@@ -395,9 +403,15 @@ impl Api {
             StatusCode::FORBIDDEN => "; check what the token permits",
             _ => "",
         };
-        let is_not_found = reply.status == StatusCode::NOT_FOUND
-            || error_of_aws(&reply.body).is_some_and(|error| error == NO_FOLDER);
-        let kind = if is_not_found { Kind::NotFound } else { Kind::Other };
+        let error = error_of_aws(&reply.body);
+        let is_not_found =
+            reply.status == StatusCode::NOT_FOUND || error.as_deref() == Some(NO_FOLDER);
+        let is_throttled = rate_limit::is_throttled(reply.status, error.as_deref());
+        let kind = match (is_not_found, is_throttled) {
+            (true, _) => Kind::NotFound,
+            (false, true) => Kind::Throttled,
+            (false, false) => Kind::Other,
+        };
         Err(Failure { text: format!("{text}{hint}"), kind })
     }
 
@@ -444,9 +458,15 @@ fn words(body: &[u8]) -> Option<String> {
     Some(line.chars().take(MAX_WORDS).collect())
 }
 
-/// The code of an error of AWS, whose status is 400 for all of them.
+/// The code of an error of AWS, whose status is 400 for all of them. The token service writes
+/// XML.
 fn error_of_aws(body: &[u8]) -> Option<String> {
-    error_of(&serde_json::from_slice(body).ok()?)
+    if let Ok(body) = serde_json::from_slice(body) {
+        return error_of(&body);
+    }
+    let text = String::from_utf8_lossy(body);
+    let (_, code) = text.split_once("<Code>")?;
+    Some(code.split_once("</Code>")?.0.trim().to_owned())
 }
 
 fn error_of(body: &Value) -> Option<String> {

@@ -1,9 +1,17 @@
 //! What of the lists of services counts, and how they are read on (AS-098): filters with
-//! several conditions.
+//! several conditions, pages of servers that know themselves by another address, and limits.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::arguments::Running;
 use super::providers::{of_github, rendered, serve, shows, token};
+use super::providers_live::{
+    FLAGS, github as github_pulls, reconciles, refresh, start, until_condition,
+};
 use super::*;
-use crate::support::service::{Asked, Says, code, json as document};
+use crate::support::service::{Asked, Says, Service, code, json as document};
 
 const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -86,4 +94,76 @@ fn each_branch_is_selected_by_one_filter_as_a_whole_as_098() {
         let got: Vec<&str> = got.iter().map(|(name, _)| &**name).collect();
         assert_eq!(got, want, "{filters}");
     }
+}
+
+/// What is forbidden because of too many requests at once is a limit, and nothing that a token
+/// permits: GitHub's secondary limit is waited for though there are requests left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secondary_limit_of_github_is_kept_as_098() {
+    let server = Service::start(|_| {
+        code(403, "You have exceeded a secondary rate limit. Please wait a few minutes")
+            .with("x-ratelimit-remaining", "4990")
+            .with("x-ratelimit-reset", (jiff::Timestamp::now().as_second() + 3).to_string())
+    });
+    let before = jiff::Timestamp::now();
+    let cluster = start(&server, github_pulls(1)).await;
+    let running = Running::start(&cluster, &[&FLAGS[..], &["--loglevel=debug"]].concat(), &[]);
+    let limited =
+        until_condition(&cluster, &running, "ErrorOccurred", "the rate limit is exceeded").await;
+    let (_, until) = limited.split_once(" is asked again after ").unwrap();
+    let until: jiff::Timestamp = until.split([' ', ';', ',']).next().unwrap().parse().unwrap();
+    assert!(until.as_second() >= before.as_second() + 60, "{limited}");
+    assert!(!limited.contains("what the token permits"), "{limited}");
+    // Neither the interval nor a person asks earlier.
+    assert_eq!(server.asked().len(), 1);
+    let ended = reconciles(&running);
+    refresh(&cluster).await;
+    let until = Instant::now() + WAIT;
+    while reconciles(&running) < ended + 2 {
+        assert!(Instant::now() < until, "{}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(server.asked().len(), 1, "{}", running.log());
+}
+
+/// AWS has the status 400 for it, and says the next moment whether it goes on.
+#[test]
+fn throttled_requests_to_aws_are_sent_again_as_098() {
+    let throttled =
+        |error: &str| code(400, "").saying(json!({"__type": error, "message": "Rate exceeded"}));
+    let (sent, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(2)));
+    let (count, first) = (Arc::clone(&sent), Arc::clone(&refused));
+    let server = Service::start(move |asked| {
+        if count.fetch_add(1, Ordering::SeqCst) < first.load(Ordering::SeqCst) {
+            return throttled("com.amazonaws.codecommit#ThrottlingException");
+        }
+        match asked.header("x-amz-target") {
+            "CodeCommit_20150413.ListRepositories" => {
+                document(json!({"repositories": [{"repositoryName": "one"}]}))
+            }
+            "CodeCommit_20150413.GetRepository" => document(json!({"repositoryMetadata": {
+                "accountId": "1", "repositoryName": "one", "repositoryId": "id", "defaultBranch": "main",
+                "cloneUrlSsh": "ssh://r", "cloneUrlHttp": "https://r",
+            }})),
+            other => code(404, other),
+        }
+    });
+    let generator = json!({"scmProvider": {"awsCodeCommit": {"region": "eu-central-1"}}});
+    let set = shows(generator, "{{.repository}}", "p");
+    let render = || {
+        let mut command = program(&["render", "-f", "-", "-o", "json"]);
+        command.env("AWS_ENDPOINT_URL", server.url());
+        command.env("AWS_ACCESS_KEY_ID", "AKIAOWN").env("AWS_SECRET_ACCESS_KEY", "own-secret");
+        finish(command, set.to_string().as_bytes())
+    };
+    let rendered = render();
+    assert_eq!(rendered.code, 0, "{}", rendered.err);
+    assert_eq!(rendered.json()["items"][0]["metadata"]["name"], "one");
+    assert_eq!(sent.load(Ordering::SeqCst), 4, "two that are refused, and two that are answered");
+    // When it does not go on, the condition says so, and nothing is generated.
+    refused.store(usize::MAX, Ordering::SeqCst);
+    sent.store(0, Ordering::SeqCst);
+    let failed = render();
+    failed.fails(1, &["scmProvider: ", "the rate limit is exceeded: ", " is asked again after 2"]);
+    assert_eq!((failed.out.as_str(), sent.load(Ordering::SeqCst)), ("", 5));
 }

@@ -58,14 +58,14 @@ pub(super) async fn until_condition(
     }
 }
 
-async fn refresh(cluster: &Cluster) {
+pub(super) async fn refresh(cluster: &Cluster) {
     let annotations = json!({"argocd.argoproj.io/application-set-refresh": "true"});
     let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
     api(cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// How many reconciles have ended. Those without a change are logged for debugging only.
-fn reconciles(running: &Running) -> usize {
+pub(super) fn reconciles(running: &Running) -> usize {
     running.log().matches("end of reconcile").count()
 }
 
@@ -73,7 +73,7 @@ fn pull(number: u64) -> Value {
     json!({"number": number, "title": "t", "head": {"ref": "f", "sha": "1"}, "base": {"ref": "m"}, "user": null})
 }
 
-async fn start(server: &Service, generator: Value) -> Cluster {
+pub(super) async fn start(server: &Service, generator: Value) -> Cluster {
     let cluster = Cluster::start().await;
     cluster.knows("default", "https://1").await;
     let secrets: Api<k8s_openapi::api::core::v1::Secret> =
@@ -90,7 +90,7 @@ async fn start(server: &Service, generator: Value) -> Cluster {
     cluster
 }
 
-fn github(requeue: u64) -> Value {
+pub(super) fn github(requeue: u64) -> Value {
     json!({"pullRequest": {
         "github": {"owner": "o", "repo": "r", "tokenRef": reference()}, "requeueAfterSeconds": requeue,
     }})
