@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::failure::{Failure, existing};
-use super::http::{Api, Pages, Reply, path_segments, segment};
+use super::http::{Api, Pages, Reply, continued, path_segments, segment};
 use super::{Asker, Providers};
 use crate::desired::queries::{
     Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
@@ -86,12 +86,15 @@ struct Page<T> {
     next: Option<String>,
 }
 
+/// The items of a page; the next one is named by its URL.
 fn page<T: serde::de::DeserializeOwned>(
-    reply: &Reply,
-    _: usize,
-) -> Result<(Vec<T>, Option<String>), Failure> {
-    let Page { values, next } = reply.json()?;
-    Ok((values, next))
+    path: &str,
+) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
+    let path = path.to_owned();
+    move |reply, _| {
+        let Page { values, next } = reply.json()?;
+        Ok((values, next.map(|url| continued(&path, &url))))
+    }
 }
 
 impl Bitbucket {
@@ -108,7 +111,7 @@ impl Bitbucket {
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let Repositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/repositories/{}?role=member&pagelen=100", segment(owner));
-        let Pages { items, several } = self.api.pages(&path, page::<Listed>).await?;
+        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
         let protocol = if clone_protocol.is_empty() { "ssh" } else { clone_protocol };
         let repository = |one: Listed| {
             let link = one.links.clone.into_iter().find(|link| link.name == protocol);
@@ -138,7 +141,8 @@ impl Bitbucket {
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.target.hash);
         if self.query.all_branches {
             let path = format!("{place}/refs/branches?pagelen=100");
-            let Pages { items, several } = self.api.pages(&path, page::<ListedBranch>).await?;
+            let Pages { items, several } =
+                self.api.pages(&path, page::<ListedBranch>(&path)).await?;
             return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
         }
         let default = &repository.default_branch;
@@ -163,7 +167,7 @@ impl Bitbucket {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repositories/{owner}/{repository}/pullrequests?state=OPEN&pagelen=50");
-        let Pages { items, several } = api.pages(&path, page::<Request>).await?;
+        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
         let items = items.into_iter().map(|one| PullRequest {
             number: one.id,
             title: one.title,

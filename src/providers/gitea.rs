@@ -64,7 +64,7 @@ fn page<T: serde::de::DeserializeOwned>(
             let is_last = has_links || items.is_empty() || (number == 1 && is_all);
             (!is_last).then(|| format!("{path}&page={}", number + 1))
         };
-        let next = reply.next_link().or_else(numbered);
+        let next = reply.next_link(&path).or_else(numbered);
         Ok((items, next))
     }
 }

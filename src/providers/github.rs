@@ -114,11 +114,12 @@ pub(super) fn headers(api: Api) -> Result<Api, Failure> {
         .with(HeaderName::from_static("x-github-api-version"), "2022-11-28")
 }
 
+/// The items of a page; the next one is named by a link.
 fn page<T: serde::de::DeserializeOwned>(
-    reply: &Reply,
-    _: usize,
-) -> Result<(Vec<T>, Option<String>), Failure> {
-    Ok((reply.json()?, reply.next_link()))
+    path: &str,
+) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
+    let path = path.to_owned();
+    move |reply, _| Ok((reply.json()?, reply.next_link(&path)))
 }
 
 impl GitHub {
@@ -133,7 +134,7 @@ impl GitHub {
 
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let path = format!("/orgs/{}/repos?per_page=100", segment(&self.query.owner));
-        let Pages { items, several } = self.api.pages(&path, page::<Listed>).await?;
+        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
         let is_https = self.query.clone_protocol == "https";
         let items = items.into_iter().filter(|one| self.query.scope.archived || !one.archived);
         let items = items.map(|one| Repository {
@@ -157,7 +158,8 @@ impl GitHub {
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
         if self.query.all_branches {
             let path = format!("{place}/branches?per_page=100");
-            let Pages { items, several } = self.api.pages(&path, page::<ListedBranch>).await?;
+            let Pages { items, several } =
+                self.api.pages(&path, page::<ListedBranch>(&path)).await?;
             return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
         }
         // A repository without commits names a default branch that does not exist.
@@ -186,7 +188,7 @@ impl GitHub {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
-        let Pages { items, several } = api.pages(&path, page::<Request>).await?;
+        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
         let items = items.into_iter().map(Request::pull_request);
         Ok(Pages { items: items.collect(), several })
     }

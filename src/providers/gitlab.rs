@@ -76,14 +76,14 @@ struct Author {
     username: String,
 }
 
-/// The items of a page; the next one is named by a link, or by its number.
+/// The items of a page; the next one is named by its number, or by a link.
 fn page<T: serde::de::DeserializeOwned>(
     path: &str,
 ) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
     let path = path.to_owned();
     move |reply, _| {
         let numbered = || Some(format!("{path}&page={}", segment(reply.header("x-next-page")?)));
-        Ok((reply.json()?, reply.next_link().or_else(numbered)))
+        Ok((reply.json()?, numbered().or_else(|| reply.next_link(&path))))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests to the API of one server.
 //!
-//! Credentials are sent to the server that a generator names and to no other: a redirect or a
-//! next page elsewhere is an error. Time, bytes, pages and requests of one query are limited,
+//! Credentials are sent to the server that a generator names and to no other: a redirect
+//! elsewhere is an error, and all pages of a list are asked for at its own address. Time, bytes, pages and requests of one query are limited,
 //! and a limit that the server announces is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,8 +106,8 @@ impl Reply {
         self.headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// The next page by the header `Link`.
-    pub fn next_link(&self) -> Option<String> {
+    /// The next page by the header `Link`, of a list at a path.
+    pub fn next_link(&self, path: &str) -> Option<String> {
         let links = self.headers.get_all("link").iter().filter_map(|link| link.to_str().ok());
         links.flat_map(|links| links.split(',')).find_map(|link| {
             let (url, parameters) = link.trim().strip_prefix('<')?.split_once('>')?;
@@ -115,9 +115,37 @@ impl Reply {
                 let one = one.trim();
                 one == "rel=next" || one == "rel=\"next\""
             };
-            parameters.split(';').any(is_next).then(|| url.to_owned())
+            parameters.split(';').any(is_next).then(|| continued(path, url))
         })
     }
+}
+
+/// The next page of a list at a path, of which a server gives the URL: the same path with the
+/// parameters that the URL has besides those of the path.
+///
+/// The URL itself may be that of another address of the server, such as the public one, which
+/// must not get the token. One without further parameters is returned as it is.
+pub(super) fn continued(path: &str, url: &str) -> String {
+    let own: BTreeSet<&str> = parameters(path).map(name).collect();
+    let further = parameters(url).filter(|one| !own.contains(name(one)));
+    let further = further.collect::<Vec<_>>().join("&");
+    match (further.is_empty(), own.is_empty()) {
+        (true, _) => url.to_owned(),
+        (false, true) => format!("{path}?{further}"),
+        (false, false) => format!("{path}&{further}"),
+    }
+}
+
+/// The parameters of a URL, such as `page=2`.
+fn parameters(url: &str) -> impl Iterator<Item = &str> {
+    let url = url.split('#').next().unwrap_or_default();
+    let (_, parameters) = url.split_once('?').unwrap_or_default();
+    parameters.split('&').filter(|one| !one.is_empty())
+}
+
+/// The name of a parameter.
+fn name(parameter: &str) -> &str {
+    parameter.split('=').next().unwrap_or_default()
 }
 
 /// A list over several pages.
@@ -209,7 +237,7 @@ impl Api {
     }
 
     /// All pages of a list, from the one at `path`. `read` takes the items of a page and says
-    /// where the next one is: a path, or the URL that the server gives.
+    /// where the next one is: a path, or a URL of this server.
     pub async fn pages<T>(
         &self,
         path: &str,
@@ -246,9 +274,7 @@ impl Api {
             };
             items.extend(more);
             match next {
-                None => {
-                    return Ok(Pages { items, several: page > 1 });
-                }
+                None => return Ok(Pages { items, several: page > 1 }),
                 Some(next) if next.starts_with('/') => url = format!("{}{next}", self.base),
                 Some(next) => url = next,
             }

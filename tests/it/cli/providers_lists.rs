@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::arguments::Running;
-use super::providers::{of_github, rendered, serve, shows, token};
+use super::providers::{of_github, reference, rendered, serve, shows, token};
 use super::providers_live::{
     FLAGS, github as github_pulls, reconciles, refresh, start, until_condition,
 };
@@ -96,6 +96,76 @@ fn each_branch_is_selected_by_one_filter_as_a_whole_as_098() {
     }
 }
 
+/// What a server answers that names its next page by its public address.
+type Behind = fn(&Asked) -> Says;
+
+/// In the cluster a server has another address than the one in its links: each page is asked
+/// for where the generator says, and nothing is sent elsewhere.
+#[test]
+fn pages_are_asked_for_at_the_address_of_the_generator_as_098() {
+    const LINK: &str = "<https://git.example.com/other/path?state=open&per_page=100&page=2&after=x%3D1#part>; rel=\"next\"";
+    let is_first = |asked: &Asked| asked.parameter("page").is_none();
+    let numbered: Behind = |asked| match asked.parameter("page") {
+        None => document(json!([merge_request(1)])).with("link", LINK).with("x-next-page", "2"),
+        Some(_) => document(json!([merge_request(2)])).with("x-next-page", ""),
+    };
+    // Keyset pages have no number.
+    let linked: Behind = |asked| match asked.parameter("after") {
+        None => document(json!([merge_request(1)])).with("link", LINK),
+        Some(_) => document(json!([merge_request(2)])),
+    };
+    let github: Box<dyn Fn(&Asked) -> Says + Send + Sync> =
+        Box::new(move |asked| match is_first(asked) {
+            true => document(json!([pull(1)])).with("link", LINK),
+            false => document(json!([pull(2)])),
+        });
+    let gitea: Box<dyn Fn(&Asked) -> Says + Send + Sync> = Box::new(move |asked| {
+        match is_first(asked) {
+            true => document(json!([pull(1)])).with("link", LINK),
+            // The last page has links to others.
+            false => document(json!([pull(2)])).with("link", LINK.replace("next", "first")),
+        }
+    });
+    let bitbucket: Behind = |asked| {
+        let next = match asked.parameter("page") {
+            None => json!(
+                "https://api.bitbucket.org/2.0/repositories/o/r/pullrequests?state=OPEN&pagelen=50&page=2"
+            ),
+            Some(_) => Value::Null,
+        };
+        let number = if next.is_null() { 2 } else { 1 };
+        document(json!({"next": next, "values": [{
+            "id": number, "title": "T", "source": {"branch": {"name": "f"}, "commit": {"hash": SHA}},
+            "destination": {"branch": {"name": "main"}}, "author": {"nickname": "ann"},
+        }]}))
+    };
+    let cases = [
+        ("gitlab", json!({"project": "o/r"}), Service::start(numbered)),
+        ("gitlab", json!({"project": "o/r"}), Service::start(linked)),
+        ("github", json!({"owner": "o", "repo": "r"}), Service::start(github)),
+        ("gitea", json!({"owner": "o", "repo": "r"}), Service::start(gitea)),
+        ("bitbucket", json!({"owner": "o", "repo": "r"}), Service::start(bitbucket)),
+    ];
+    for (kind, fields, server) in cases {
+        let mut provider = fields;
+        provider["api"] = server.url().into();
+        match kind {
+            "bitbucket" => provider["bearerToken"] = json!({"tokenRef": reference()}),
+            _ => provider["tokenRef"] = reference(),
+        }
+        let set = shows(json!({"pullRequest": {kind: provider}}), "pr-{{.number}}", "p");
+        let got = rendered(&set, &[token()]);
+        let got: Vec<&str> = got.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(got, ["pr-1", "pr-2"], "{kind}");
+        // The second page is the same list, with what the link has besides.
+        let asked: Vec<String> = server.asked().into_iter().map(|one| one.path).collect();
+        let (first, second) = (&asked[0], &asked[1]);
+        assert!(second.starts_with(&format!("{first}&")), "{kind}: {asked:?}");
+        assert_eq!((asked.len(), second.matches("page=2").count()), (2, 1), "{kind}: {asked:?}");
+        assert!(!second.contains('#'), "{kind}: {asked:?}");
+    }
+}
+
 /// What is forbidden because of too many requests at once is a limit, and nothing that a token
 /// permits: GitHub's secondary limit is waited for though there are requests left.
 #[tokio::test(flavor = "multi_thread")]
@@ -166,4 +236,18 @@ fn throttled_requests_to_aws_are_sent_again_as_098() {
     let failed = render();
     failed.fails(1, &["scmProvider: ", "the rate limit is exceeded: ", " is asked again after 2"]);
     assert_eq!((failed.out.as_str(), sent.load(Ordering::SeqCst)), ("", 5));
+}
+
+fn pull(number: u64) -> Value {
+    json!({
+        "number": number, "title": "t", "head": {"ref": "f", "sha": SHA}, "base": {"ref": "m"},
+        "user": null,
+    })
+}
+
+fn merge_request(number: u64) -> Value {
+    json!({
+        "iid": number, "title": "T", "source_branch": "f", "target_branch": "main", "sha": SHA,
+        "labels": [], "author": {"username": "ann"},
+    })
 }
