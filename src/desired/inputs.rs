@@ -188,11 +188,30 @@ pub struct Reads {
     pub queries: BTreeSet<Query>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
-    /// Whether each generator found something, by its path; of one inside of a matrix that
-    /// contains parameters of the other one, by evaluation.
-    pub found: BTreeMap<String, bool>,
+    /// What each generator found, by its path; of one inside of a matrix that contains
+    /// parameters of the other one, by evaluation.
+    pub found: BTreeMap<String, Finding>,
     /// What was ignored, with the field; at most 20.
     pub warnings: BTreeSet<String>,
+}
+
+/// What a generator found. The greatest of several evaluations counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Finding {
+    /// Nothing, by a complete answer that is empty in the ordinary course of things: the last
+    /// pull request was closed.
+    Ended,
+    /// Nothing, which may be a mistake.
+    Nothing,
+    /// At least one parameter set.
+    Something,
+}
+
+impl Finding {
+    /// Something, or nothing that may be a mistake.
+    pub fn of(is_something: bool) -> Self {
+        if is_something { Self::Something } else { Self::Nothing }
+    }
 }
 
 /// Most evaluations of one generator that are kept.
@@ -226,8 +245,9 @@ impl Reads {
     }
 
     /// Adds what an evaluation of a generator found.
-    pub fn found(&mut self, place: String, found: bool) {
-        *self.found.entry(place).or_default() |= found;
+    pub fn found(&mut self, place: String, found: Finding) {
+        let known = self.found.entry(place).or_insert(found);
+        *known = found.max(*known);
     }
 
     /// Shortens the interval; zero means no interval.

@@ -8,6 +8,9 @@
 //!   some before, and its element of `spec.generators` is what it was then. A
 //!   generator inside of `matrix` and `merge` counts by itself, all its evaluations
 //!   together.
+//! - A `pullRequest` generator whose complete answer selects no pull request has ended, and
+//!   is not emptied: this is how a preview environment ends. Nor is a `matrix` or `merge`
+//!   around it that is empty for this reason. One whose repository does not exist is emptied.
 //! - While one is emptied, no Application of the set is deleted for not being
 //!   generated. Creates and updates go on. The condition `DeletionsHeld` names
 //!   the generator, the Applications and the command that approves.
@@ -34,7 +37,7 @@
 //! generator counts as one that has found something: a controller that did not
 //! store it may have created the Applications.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -48,6 +51,7 @@ use crate::api::annotations::{APPROVED_DELETIONS, FOUND};
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::status::cut;
 use crate::decide::rollout::steer::rules::Max;
+use crate::desired::inputs::Finding;
 
 /// Deletions that are held until a person approves them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,16 +235,30 @@ fn annotations(set: &Set, found: Option<&Found>, ends_approval: bool) -> Option<
 }
 
 /// The generators that find nothing, and found something; of those inside of each other, the
-/// inner ones, which are the cause.
-fn emptied(stored: Option<&Found>, found: &BTreeMap<String, bool>) -> Vec<String> {
+/// inner ones, which are the cause. One that has ended is no reason, nor what is empty by it.
+fn emptied(stored: Option<&Found>, found: &BTreeMap<String, Finding>) -> Vec<String> {
     let is_known = |place: &str| stored.is_none_or(|stored| stored.generators.contains(place));
-    let empty = found.iter().filter(|(place, found)| !**found && is_known(place));
+    let of = |wanted: Finding| found.iter().filter(move |(_, found)| **found == wanted);
+    let empty = of(Finding::Nothing).filter(|(place, _)| is_known(place));
     let empty: Vec<&String> = empty.map(|(place, _)| place).collect();
     let is_around = |place: &str, other: &str| {
         other.strip_prefix(place).is_some_and(|below| below.starts_with('.'))
     };
     let is_cause = |place: &&String| !empty.iter().any(|other| is_around(place, other));
-    empty.iter().copied().filter(is_cause).cloned().collect()
+    // All evaluations of a generator have ended, or it is not the reason.
+    let goes_on: BTreeSet<&str> =
+        of(Finding::Something).map(|(place, _)| generator(place)).collect();
+    let has_ended = |place: &&String| {
+        let below = of(Finding::Ended).filter(|(other, _)| is_around(place, other));
+        below.map(|(other, _)| generator(other)).any(|other| !goes_on.contains(other))
+    };
+    empty.iter().copied().filter(is_cause).filter(|place| !has_ended(place)).cloned().collect()
+}
+
+/// The path of the generator of an evaluation.
+fn generator(place: &str) -> &str {
+    let of = place.strip_suffix(']').and_then(|place| place.rsplit_once('['));
+    of.map_or(place, |(generator, _)| generator)
 }
 
 /// What an approval of these deletions has to be: of their names, and of their UIDs, so that it

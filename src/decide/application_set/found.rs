@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::generated::Generated;
 use crate::api::annotations::{FOUND, annotation};
+use crate::desired::inputs::Finding;
 
 /// What the generators of a spec found last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Found {
     }
 
     pub(super) fn of(generated: &Generated) -> Self {
-        let found = generated.reads.found.iter().filter(|(_, found)| **found);
+        let found = generated.reads.found.iter().filter(|(_, found)| **found == Finding::Something);
         Self {
             of: generated.generators.iter().map(ToString::to_string).collect(),
             generators: found.map(|(place, _)| place.clone()).collect(),

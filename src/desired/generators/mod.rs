@@ -105,7 +105,8 @@ impl<'a> Evaluation<'a> {
         let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
         let project = if project.contains("{{") { "" } else { project };
         let unread = Unread::default();
-        Self { generators: &GENERATORS, engine, env, inputs, project, reads, unread }
+        let generators = &GENERATORS;
+        Self { generators, engine, env, inputs, project, reads, unread, may_end: false }
     }
 
     /// Runs all generators of one element of `spec.generators` and keeps the
@@ -140,7 +141,8 @@ impl<'a> Evaluation<'a> {
                 texts,
             });
             let sets: Vec<Parameters> = sets.collect();
-            self.reads.found(place.clone(), !sets.is_empty());
+            let found = self.finding(&sets);
+            self.reads.found(place.clone(), found);
             outputs.push(Output { template: element[key]["template"].clone(), sets, place });
         }
         Ok(outputs)

@@ -80,7 +80,10 @@ impl Generator for PullRequestGenerator {
         let place = Query::PullRequests(query.clone()).place();
         let Some(answer) = scope.ask(Query::PullRequests(query))? else { return Ok(Vec::new()) };
         let requests = match &*answer.map_err(|cause| Failure::new("", cause))? {
-            Answer::PullRequests(requests) => requests.clone(),
+            Answer::PullRequests(requests) => {
+                scope.may_end();
+                requests.clone()
+            }
             Answer::NoRepository(cause) if goes_on => {
                 scope.warn(&format!("pullRequest: {cause}; it has no pull requests"));
                 Vec::new()

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::element::{Element, Failure, join, kind, text};
 use crate::api::cluster::ClusterSecret;
 use crate::desired::error::Error;
-use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
+use crate::desired::inputs::{Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
 use crate::desired::queries::{Answer, Query};
 use crate::desired::selector::Selector;
 use crate::desired::template::Engine;
@@ -62,6 +62,18 @@ pub struct Evaluation<'a> {
     pub reads: &'a mut Reads,
     /// What is missing in `inputs`.
     pub unread: Unread,
+    /// Whether the generator that ran last may find nothing in the ordinary course of things.
+    pub(super) may_end: bool,
+}
+
+impl Evaluation<'_> {
+    /// What the generator that ran last found, with these parameter sets.
+    pub(super) fn finding<T>(&mut self, sets: &[T]) -> Finding {
+        match (std::mem::take(&mut self.may_end), sets.is_empty()) {
+            (true, true) => Finding::Ended,
+            (_, is_empty) => Finding::of(!is_empty),
+        }
+    }
 }
 
 /// The evaluation of one generator.
@@ -218,7 +230,8 @@ impl<'s, 'e> Scope<'s, 'e> {
         if self.is_interpolated && is_observed(generator) {
             path = self.evaluation.reads.evaluation(path, fields);
         }
-        self.evaluation.reads.found(path, !sets.is_empty());
+        let found = self.evaluation.finding(&sets);
+        self.evaluation.reads.found(path, found);
         Ok(sets)
     }
 
@@ -226,7 +239,13 @@ impl<'s, 'e> Scope<'s, 'e> {
     /// something without any.
     pub fn found_secrets(&mut self, found: bool) {
         let path = format!("{} (cluster Secrets)", join(self.element, &self.around));
-        self.evaluation.reads.found(path, found);
+        self.evaluation.reads.found(path, Finding::of(found));
+    }
+
+    /// Records that the answer for this generator is complete, and that nothing in it is no
+    /// sign of a mistake.
+    pub fn may_end(&mut self) {
+        self.evaluation.may_end = true;
     }
 
     /// As [`Self::child`], of the result of [`Self::interpolate`].

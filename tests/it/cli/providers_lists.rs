@@ -1,14 +1,19 @@
 //! What of the lists of services counts, and how they are read on (AS-098): filters with
-//! several conditions, pages of servers that know themselves by another address, and limits.
+//! several conditions, pages of servers that know themselves by another address, limits,
+//! and answers that are empty.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use kube::api::{Patch, PatchParams, PostParams};
+
 use super::arguments::Running;
+use super::embedded::Cluster;
 use super::providers::{of_github, reference, rendered, serve, shows, token};
 use super::providers_live::{
-    FLAGS, github as github_pulls, reconciles, refresh, start, until_condition,
+    FLAGS, api, github as github_pulls, names, reconciles, refresh, start, until_condition,
+    until_names,
 };
 use super::*;
 use crate::support::service::{Asked, Says, Service, code, json as document};
@@ -243,6 +248,89 @@ fn pull(number: u64) -> Value {
         "number": number, "title": "t", "head": {"ref": "f", "sha": SHA}, "base": {"ref": "m"},
         "user": null,
     })
+}
+
+/// Whether the condition is there.
+async fn has(cluster: &Cluster, kind: &str) -> bool {
+    let set = api(cluster, "ApplicationSet").get("set").await.unwrap();
+    let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|one| one["type"] == kind && one["status"] == "True")
+}
+
+/// The end of the last pull request ends its Application, also inside of a matrix. A
+/// repository that is not there any more says nothing about its pull requests.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_pull_request_ends_without_an_approval_as_098() {
+    // 0: one pull request; 1: none; 2: no repository; 3: one that lost its label.
+    let mode = Arc::new(AtomicUsize::new(0));
+    let mode_of = Arc::clone(&mode);
+    let server = Service::start(move |_| match mode_of.load(Ordering::SeqCst) {
+        1 => document(json!([])),
+        2 => code(404, "Not Found"),
+        mode => {
+            let mut pull = pull(1);
+            pull["labels"] = json!([{"name": if mode == 0 { "preview" } else { "other" }}]);
+            document(json!([pull]))
+        }
+    });
+    let mut pulls = github_pulls(1);
+    pulls["pullRequest"]["continueOnRepoNotFoundError"] = true.into();
+    pulls["pullRequest"]["github"]["labels"] = json!(["preview"]);
+    let mut inside = pulls.clone();
+    inside["pullRequest"]["github"]["api"] = server.url().into();
+    inside["pullRequest"]["github"]["repo"] = "{{.repo}}".into();
+    let repositories = json!({"list": {"elements": [{"repo": "r"}]}});
+    let matrix = json!({"matrix": {"generators": [repositories, inside]}});
+    for generator in [pulls, matrix] {
+        mode.store(0, Ordering::SeqCst);
+        let cluster = start(&server, generator).await;
+        let running = Running::start(&cluster, &FLAGS, &[]);
+        until_names(&cluster, &running, &["pr-1"]).await;
+        mode.store(2, Ordering::SeqCst);
+        until_condition(&cluster, &running, "DeletionsHeld", "pullRequest").await;
+        assert_eq!(names(&cluster).await, ["pr-1"]);
+        for end in [1, 3] {
+            mode.store(0, Ordering::SeqCst);
+            until_names(&cluster, &running, &["pr-1"]).await;
+            mode.store(end, Ordering::SeqCst);
+            until_names(&cluster, &running, &[]).await;
+        }
+        let until = Instant::now() + WAIT;
+        while has(&cluster, "DeletionsHeld").await {
+            assert!(Instant::now() < until, "{}", running.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// The empty list of a plugin is held, and the command of the condition continues.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_empty_list_of_a_plugin_waits_for_an_approval_as_098() {
+    let is_empty = Arc::new(AtomicUsize::new(0));
+    let of = Arc::clone(&is_empty);
+    let server = Service::start(move |_| {
+        let all = if of.load(Ordering::SeqCst) == 0 { json!([{"number": "1"}]) } else { json!([]) };
+        document(json!({"output": {"parameters": all}}))
+    });
+    let plugin = json!({"plugin": {"configMapRef": {"name": "plugin"}, "requeueAfterSeconds": 1}});
+    let cluster = start(&server, plugin).await;
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+        kube::Api::namespaced(cluster.client.clone(), "argocd");
+    let map = json!({
+        "metadata": {"name": "plugin"}, "data": {"baseUrl": server.url(), "token": "$token:token"},
+    });
+    maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+    let running = Running::start(&cluster, &FLAGS, &[]);
+    until_names(&cluster, &running, &["pr-1"]).await;
+    is_empty.store(1, Ordering::SeqCst);
+    let held = until_condition(&cluster, &running, "DeletionsHeld", "found nothing").await;
+    assert!(held.starts_with("spec.generators[0].plugin "), "{held}");
+    assert_eq!(names(&cluster).await, ["pr-1"]);
+    let (_, command) = held.rsplit_once(" --overwrite ").unwrap();
+    let (annotation, hash) = command.split_once('=').unwrap();
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {annotation: hash}}}));
+    api(&cluster, "ApplicationSet").patch("set", &PatchParams::default(), &patch).await.unwrap();
+    until_names(&cluster, &running, &[]).await;
 }
 
 fn merge_request(number: u64) -> Value {
