@@ -60,7 +60,7 @@ const READERS: [(&str, &str, &str); 41] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 42] = [
+const NO_MESSAGE: [(&str, &[&str]); 44] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -86,6 +86,8 @@ const NO_MESSAGE: [(&str, &[&str]); 42] = [
     ("decide/argocd_cache/network.rs", &["Route"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "start", "v:"]),
+    ("decide/diff/jq/selection.rs", &["affix"]),
+    ("decide/diff/jq/selection/parse.rs", &["starts_word"]),
     ("decide/diff/keys.rs", &["spec"]),
     ("decide/diff/mask.rs", &["applied", "original"]),
     ("decide/diff/merge.rs", &["elector"]),
