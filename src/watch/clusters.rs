@@ -45,7 +45,7 @@ pub enum Error {
     Ambiguous {
         /// How many.
         count: usize,
-        /// Their servers and their Secrets.
+        /// Their Secrets.
         of: String,
     },
     /// `cluster.inClusterEnabled` of the settings is false, and it is the own cluster.
@@ -505,17 +505,13 @@ const SHOWN: usize = 80;
 /// The error of a name that several Secrets have.
 fn ambiguous(named: &[&Entry]) -> Error {
     let shown = named.iter().take(NAMED);
-    let servers: Vec<String> = shown.clone().map(|entry| redact::url(&entry.link.server)).collect();
     let secrets: Vec<&str> = shown.map(|entry| entry.secret.as_str()).collect();
     let more = match named.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let (servers, secrets) = (servers.join(" "), secrets.join(", "));
-    Error::Ambiguous {
-        count: named.len(),
-        of: format!("[{servers}], of the Secrets {secrets}{more}"),
-    }
+    let secrets = secrets.join(", ");
+    Error::Ambiguous { count: named.len(), of: format!("the Secrets {secrets}{more}") }
 }
 
 /// Whether a destination names the controller's own cluster.
