@@ -309,7 +309,9 @@ fn every_key_of_argo_cd_is_known_and_others_are_reported_as_501() {
     }
     for name in others {
         assert_eq!(reported(&example(name)), 0, "{name}");
-        assert!(!sources().contains(&format!("\"{name}\"")), "{name} is read");
+        // A single word may stand for something else there.
+        let is_read = name.contains('.') && sources().contains(&format!("\"{name}\""));
+        assert!(!is_read, "{name} is read");
     }
 
     let typos = [
