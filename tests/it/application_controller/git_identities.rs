@@ -212,7 +212,7 @@ async fn se_032_a_service_principal_of_azure_reads_a_repository() {
             }
             for field in [
                 "client_id=client%2D1",
-                "grant_type=client_credentials",
+                "grant_type=client%5Fcredentials",
                 "scope=499b84ac%2D1321%2D427f%2Daa17%2D267ca6975798%2F%2Edefault",
             ] {
                 assert!(fields.contains(field), "{body}");

@@ -53,10 +53,9 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
     world.create(Kind::ApplicationSet, fleet).await;
     world.start_process(&Setup::default()).await;
     for name in ["seen", "hidden"] {
-        let name = world.tagged(name);
         world
             .until(&format!("{name} is generated"), |log| {
-                log.get(Kind::Application, &name).map(|_| ())
+                log.get(Kind::Application, name).map(|_| ())
             })
             .await;
     }
