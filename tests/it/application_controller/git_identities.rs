@@ -260,7 +260,7 @@ async fn se_032_a_service_principal_of_azure_reads_a_repository() {
     world.refused_for(&world.with_source("tenant", source.clone()), &want).await;
     patch(json!({"azureServicePrincipalTenantId": null})).await;
     let want = ["Secret azure: azureServicePrincipalClientId", "belong together"];
-    world.refused_for(&world.with_source("part", source), &want).await;
+    world.refused_for(&world.with_source("part", source.clone()), &want).await;
 
     secrets.delete("azure", &DeleteParams::default()).await.unwrap();
     let template = json!({
@@ -276,7 +276,8 @@ async fn se_032_a_service_principal_of_azure_reads_a_repository() {
         },
     });
     world.create("v1", "Secret", &template).await;
-    world.until_deployed("app").await;
+    world.create_app(&world.with_source("templated", source)).await;
+    world.until_deployed("templated").await;
 
     let mut charts = fields("right~word-9");
     (charts["url"], charts["type"]) = ("https://charts.invalid".into(), "helm".into());
