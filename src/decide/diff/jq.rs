@@ -2,7 +2,7 @@
 //! selects in an object.
 //!
 //! What an expression selects depends on nothing but the object. Most are paths, with
-//! conditions on list elements, and are followed here ([`selection`]). Any other one is a
+//! conditions on list elements, and are followed here (`selection`). Any other one is a
 //! program of a user, and evaluated elsewhere, in a process that is confined: [`Evaluate`] is
 //! given to the decision. All objects of a comparison are asked for at once.
 
