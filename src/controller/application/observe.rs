@@ -44,7 +44,20 @@ const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
 
 /// How often a reconcile goes on with the next connection when the Secret of its cluster
 /// changes.
-pub(super) const RECONNECTS: usize = 5;
+const RECONNECTS: usize = 5;
+
+/// The reads of one observation: those whose connection ended are repeated with the next one.
+#[derive(Default)]
+pub(super) struct Reconnects(usize);
+
+impl Reconnects {
+    /// Whether a read is repeated.
+    pub fn repeats<T>(&mut self, read: &Result<T, ObserveError>) -> bool {
+        let repeats = matches!(read, Err(ObserveError::Ended(_))) && self.0 < RECONNECTS;
+        self.0 += usize::from(repeats);
+        repeats
+    }
+}
 
 /// The target state and the live state.
 #[derive(Clone, Debug)]
@@ -343,11 +356,11 @@ impl Reconciliation<'_> {
 
     /// The inputs of a comparison, from the next connection when one ends.
     pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
-        let mut left = RECONNECTS;
+        let mut reconnects = Reconnects::default();
         loop {
-            match self.observe_once(reason).await {
-                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
-                observed => return observed,
+            let observed = self.observe_once(reason).await;
+            if !reconnects.repeats(&observed) {
+                return observed;
             }
         }
     }
@@ -410,12 +423,12 @@ impl Reconciliation<'_> {
     /// The same from the last rendering.
     pub(super) async fn observe_last(&mut self) -> Option<Observed> {
         let rendered = self.cached.rendered.last()?.clone();
-        let mut left = RECONNECTS;
+        let mut reconnects = Reconnects::default();
         let (destination, state) = loop {
             let destination = self.destination().await.ok()?;
-            match self.cluster_state(&destination, &rendered, false).await {
-                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
-                state => break (destination, state.ok()?),
+            let state = self.cluster_state(&destination, &rendered, false).await;
+            if !reconnects.repeats(&state) {
+                break (destination, state.ok()?);
             }
         };
         let orphans = self.orphans(&destination, &state.live).await;
@@ -466,11 +479,11 @@ impl Reconciliation<'_> {
     /// The inputs of a deletion, from the next connection when one ends. Targets are only needed
     /// for hooks.
     pub(super) async fn observe_for_deletion(&mut self) -> Result<Deleting, ObserveError> {
-        let mut left = RECONNECTS;
+        let mut reconnects = Reconnects::default();
         loop {
-            match self.observe_for_deletion_once().await {
-                Err(ObserveError::Ended(_)) if left > 0 => left -= 1,
-                observed => return observed,
+            let observed = self.observe_for_deletion_once().await;
+            if !reconnects.repeats(&observed) {
+                return observed;
             }
         }
     }

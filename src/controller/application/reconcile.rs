@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::context::{Context, off_worker};
 use super::destination::Destination;
-use super::observe::{Deleting, Observed, RECONNECTS};
+use super::observe::{Deleting, Observed, Reconnects};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
 use super::target_state::{Deployed, revisions};
@@ -364,11 +364,11 @@ impl Reconciliation<'_> {
     async fn observe_round(
         &mut self,
     ) -> Result<(Option<Vec<String>>, Result<Observed, ObserveError>), Error> {
-        let mut left = RECONNECTS;
+        let mut reconnects = Reconnects::default();
         loop {
-            match self.observe_round_once().await? {
-                (_, Err(ObserveError::Ended(_))) if left > 0 => left -= 1,
-                observed => return Ok(observed),
+            let (commits, observed) = self.observe_round_once().await?;
+            if !reconnects.repeats(&observed) {
+                return Ok((commits, observed));
             }
         }
     }

@@ -17,6 +17,15 @@ fn writers(world: &World, resource: &str) -> Vec<String> {
     writes.map(|one| format!("{} {} {}", one.client, one.verb, one.name)).collect()
 }
 
+/// There are writes of ConfigMaps, all with the rights of the controller.
+fn controller_has_written(world: &World) {
+    let written = writers(world, "configmaps");
+    assert!(
+        !written.is_empty() && written.iter().all(|one| one.starts_with(CONTROLLER)),
+        "{written:?}"
+    );
+}
+
 /// Every write of a sync, hooks and prunes included, is one of the service account; what is
 /// read, and the Application itself, is not. A deletion is not a sync.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,11 +130,7 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     world.run();
     world.sync("app", json!({})).await;
     world.until_good("app").await;
-    let written = writers(&world, "configmaps");
-    assert!(
-        !written.is_empty() && written.iter().all(|one| one.starts_with(CONTROLLER)),
-        "{written:?}"
-    );
+    controller_has_written(&world);
     world.server.forget_requests();
     world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
     world.write("app/one.json", &config_map("one", "2", &[]));
@@ -142,9 +147,5 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     world.run();
     world.sync("app", json!({})).await;
     world.until_good("app").await;
-    let written = writers(&world, "configmaps");
-    assert!(
-        !written.is_empty() && written.iter().all(|one| one.starts_with(CONTROLLER)),
-        "{written:?}"
-    );
+    controller_has_written(&world);
 }
