@@ -1,5 +1,5 @@
 //! The keys of the ConfigMaps `argocd-cmd-params-cm` and `argocd-cm` that exist: a key that is
-//! none of them is likely misspelt, and its setting would be missed without a word.
+//! none of them is likely misspelt, and its setting would have no effect without a report.
 
 use std::collections::BTreeSet;
 

@@ -40,7 +40,7 @@ pub enum Error {
         /// Its value.
         value: String,
     },
-    /// Several Secrets have this name, and nothing tells which of them is meant.
+    /// Several Secrets have this name, and it is not known which of them is meant.
     #[error("there are {count} clusters with the same name: {of}; give each of them its own name")]
     Ambiguous {
         /// How many.

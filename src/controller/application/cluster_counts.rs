@@ -20,7 +20,7 @@ pub(super) struct Counts<'a> {
     read: Mutex<HashMap<ObjectKey, Read>>,
 }
 
-/// The part of an Application that tells its cluster.
+/// The part of an Application that determines its cluster.
 #[derive(Clone)]
 struct Read {
     version: String,

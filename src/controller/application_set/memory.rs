@@ -52,7 +52,7 @@ pub struct Memory {
     pub queries: Queries,
     /// The Applications that it owns or generates, by name.
     pub(super) existing: Vec<Existing>,
-    /// When all of them were looked at last, whether an event named them or not.
+    /// When all of them were observed last, whether an event named them or not.
     pub(super) all_observed_at: Option<Timestamp>,
     /// Its owned Applications, while it is being deleted.
     pub(super) leaving: Vec<Leaving>,

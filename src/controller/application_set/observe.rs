@@ -240,7 +240,7 @@ impl Memory {
         names.into_iter()
     }
 
-    /// Whether all Applications are looked at again: a rollout goes on although an event about one
+    /// Whether all Applications are observed again: a rollout continues although an event about one
     /// of them was lost (AS-390).
     fn may_have_missed_events(&self, now: Timestamp) -> bool {
         // A clock that was set back does not put it off.

@@ -1,4 +1,4 @@
-//! Keys of `argocd-cmd-params-cm` and `argocd-cm`: each acts, or whoever set it is told.
+//! Keys of `argocd-cmd-params-cm` and `argocd-cm`: each has an effect, or is reported.
 
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
         assert!(!text.contains(silent), "{silent}: {text}");
     }
 
-    // A change is told, what stays is not told again.
+    // A change is reported; what stays is not reported again.
     let patch =
         json!({"data": {"reposerver.parallelism.limit": null, "otlp.address": "otel:4317"}});
     patch_object(&world.client, Kind::ConfigMap, &namespace, PARAMS, &patch).await.unwrap();

@@ -43,15 +43,15 @@ impl Evaluate for Direct {
 
 /// Evaluates nothing.
 #[derive(Debug)]
-struct Nobody;
+struct NoWorker;
 
-impl Evaluate for Nobody {
+impl Evaluate for NoWorker {
     fn check(&self, _: &str, texts: &[&str]) -> Vec<Result<(), String>> {
-        texts.iter().map(|_| Err("nobody checks it".to_owned())).collect()
+        texts.iter().map(|_| Err("no worker checks it".to_owned())).collect()
     }
 
     fn paths(&self, _: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
-        let none = || Err(Error::Unavailable("nobody evaluates it".to_owned()));
+        let none = || Err(Error::Unavailable("no worker evaluates it".to_owned()));
         questions.iter().map(|one| one.expressions.iter().map(|_| none()).collect()).collect()
     }
 }
@@ -63,9 +63,9 @@ fn agree(text: &str, object: &Value) -> Result<(bool, bool), TestCaseError> {
         let question = Question { object, expressions: vec![rule] };
         evaluate.paths("tests", &[question]).remove(0).remove(0)
     };
-    let nobody = Jq::new(Arc::new(Nobody));
-    let Ok(rule) = nobody.parse("tests", &[text]).remove(0) else { return Ok((false, false)) };
-    let here = paths(nobody, &rule);
+    let without = Jq::new(Arc::new(NoWorker));
+    let Ok(rule) = without.parse("tests", &[text]).remove(0) else { return Ok((false, false)) };
+    let here = paths(without, &rule);
     if matches!(here, Err(Error::Unavailable(_))) {
         return Ok((false, false));
     }
