@@ -107,6 +107,7 @@ impl State {
             if let Some(before) = steering.history.last() {
                 let aborted = TargetSet::read(&before.quarantine);
                 state.quarantine = inherited(&aborted, before.phase, &before.skipped, rows);
+                state.status.policies.clone_from(&before.policies);
             }
         }
         let is_live = state.is_live();
@@ -156,6 +157,8 @@ impl State {
         let number = next_number(steering.set, last.max(steering.taken), rows);
         let name = name_of(steering.set, number);
         let quarantine = inherited(&self.quarantine, self.status.phase, &self.spec.skip, rows);
+        // It cannot be asked which apply now, when the policies cannot be read.
+        let policies = self.status.policies.clone();
         if superseded && let Some(old) = self.name.take() {
             let mut status = std::mem::take(&mut self.status);
             status.phase = RunPhase::Superseded;
@@ -178,7 +181,7 @@ impl State {
         };
         self.quarantine = quarantine;
         self.before = RolloutRunStatus::default();
-        self.status = beginning(rows, now);
+        self.status = RolloutRunStatus { policies, ..beginning(rows, now) };
     }
 
     /// Judges each Application: whether the run has started it, whether it is skipped, failed or
@@ -307,8 +310,8 @@ impl State {
             && due.clone().any(|(retry, _)| is_meant(&retry.applications))
     }
 
-    /// Holds what a policy may hold while the policies that applied to the run cannot be read,
-    /// and what is behind a gate while the runs with the approvals cannot: a permission that was
+    /// Holds what a policy may hold while the policies that applied to the run, or to the one
+    /// before it, cannot be read, and what is behind a gate while the runs with the approvals cannot: a permission that was
     /// taken away opens no gate and lifts no limit.
     fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
         let without_policies = !steering.reads_policies
@@ -319,8 +322,8 @@ impl State {
         let without_runs = !steering.records_runs && !steering.rules.gates.is_empty();
         let message = match (&self.name, without_policies, without_runs) {
             (Some(run), true, _) => format!(
-                "RolloutPolicies cannot be read, and {} applied to run {run}: give the controller \
-                 get, list and watch on them",
+                "RolloutPolicies cannot be read, and {} applied before, so run {run} waits: give the \
+                 controller get, list and watch on them",
                 some_of(&self.status.policies, NAMED)
             ),
             (_, _, true) => "RolloutRuns, which have the approvals, cannot be read: give the \

@@ -207,7 +207,8 @@ impl Fleet {
             })
             .collect();
         let history: Vec<RolloutRunStatus> =
-            self.runs.iter().rev().skip(1).map(|(_, _, status)| status.clone()).collect();
+            self.runs.iter().map(|(_, _, status)| status.clone()).collect();
+        let history = &history[..history.len().saturating_sub(1)];
         let run = self.runs.last().map(|(name, spec, status)| CurrentRun { name, spec, status });
         let snapshot = RolloutSnapshot {
             strategy: &self.strategy,
@@ -225,7 +226,7 @@ impl Fleet {
                 reads_policies: self.reads_policies,
                 taken: self.taken,
                 pools: &self.pools,
-                history: &history,
+                history,
                 written_at: None,
             }),
         };

@@ -460,6 +460,37 @@ fn no_limit_of_a_policy_is_lifted_while_it_cannot_be_read_as_st_006() {
     }
 }
 
+/// Found by simulated fleets: a commit came after the start of a controller that might not read
+/// the policies.
+#[test]
+fn no_limit_is_lifted_for_the_next_run_while_policies_cannot_be_read_as_st_006() {
+    for ends_first in [true, false] {
+        for loses_status in [true, false] {
+            let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(json!({"maxInFlight": 1}));
+            fleet.push("r2");
+            fleet.run(if ends_first { 20 } else { 3 });
+            let is_first_complete = fleet.status().phase == RunPhase::Complete;
+            assert_eq!(is_first_complete, ends_first);
+            let policies = std::mem::take(&mut fleet.policies);
+            fleet.reads_policies = false;
+            fleet.push("r3");
+            while fleet.runs.len() < 2 {
+                fleet.run(1);
+            }
+            if loses_status {
+                fleet.runs[1].2 = RolloutRunStatus::default();
+            }
+            fleet.run(20);
+            let plan = fleet.decide();
+            let kinds: Vec<WaitKind> = plan.waiting.iter().map(|wait| wait.kind).collect();
+            assert_eq!((fleet.deployed("r3"), &*kinds), (0, &[WaitKind::Unreadable][..]));
+            (fleet.policies, fleet.reads_policies) = (policies, true);
+            fleet.run(20);
+            assert_eq!((fleet.deployed("r3"), fleet.status().phase), (2, RunPhase::Complete));
+        }
+    }
+}
+
 /// Found by simulated fleets: one went back while another one of the step was still in flight.
 #[test]
 fn what_is_in_flight_goes_back_first_within_the_limit_as_st_061() {
