@@ -15,7 +15,7 @@ use super::build_environment::BuildEnvironment;
 use super::chart;
 use super::kind::only_known;
 use super::manifests::RenderError;
-use super::pattern;
+use super::pattern::{self, Braces};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::version::kube_version;
@@ -314,8 +314,11 @@ impl Named<'_> {
                 }
             }
         };
-        // Helm splits lists of files at commas, and reads quotes and lines as CSV.
-        if written.contains([',', '"']) || written.contains(char::is_control) {
+        // Helm splits lists of files at commas, and reads quotes and lines as CSV. What a pattern
+        // matches is copied.
+        let is_pattern = pattern::is_pattern(&relative) && !written.contains("://");
+        let has_comma = written.contains(',') && !is_pattern;
+        if has_comma || written.contains('"') || written.contains(char::is_control) {
             let why = "the name must not contain ',', '\"' or control characters";
             return Err(self.refused(&written.escape_debug().to_string(), why));
         }
@@ -377,7 +380,7 @@ impl Named<'_> {
         pattern: &str,
         ignore_missing: bool,
     ) -> Result<Files, RenderError> {
-        let matched = pattern::expand(root, directory, pattern);
+        let matched = pattern::expand(root, directory, pattern, Braces::Alternatives);
         let matched = matched.map_err(|why| self.refused(pattern, &why))?;
         let mut files = Vec::new();
         for path in matched {

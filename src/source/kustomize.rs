@@ -9,6 +9,7 @@ use super::build_environment::BuildEnvironment;
 use super::kustomization::Block;
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
+use super::pattern::{Braces, expand};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::BuildOptions;
@@ -207,7 +208,7 @@ fn components(source_dir: &SourceDirectory, block: &Block) -> Result<Vec<String>
         let is_remote = component.contains("://") || component.starts_with('/');
         if component.contains(['*', '?', '[']) && !is_remote {
             let matched =
-                super::pattern::expand(&source_dir.root, &source_dir.directory, component)
+                expand(&source_dir.root, &source_dir.directory, component, Braces::Literal)
                     .map_err(|why| refused(&why))?;
             let below = |path: &PathBuf| relative_to(path, &source_dir.directory);
             // A component is a directory, and `**` at the end matches files, too.

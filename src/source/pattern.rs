@@ -1,5 +1,5 @@
 //! Patterns in the names of files (`valueFiles`, `components`): `*`, `?` and `[a-z]` within a
-//! name, and `**` for any directories. Blocking.
+//! name, `**` for any directories, and for values files `{a,b/c}` for one of several. Blocking.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,40 @@ const MAX_FOUND: usize = 10_000;
 /// Deepest directory below the start that is entered.
 const MAX_DEPTH: usize = 64;
 
-/// Whether a name contains a pattern.
+/// Most names that the braces of a pattern stand for.
+const MAX_ALTERNATIVES: usize = 1_000;
+
+/// What braces are in a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Braces {
+    /// Alternatives, separated by commas.
+    Alternatives,
+    /// Characters of a name.
+    Literal,
+}
+
+/// Whether a name contains a pattern; one with braces alone is a name.
 pub(super) fn is_pattern(name: &str) -> bool {
     name.contains(['*', '?', '['])
 }
 
 /// The paths below `directory` that a pattern matches, each once, in the order of Argo CD: name
 /// by name of the pattern, so that what `**` finds in a directory comes before what it finds in
-/// the directories in it. With `..`, the pattern leaves the directory, but not `root`; links to
-/// directories are not entered by `**`.
+/// the directories in it. With `..`, the pattern leaves the directory, but not `root`; nor do links
+/// to directories, which `**` enters where they lead to none that it is in.
 ///
 /// # Errors
 ///
 /// Why the pattern is invalid, or what exceeds a limit.
-pub(super) fn expand(root: &Path, directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
-    let mut parts = Vec::new();
-    for part in pattern.split('/').filter(|part| !part.is_empty() && *part != ".") {
-        parts.push(match part {
-            "**" => Part::Any,
-            ".." => Part::Up,
-            part if is_pattern(part) => {
-                let escaped = part.replace('{', "\\{").replace('}', "\\}");
-                Part::Pattern(Glob::new(&escaped).map_err(|error| error.to_string())?)
-            }
-            part => Part::Name(part),
-        });
-    }
-    let mut search = Search { root, found: Vec::new(), left: MAX_ENTRIES };
+pub(super) fn expand(
+    root: &Path,
+    directory: &Path,
+    pattern: &str,
+    braces: Braces,
+) -> Result<Vec<PathBuf>, String> {
+    let mut left = MAX_ALTERNATIVES;
+    let parts = parts(pattern, braces, &mut left)?;
+    let mut search = Search { root, found: Vec::new(), left: MAX_ENTRIES, entered: Vec::new() };
     search.below(directory, &parts, 0)?;
     // Two `**` find a path several times.
     let mut seen = BTreeSet::new();
@@ -49,21 +56,112 @@ pub(super) fn expand(root: &Path, directory: &Path, pattern: &str) -> Result<Vec
     Ok(search.found)
 }
 
-enum Part<'a> {
+#[derive(Debug)]
+enum Part {
     Any,
     Up,
     Pattern(Glob),
-    Name(&'a str),
+    Name(String),
+    Either(Vec<Vec<Part>>),
+}
+
+fn parts(pattern: &str, braces: Braces, left: &mut usize) -> Result<Vec<Part>, String> {
+    let mut parts = Vec::new();
+    for part in segments(pattern, braces).into_iter().filter(|part| !matches!(*part, "" | ".")) {
+        parts.push(match part {
+            "**" => Part::Any,
+            ".." => Part::Up,
+            part if braces == Braces::Alternatives && find(part, '{').is_some() => {
+                let mut either = Vec::new();
+                for one in alternatives(part)? {
+                    *left = left.checked_sub(1).ok_or_else(|| {
+                        format!("its braces stand for more than {MAX_ALTERNATIVES} names")
+                    })?;
+                    either.push(self::parts(&one, braces, left)?);
+                }
+                Part::Either(either)
+            }
+            part if is_pattern(part) || braces == Braces::Alternatives && part.contains('\\') => {
+                let part = match braces {
+                    Braces::Literal => part.replace('{', "\\{").replace('}', "\\}"),
+                    Braces::Alternatives => part.to_owned(),
+                };
+                Part::Pattern(Glob::new(&part).map_err(|error| error.to_string())?)
+            }
+            part => Part::Name(part.to_owned()),
+        });
+    }
+    Ok(parts)
+}
+
+/// The segments of a path; a slash in braces separates none.
+fn segments(pattern: &str, braces: Braces) -> Vec<&str> {
+    let mut depth = 0_usize;
+    let mut is_escaped = false;
+    let separates = |c: char| {
+        if braces == Braces::Literal {
+            return c == '/';
+        }
+        match c {
+            _ if std::mem::take(&mut is_escaped) => return false,
+            '\\' => is_escaped = true,
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '/' && depth == 0
+    };
+    pattern.split(separates).collect()
+}
+
+/// Where a character is that no backslash precedes.
+fn find(text: &str, wanted: char) -> Option<usize> {
+    let mut is_escaped = false;
+    let at = text.char_indices().find(|(_, c)| {
+        let is_it = !is_escaped && *c == wanted;
+        is_escaped = !is_escaped && *c == '\\';
+        is_it
+    });
+    at.map(|(at, _)| at)
+}
+
+/// What a name with braces stands for, by its first ones.
+fn alternatives(part: &str) -> Result<Vec<String>, String> {
+    let Some(open) = find(part, '{') else { return Ok(vec![part.to_owned()]) };
+    let (before, inside) = (&part[..open], &part[open + 1..]);
+    let (mut depth, mut is_escaped, mut from) = (0_usize, false, 0);
+    let mut found = Vec::new();
+    for (at, c) in inside.char_indices() {
+        match c {
+            _ if std::mem::take(&mut is_escaped) => {}
+            '\\' => is_escaped = true,
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            '}' => {
+                found.push(&inside[from..at]);
+                let after = &inside[at + 1..];
+                return Ok(found.iter().map(|one| format!("{before}{one}{after}")).collect());
+            }
+            ',' if depth == 0 => {
+                found.push(&inside[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    Err(format!("pattern {part:?}: a {{ is not closed"))
 }
 
 struct Search<'a> {
     root: &'a Path,
     found: Vec<PathBuf>,
     left: usize,
+    /// The directories that `**` is in, without links, and which `**` of the pattern.
+    entered: Vec<(PathBuf, usize)>,
 }
 
 impl Search<'_> {
-    fn below(&mut self, directory: &Path, parts: &[Part<'_>], depth: usize) -> Result<(), String> {
+    fn below(&mut self, directory: &Path, parts: &[Part], depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err(format!("leads more than {MAX_DEPTH} directories deep"));
         }
@@ -94,17 +192,34 @@ impl Search<'_> {
                 }
                 Ok(())
             }
+            Part::Either(either) => {
+                let before = std::mem::take(&mut self.found);
+                for one in either {
+                    self.below(directory, one, depth + 1)?;
+                }
+                let mut matched = std::mem::replace(&mut self.found, before);
+                matched.sort();
+                matched.dedup();
+                matched.iter().try_for_each(|path| self.below(path, rest, depth + 1))
+            }
             Part::Any => {
+                let Ok(place) = directory.canonicalize() else { return Ok(()) };
+                let entered = (place, parts.as_ptr().addr());
+                if self.entered.contains(&entered) {
+                    return Ok(());
+                }
+                self.entered.push(entered);
                 self.below(directory, rest, depth + 1)?;
                 for name in self.names(directory)? {
                     let path = directory.join(&name);
-                    if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+                    if path.is_dir() {
                         self.below(&path, parts, depth + 1)?;
                     } else if rest.is_empty() {
                         // At the end, it also stands for files.
                         self.below(&path, rest, depth + 1)?;
                     }
                 }
+                self.entered.pop();
                 Ok(())
             }
         }
@@ -143,7 +258,7 @@ mod tests {
             std::fs::write(path, "").unwrap();
         }
         let found = |pattern: &str| -> Vec<String> {
-            let found = expand(&root, &root, pattern).unwrap().into_iter();
+            let found = expand(&root, &root, pattern, Braces::Literal).unwrap().into_iter();
             let files = found.filter(|path| path.is_file());
             files.map(|path| path.strip_prefix(&root).unwrap().display().to_string()).collect()
         };
@@ -175,7 +290,15 @@ mod tests {
     fn patterns_match_names_and_directories() {
         let tree = tempfile::tempdir().unwrap();
         let root = tree.path().canonicalize().unwrap();
-        for file in ["a.yaml", "b.yaml", "c.txt", "env/a.yaml", "env/deep/er/b.yaml", "{x}.yaml"] {
+        for file in [
+            "a.yaml",
+            "b.yaml",
+            "c.txt",
+            "env/a.yaml",
+            "env/deep/er/b.yaml",
+            "env-x/a.yaml",
+            "{x}.yaml",
+        ] {
             let path = root.join("in").join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, "").unwrap();
@@ -184,17 +307,19 @@ mod tests {
         std::fs::write(outside.path().join("o.yaml"), "").unwrap();
         std::os::unix::fs::symlink(outside.path(), root.join("in/out")).unwrap();
         std::os::unix::fs::symlink("..", root.join("in/loop")).unwrap();
-        let found = |pattern: &str| -> Result<Vec<String>, String> {
-            let found = expand(&root, &root.join("in"), pattern)?;
+        std::os::unix::fs::symlink("env/deep", root.join("in/same")).unwrap();
+        let found_with = |pattern: &str, braces: Braces| -> Result<Vec<String>, String> {
+            let found = expand(&root, &root.join("in"), pattern, braces)?;
             let shown = |path: PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
             Ok(found.into_iter().map(shown).collect())
         };
+        let found = |pattern: &str| found_with(pattern, Braces::Literal);
         let cases: [(&str, &[&str]); 8] = [
             ("?.yaml", &["in/a.yaml", "in/b.yaml"]),
             ("[b-z].*", &["in/b.yaml", "in/c.txt"]),
-            ("*/a.yaml", &["in/env/a.yaml"]),
+            ("*/a.yaml", &["in/env/a.yaml", "in/env-x/a.yaml"]),
             ("env/**/*.yaml", &["in/env/a.yaml", "in/env/deep/er/b.yaml"]),
-            ("**/b.yaml", &["in/b.yaml", "in/env/deep/er/b.yaml"]),
+            ("**/b.yaml", &["in/b.yaml", "in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
             ("../in/env/*.yaml", &["in/env/a.yaml"]),
             ("{*}.yaml", &["in/{x}.yaml"]),
             ("out/*", &[]),
@@ -202,6 +327,26 @@ mod tests {
         for (pattern, want) in cases {
             assert_eq!(found(pattern).unwrap(), want, "{pattern}");
         }
+        let cases: [(&str, &[&str]); 11] = [
+            ("{b,a}*.yaml", &["in/a.yaml", "in/b.yaml"]),
+            ("{b,?}.{yaml,txt}", &["in/a.yaml", "in/b.yaml", "in/c.txt"]),
+            ("{env-x,env}/*.yaml", &["in/env/a.yaml", "in/env-x/a.yaml"]),
+            ("{env/deep,same}/*/*.yaml", &["in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
+            ("{env/{deep,none},same}/**/b.yaml", &["in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
+            ("{**,env}/er/*", &["in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
+            ("\\{*\\}.yaml", &["in/{x}.yaml"]),
+            ("\\a.{yaml,t?t}", &["in/a.yaml"]),
+            ("{,a}.yam[l]", &["in/a.yaml"]),
+            ("*}.yaml", &["in/{x}.yaml"]),
+            ("**/e*{r,}/b.yaml", &["in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
+        ];
+        for (pattern, want) in cases {
+            assert_eq!(found_with(pattern, Braces::Alternatives).unwrap(), want, "{pattern}");
+        }
+        let refused = |pattern: &str| found_with(pattern, Braces::Alternatives).unwrap_err();
+        assert!(refused("{a,*").contains("a { is not closed"));
+        let many = "{a,b}".repeat(12);
+        assert!(refused(&many).contains("more than 1000 names"), "{}", refused(&many));
         assert!(found("../../*").unwrap_err().contains("outside of the repository"));
         assert!(found("[").is_err());
         let deep = "*/".repeat(70);

@@ -245,6 +245,8 @@ async fn se_037_values_files_have_the_order_of_argo_cd() {
         ] {
             world.write(&format!("chart/envs/{file}"), text);
         }
+        let link = world.repo.path().join("chart/linked");
+        std::os::unix::fs::symlink("envs/nested", link).unwrap();
         world.commit();
         for (name, files, order) in [
             ("below", json!(["envs/**/*.yaml"]), "a"),
@@ -253,6 +255,8 @@ async fn se_037_values_files_have_the_order_of_argo_cd() {
             ("twice", json!(["envs/z.yaml", "envs/nested/c.yaml", "envs/z.yaml"]), "c"),
             ("again", json!(["envs/z.yaml", "envs/nested/c.yaml", "./nested/../envs/z.yaml"]), "c"),
             ("named", json!(["envs/**/*.yaml", "envs/z.yaml"]), "z"),
+            ("braces", json!(["envs/{z,nested/{c,none}}.yam?"]), "z"),
+            ("link", json!(["envs/z.yaml", "**/deep/a.yaml", "linked/**/c.yaml"]), "c"),
         ] {
             let source = json!({"path": "chart", "helm": {
                 "skipCrds": true, "valueFiles": files, "valuesObject": {"name": name},
