@@ -1,7 +1,8 @@
-//! The warning about objects of the destination namespace that no Application manages (SE-078).
+//! The number of objects of the destination namespace that no Application manages (SE-078), as a
+//! metric (SE-551), and the warning about them.
 //!
 //! All namespaced kinds of a cluster are watched as soon as one of its Applications has a project
-//! that asks for this warning. Of objects that no Application needs, only keys and owners are kept.
+//! with `orphanedResources`. Of objects that no Application needs, only keys and owners are kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::decide::argocd_cache::{Orphans, orphan_warning};
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
 
 impl Reconciliation<'_> {
-    /// The condition about orphaned objects, if the project asks for it. `live` are the objects
-    /// that the Application manages.
+    /// Counts the orphaned objects, and returns the condition about them if the project asks for
+    /// it. `live` are the objects that the Application manages.
     pub(super) async fn orphans(
         &self,
         destination: &Destination,
@@ -33,12 +34,10 @@ impl Reconciliation<'_> {
         let instance = self.tracking.instance.as_str();
         let project = &destination.project.spec;
         let namespace = destination.spec.destination.namespace.as_str();
-        let orphans = Orphans::of(project).filter(|orphans| {
-            // Argo CD's web page shows them without a warning, too.
-            !namespace.is_empty() && (orphans.warns() || self.ctx.publisher.is_some())
-        });
-        let Some(orphans) = orphans else {
+        let metrics = &self.ctx.core.metrics;
+        let Some(orphans) = Orphans::of(project).filter(|_| !namespace.is_empty()) else {
             cluster.forget_orphans(instance);
+            metrics.orphaned(self.key, 0);
             return None;
         };
         let warns = orphans.warns();
@@ -46,11 +45,8 @@ impl Reconciliation<'_> {
         let watch =
             cluster.watch_orphans(instance, namespace, Arc::clone(&is_orphan), LISTED_WITHIN);
         let is_listed = self.ctx.lend_slot(cluster.while_connected(watch)).await.unwrap_or(false);
-        if !warns {
-            return None;
-        }
         let Some(graph) = cluster.graph().filter(|_| is_listed) else {
-            return self.last_warning();
+            return self.last_warning().filter(|_| warns);
         };
         let all = graph.ownerless_in(namespace).into_iter();
         let count = all
@@ -59,7 +55,8 @@ impl Reconciliation<'_> {
                     && !live.contains_key(&member.key)
             })
             .count();
-        (count > 0).then(|| orphan_warning(count))
+        metrics.orphaned(self.key, count);
+        (warns && count > 0).then(|| orphan_warning(count))
     }
 
     /// The warning in the status.

@@ -38,7 +38,9 @@ impl Kept {
         encode_labels(&settings.metrics_labels, &all, encoder)?;
         encode_conditions(&settings.metrics_conditions, &all, encoder)?;
         let orphans = all.iter().filter_map(|(key, application, _)| {
-            Some((of_app(key, application), value(orphans(application)?)))
+            // Another controller may count them.
+            let counted = self.operations.orphans(key).or_else(|| orphans(application));
+            Some((of_app(key, application), value(counted?)))
         });
         let help = "Resources in the namespace of an Application that belong to none";
         gauges(encoder, ("argocd_app_orphaned_resources_count", help), orphans)?;

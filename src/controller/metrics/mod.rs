@@ -212,6 +212,11 @@ impl Metrics {
         self.kept.operations.compared(&key.namespace, &server, took);
     }
 
+    /// The number of orphaned objects in the namespace of an Application.
+    pub fn orphaned(&self, key: &ObjectKey, count: usize) {
+        self.kept.operations.orphaned(key, count);
+    }
+
     /// Drops the series of a deleted Application.
     pub fn forget_application(&self, key: &ObjectKey) {
         self.kept.operations.forget(key);

@@ -1,5 +1,5 @@
-//! What was done for each Application: syncs, comparisons, and requests to clusters (SE-546 to
-//! SE-549, SE-553). It is kept here, and dropped with the Application.
+//! What was done and found for each Application: syncs, comparisons, orphaned objects, and requests
+//! to clusters (SE-546 to SE-549, SE-551, SE-553). It is kept here, and dropped with the Application.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -31,6 +31,8 @@ struct Done {
     /// Requests by project, server, code, verb, resource, namespace, and whether they were dry
     /// runs.
     requests: BTreeMap<RequestLabels, u64>,
+    /// Orphaned objects at the last comparison.
+    orphans: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +87,17 @@ impl Operations {
             .entry(labels)
             .or_insert_with(|| Histogram::new([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]));
         histogram.observe(took.as_secs_f64());
+    }
+
+    /// Records the number of orphaned objects.
+    pub fn orphaned(&self, key: &ObjectKey, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.by.lock().entry(key.clone()).or_default().orphans = Some(count);
+    }
+
+    /// The number of orphaned objects, once they were counted.
+    pub fn orphans(&self, key: &ObjectKey) -> Option<u64> {
+        self.by.lock().get(key)?.orphans
     }
 
     /// Drops what was done for a deleted Application.

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use wavegate::watch::object::resource;
 
@@ -76,7 +77,7 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
         "--allow-local-sources",
         "--repo-error-grace-period-seconds=0",
         "--metrics-application-labels=team,example.com/cost",
-        "--metrics-application-conditions=ComparisonError,SyncError",
+        "--metrics-application-conditions=ComparisonError,SyncError,OrphanedResourceWarning",
     ];
     let running = Running::start(&cluster, &args, &[]);
     let app = labels(&[("namespace", "argocd"), ("name", "app"), ("project", "default")]);
@@ -170,25 +171,31 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
     assert!(has("workqueue_adds_total", &of) >= 2.0);
     assert!(has("workqueue_work_duration_seconds_count", &of) >= 2.0);
 
-    // SE-551: the number is that of the condition.
-    let applications: Api<DynamicObject> =
-        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
-    let condition = json!({"type": "OrphanedResourceWarning",
-        "message": "Application has 3 orphaned resources", "lastTransitionTime": "2026-01-02T03:04:05Z"});
-    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
-    // The controller may replace the condition at its next comparison.
+    // SE-551: they are counted with and without a warning.
     let orphaned = labels(&[("name", "app")]);
-    let end = Instant::now() + WAIT;
-    loop {
-        applications.patch("app", &PatchParams::default(), &patch).await.unwrap();
-        let series = scrape(&addr).await.unwrap_or_default();
-        if found(&series, "argocd_app_orphaned_resources_count", &orphaned) == Some(3.0) {
-            break;
-        }
-        assert!(Instant::now() < end, "SE-551: {series:#?}");
+    assert_eq!(has("argocd_app_orphaned_resources_count", &orphaned), 0.0);
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "web");
+    for name in ["stray", "stray-too"] {
+        let map = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    }
+    let projects: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("AppProject"));
+    for warns in [false, true] {
+        let patch = Patch::Merge(json!({"spec": {"orphanedResources": {"warn": warns}}}));
+        projects.patch("default", &PatchParams::default(), &patch).await.unwrap();
+        until(&addr, &running, "orphans", |series| {
+            let count = found(series, "argocd_app_orphaned_resources_count", &orphaned);
+            let condition = labels(&[("name", "app"), ("condition", "OrphanedResourceWarning")]);
+            let is_told = found(series, "argocd_app_condition", &condition) == Some(1.0);
+            count == Some(2.0) && is_told == warns
+        })
+        .await;
     }
 
     // All series of what is deleted vanish.
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
     for name in ["app", "broken"] {
         applications.delete(name, &DeleteParams::default()).await.unwrap();
     }
