@@ -107,41 +107,34 @@ fn merge_objects<'a>(
         let kept = target.iter().filter(|(_, value)| !value.is_null());
         return kept.map(|(key, value)| (key.clone(), whole(value))).collect();
     }
-    let mut merged = live.clone();
-    if basis.built_in && keys::retains_keys(basis.kind, path) {
-        merged.retain(|key, _| target.contains_key(key));
-    }
-    if let Some(original) = past.original.and_then(Value::as_object) {
-        merged.retain(|key, _| target.contains_key(key) || !original.contains_key(key));
-    }
-    if past.owners.mine.is_some() {
-        merged = merged
-            .into_iter()
-            .filter_map(|(key, value)| {
-                if target.contains_key(&key) {
-                    return Some((key, value));
-                }
-                let rest = without_mine(&value, &past.owners.field(&key))?;
-                Some((key, rest))
-            })
-            .collect();
-    }
-    for (key, wanted) in target {
-        if wanted.is_null() {
-            merged.remove(key);
-            continue;
+    let retains_keys = basis.built_in && keys::retains_keys(basis.kind, path);
+    let original = past.original.and_then(Value::as_object);
+    // What stays of a field that only live has.
+    let kept = |key: &str, found: &Value| -> Option<Value> {
+        if retains_keys || original.is_some_and(|original| original.contains_key(key)) {
+            return None;
         }
-        let value = match merged.get(key) {
-            Some(found) => {
-                path.push(key);
+        match past.owners.mine {
+            Some(_) => without_mine(found, &past.owners.field(key)),
+            None => Some(found.clone()),
+        }
+    };
+    let mut merged = Map::new();
+    for (key, found) in live {
+        let value = match target.get_key_value(key) {
+            Some((_, Value::Null)) => None,
+            Some((field, wanted)) => {
+                path.push(field);
                 let value = merge(basis, wanted, found, &past.field(key), path);
                 path.pop();
-                value
+                Some(value)
             }
-            None => whole(wanted),
+            None => kept(key, found),
         };
-        merged.insert(key.clone(), value);
+        merged.extend(value.map(|value| (key.clone(), value)));
     }
+    let added = target.iter().filter(|(key, value)| !value.is_null() && !live.contains_key(*key));
+    merged.extend(added.map(|(key, value)| (key.clone(), whole(value))));
     merged
 }
 

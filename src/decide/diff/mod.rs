@@ -269,9 +269,10 @@ fn fill(object: &mut Value, config: &Config) {
 /// Normalizes an object for comparing.
 fn settle(object: &mut Value, config: &Config) {
     normalize::normalize(object, Purpose::Compare, &config.system);
-    strip_nulls(object);
-    // Without its nulls, an object may be empty.
-    normalize::normalize(object, Purpose::Compare, &config.system);
+    if strip_nulls(object) {
+        // Without its nulls, an object may be empty.
+        normalize::normalize(object, Purpose::Compare, &config.system);
+    }
 }
 
 /// SE-150. An entry of our manager takes precedence over options: it is the only exact

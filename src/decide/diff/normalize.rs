@@ -131,16 +131,27 @@ fn strip_server_fields(object: &mut Value) {
     }
 }
 
-/// Removes explicit nulls from objects, at any depth. Nulls in lists are elements and are kept.
-pub fn strip_nulls(value: &mut Value) {
+/// Removes explicit nulls from objects, at any depth, and returns whether there was one. Nulls in
+/// lists are elements and are kept.
+pub fn strip_nulls(value: &mut Value) -> bool {
+    let mut has_nulls = false;
     match value {
         Value::Object(map) => {
-            map.retain(|_, child| !child.is_null());
-            map.values_mut().for_each(strip_nulls);
+            for child in map.values_mut() {
+                has_nulls |= child.is_null() || strip_nulls(child);
+            }
+            if has_nulls {
+                map.retain(|_, child| !child.is_null());
+            }
         }
-        Value::Array(list) => list.iter_mut().for_each(strip_nulls),
+        Value::Array(list) => {
+            for element in list {
+                has_nulls |= strip_nulls(element);
+            }
+        }
         _ => {}
     }
+    has_nulls
 }
 
 /// Writes whole numbers as integers: `1.0` equals `1` (SE-156).
