@@ -51,7 +51,8 @@ fn costs_of_a_jq_rule() {
     let deep =
         r#".spec.template.spec.containers[] | select(.name == "c1").env[] | select(.name == "E1")"#;
     let prefix = r#".spec.template.spec.containers[] | select(.name | startswith("c1")) | .image"#;
-    let function = r#".spec.template.spec.containers[] | select(.name | contains("c1")) | .image"#;
+    let part = r#".spec.template.spec.containers[] | select(.name | contains("c1")) | .image"#;
+    let pattern = r#".spec.template.spec.containers[] | select(.name | test("^c1")) | .image"#;
     let entries = r#".data | to_entries[] | select(.key | startswith("key-1")) | .value"#;
     let keys = r#".data[(.data | keys[] | select(startswith("key-1")))]"#;
     let jq = "jqPathExpressions";
@@ -63,7 +64,8 @@ fn costs_of_a_jq_rule() {
         ("Deployments: a selection", jq, select, &deployments),
         ("Deployments: a deep selection", jq, deep, &deployments),
         ("Deployments: a prefix", jq, prefix, &deployments),
-        ("Deployments, by workers: a function", jq, function, &deployments),
+        ("Deployments: a part", jq, part, &deployments),
+        ("Deployments, by workers: a pattern", jq, pattern, &deployments),
         ("ConfigMaps: no rule", "jsonPointers", "/none", &maps),
         ("ConfigMaps, by workers: entries", jq, entries, &maps),
         ("ConfigMaps, by workers: keys", jq, keys, &maps),

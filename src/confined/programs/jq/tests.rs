@@ -147,9 +147,11 @@ fn literal() -> impl Strategy<Value = String> {
     ])
 }
 
-fn affix() -> impl Strategy<Value = String> {
+fn function() -> impl Strategy<Value = String> {
     let text = word(&["\"\"", "\"a\"", "\"b\"", "\"ab\""]);
-    (word(&["startswith", "endswith"]), text).prop_map(|(name, text)| format!("{name}({text})"))
+    let names = word(&["startswith", "endswith", "contains", "has"]);
+    let of_text = (names, text).prop_map(|(name, text)| format!("{name}({text})"));
+    prop_oneof![6 => of_text, 1 => (-3_i64..3).prop_map(|at| format!("has({at})"))]
 }
 
 fn condition() -> impl Strategy<Value = String> {
@@ -163,8 +165,8 @@ fn condition() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         6 => test,
         2 => path(false),
-        1 => affix(),
-        1 => (path(false), affix()).prop_map(|(path, affix)| format!("({path} | {affix})")),
+        1 => function(),
+        1 => (path(false), function()).prop_map(|(path, of)| format!("({path} | {of})")),
     ];
     leaf.prop_recursive(3, 8, 3, |inner| {
         let joined = (proptest::collection::vec(inner.clone(), 2..4), word(&[" and ", " or "]));
@@ -180,11 +182,11 @@ fn expression() -> impl Strategy<Value = String> {
     let whole = prop_oneof![
         4 => Just(String::new()),
         1 => Just(" | not".to_owned()),
-        1 => affix().prop_map(|affix| format!(" | {affix}")),
+        1 => function().prop_map(|of| format!(" | {of}")),
     ];
     let selects = (condition(), whole).prop_map(|(one, whole)| match &*whole {
         // Of a path only.
-        text if text.contains("with") => format!("select(.a{whole})"),
+        text if text.contains('(') => format!("select(.a{whole})"),
         whole => format!("select({one}{whole})"),
     });
     let leaf = prop_oneof![3 => path(true), 2 => selects];
@@ -253,7 +255,7 @@ proptest! {
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0..3, word(&[
             ".", "|", ",", "?", "[", "]", "(", ")", "\"", "=", "==", "!=", "-", "a", ".a", "[0]",
             "[]", "1", "0.", "e1", " ", "\n", "#", "\\", ":", ";", "/", "//", "not", "and", "or",
-            "null", "select", "startswith", "$a", "@text", "{", "}", "é", "\u{a0}", "<", "|=",
+            "null", "select", "startswith", "has", "$a", "@text", "{", "}", "é", "\u{a0}", "<", "|=",
         ])), 1..4),
         objects in proptest::collection::vec(prop_oneof![object(), value()], 1..3),
     ) {
@@ -311,6 +313,12 @@ fn odd_cases_agree_with_jaq() {
         ".l[] | select(.n == 2 and .n.deep)",
         ".l[] | select(.t == null or (.t | startswith(\"a\")))",
         ".l[] | select(.t | startswith(\"a\"))",
+        ".l[] | select(.t | contains(\"a\"))",
+        ".l[] | select(.n | contains(\"1\"))",
+        ".l[] | select(has(\"t\"))",
+        ".l[] | select(has(0))",
+        ".l[] | select(.n | has(\"t\"))",
+        "select(.e | has(0)), select(.big | has(-4)), select(.big | has(-5))",
         ".big[] | select(. == 123456789012345)",
         ".big[] | select(. != -0)",
         ".n[0].x.y",

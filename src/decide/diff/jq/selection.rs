@@ -6,12 +6,13 @@
 //! union      = path *( "," path )
 //! path       = ( "." | field | "(" paths ")" | "select(" condition ")" ) *( field | "[]" ["?"] )
 //! field      = ( .name | ."name" | ["name"] | [-1] ) ["?"]
-//! condition  = any *( "|" ( "not" | affix ) )
+//! condition  = any *( "|" ( "not" | function ) )
 //! any        = all *( "or" all )
 //! all        = test *( "and" test )
 //! test       = operand | operand ( "==" | "!=" ) operand
-//! operand    = literal | "." *field | affix | "(" condition ")"
-//! affix      = ( "startswith" | "endswith" ) "(" string ")"
+//! operand    = literal | "." *field | function | "(" condition ")"
+//! function   = ( "startswith" | "endswith" | "contains" ) "(" string ")"
+//!            | "has" "(" ( string | number ) ")"
 //! ```
 //!
 //! This is data, and no interpreter: there are no variables, definitions, computed names or
@@ -36,6 +37,9 @@ const MAX_STEPS: usize = 200_000;
 /// The steps of an element of a path that is selected, besides the length of its name: paths
 /// take memory.
 const STEPS_OF_PLACE: usize = 8;
+
+/// The bytes of a string that a function looks at in one step.
+const BYTES_OF_STEP: usize = 256;
 
 /// Longest name in a message.
 const MAX_NAME: usize = 100;
@@ -79,11 +83,19 @@ enum Condition {
     /// Neither `false` nor `null`.
     Truthy(Vec<Field>),
     Equal(Vec<Field>, Literal),
-    Starts(Vec<Field>, String),
-    Ends(Vec<Field>, String),
+    Calls(Vec<Field>, Function),
     Not(Box<Self>),
     All(Vec<Self>),
     Any(Vec<Self>),
+}
+
+/// A function of jq with one argument that gives one boolean.
+#[derive(Clone, Debug, PartialEq)]
+enum Function {
+    StartsWith(String),
+    EndsWith(String),
+    Contains(String),
+    Has(Name),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -242,13 +254,10 @@ impl<'a> Walk<'a> {
             Condition::Equal(path, literal) => {
                 Ok(self.value(path, here)?.map(|value| literal.equals(value)))
             }
-            Condition::Starts(path, affix) => {
+            Condition::Calls(path, function) => {
                 let Some(value) = self.value(path, here)? else { return Ok(None) };
-                Ok(Some(text(value)?.starts_with(affix)))
-            }
-            Condition::Ends(path, affix) => {
-                let Some(value) = self.value(path, here)? else { return Ok(None) };
-                Ok(Some(text(value)?.ends_with(affix)))
+                self.take(value.as_str().map_or(0, str::len) / BYTES_OF_STEP)?;
+                function.of(value).map(Some)
             }
             Condition::Not(condition) => Ok(self.holds(condition, here)?.map(|holds| !holds)),
             Condition::All(all) => self.until(false, all, here),
@@ -284,22 +293,44 @@ impl<'a> Walk<'a> {
 impl Field {
     /// The field of a value; `None` when it does not exist, and thus is `null`.
     fn of<'v>(&self, value: &'v Value) -> Result<Option<(Place<'v>, &'v Value)>, String> {
-        match (value, &self.name) {
-            (Value::Object(map), Name::Key(key)) => {
+        self.name.of(value)
+    }
+}
+
+impl Function {
+    fn of(&self, value: &Value) -> Result<bool, Stop> {
+        match self {
+            Self::StartsWith(start) => Ok(text(value)?.starts_with(start)),
+            Self::EndsWith(end) => Ok(text(value)?.ends_with(end)),
+            // jq fails for what is no string, jaq does not.
+            Self::Contains(part) => Ok(value.as_str().is_some_and(|text| text.contains(part))),
+            Self::Has(name) => match name.of(value) {
+                Ok(found) => Ok(found.is_some()),
+                Err(why) => Err(Stop::Mismatch(why)),
+            },
+        }
+    }
+}
+
+impl Name {
+    /// What has this name in a value, if it exists.
+    fn of<'v>(&self, value: &'v Value) -> Result<Option<(Place<'v>, &'v Value)>, String> {
+        match (value, self) {
+            (Value::Object(map), Self::Key(key)) => {
                 let found = map.get_key_value(key);
                 Ok(found.map(|(key, value)| (Place::Key(key), value)))
             }
-            (Value::Array(list), Name::Index(at)) => {
+            (Value::Array(list), Self::Index(at)) => {
                 let at = from_end(*at, list.len());
                 Ok(list.get(at).map(|value| (Place::Index(at), value)))
             }
             // jq fails for an index of an object, jaq does not.
-            (Value::Null, _) | (Value::Object(_), Name::Index(_)) => Ok(None),
-            (_, Name::Key(key)) => {
+            (Value::Null, _) | (Value::Object(_), Self::Index(_)) => Ok(None),
+            (_, Self::Key(key)) => {
                 let key = &key[..key.floor_char_boundary(MAX_NAME)];
                 Err(format!("cannot index {} with {key:?}", shown(value)))
             }
-            (_, Name::Index(at)) => Err(format!("cannot index {} with {at}", shown(value))),
+            (_, Self::Index(at)) => Err(format!("cannot index {} with {at}", shown(value))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads paths with selections.
 
-use super::{Condition, Field, Literal, Name, Part, Selection};
+use super::{Condition, Field, Function, Literal, Name, Part, Selection};
 
 /// Most parts of an expression, and levels of its parentheses.
 pub(super) const MAX_PARTS: usize = 200;
@@ -209,19 +209,11 @@ impl<'t> Parser<'t> {
 
     fn bracket(&mut self) -> Option<Part> {
         self.expect("[")?;
-        let name = match self.next()? {
-            Token::Symbol("]") => {
-                let optional = self.optional();
-                return self.counted(Part::Each { optional });
-            }
-            Token::Text(name) => Name::Key(name.to_owned()),
-            Token::Number(number) => Name::Index(number.parse().ok()?),
-            Token::Symbol("-") => match self.next()? {
-                Token::Number(number) => Name::Index(-number.parse::<i64>().ok()?),
-                _ => return None,
-            },
-            _ => return None,
-        };
+        if self.skips(Token::Symbol("]")) {
+            let optional = self.optional();
+            return self.counted(Part::Each { optional });
+        }
+        let name = self.name()?;
         self.expect("]")?;
         self.field(name)
     }
@@ -245,7 +237,7 @@ impl<'t> Parser<'t> {
             } else {
                 // It is about the value before it, which is one of a path.
                 let Condition::Truthy(path) = condition else { return None };
-                self.affix(path)?
+                self.function(path)?
             };
         }
         Some(condition)
@@ -297,8 +289,8 @@ impl<'t> Parser<'t> {
                 return Some(Operand::Condition(self.counted(Condition::Truthy(path))?));
             }
             Token::Symbol("(") => return self.nested(Self::condition).map(Operand::Condition),
-            Token::Word("startswith" | "endswith") => {
-                return self.affix(Vec::new()).map(Operand::Condition);
+            Token::Word("startswith" | "endswith" | "contains" | "has") => {
+                return self.function(Vec::new()).map(Operand::Condition);
             }
             Token::Word("null") => Literal::Null,
             Token::Word("true") => Literal::Bool(true),
@@ -316,15 +308,35 @@ impl<'t> Parser<'t> {
         Some(Operand::Literal(literal))
     }
 
-    /// `startswith("…")` or `endswith("…")` of the value of a path.
-    fn affix(&mut self, path: Vec<Field>) -> Option<Condition> {
-        let Token::Word(function @ ("startswith" | "endswith")) = self.next()? else { return None };
-        let affix = self.nested(|parser| match parser.next()? {
-            Token::Text(text) => Some(text.to_owned()),
-            _ => None,
+    /// A function of the value of a path, such as `startswith("…")`.
+    fn function(&mut self, path: Vec<Field>) -> Option<Condition> {
+        let Token::Word(word) = self.next()? else { return None };
+        let function = self.nested(|parser| {
+            if word == "has" {
+                return parser.name().map(Function::Has);
+            }
+            let Token::Text(text) = parser.next()? else { return None };
+            let text = text.to_owned();
+            match word {
+                "startswith" => Some(Function::StartsWith(text)),
+                "endswith" => Some(Function::EndsWith(text)),
+                "contains" => Some(Function::Contains(text)),
+                _ => None,
+            }
         })?;
-        let is_start = function == "startswith";
-        let condition = if is_start { Condition::Starts } else { Condition::Ends };
-        self.counted(condition(path, affix))
+        self.counted(Condition::Calls(path, function))
+    }
+
+    /// The name of a field, or the position of an element.
+    fn name(&mut self) -> Option<Name> {
+        match self.next()? {
+            Token::Text(name) => Some(Name::Key(name.to_owned())),
+            Token::Number(number) => Some(Name::Index(number.parse().ok()?)),
+            Token::Symbol("-") => match self.next()? {
+                Token::Number(number) => Some(Name::Index(-number.parse::<i64>().ok()?)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
