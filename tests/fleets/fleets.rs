@@ -1,8 +1,9 @@
 //! The tests.
 
-use std::sync::Arc;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -16,6 +17,9 @@ use crate::story;
 /// The number of cases: small fleets, those of about 30 Applications, those of about 200, and sets
 /// that share a limit.
 const CASES: [u64; 4] = if cfg!(debug_assertions) { [20, 1, 0, 5] } else { [1_840, 58, 2, 100] };
+/// A case that takes longer by the clock of the machine will not end: something is done again and
+/// again at one moment of its own clock.
+const ENDLESS: Duration = Duration::from_secs(300);
 /// A mutation is found within so many seeds.
 const MUTATED: u64 = 500;
 
@@ -26,8 +30,36 @@ fn number(variable: &str, default: u64) -> u64 {
     })
 }
 
+/// Ends the process when a case never ends: nothing else can.
+struct Watchdog(Option<mpsc::Sender<()>>);
+
+impl Watchdog {
+    fn of(name: &'static str, seed: u64) -> Self {
+        let (ended, end) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if end.recv_timeout(ENDLESS) == Err(mpsc::RecvTimeoutError::Timeout) {
+                // Not captured by the test.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "WAVEGATE_SEED={seed} WAVEGATE_CASES=1 cargo test --release --test fleets \
+                     fleets::{name} repeats it: it has not ended after {} s",
+                    ENDLESS.as_secs()
+                );
+                std::process::exit(101);
+            }
+        });
+        Self(Some(ended))
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        self.0.take();
+    }
+}
+
 /// Runs the cases of a size, as many at a time as there are cores.
-fn all(size: Size, name: &str, count: u64) {
+fn all(size: Size, name: &'static str, count: u64) {
     let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", count));
     let next = AtomicU64::new(first);
     let (requests, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -44,7 +76,9 @@ fn all(size: Size, name: &str, count: u64) {
                     if seed >= first + count || stops {
                         return;
                     }
+                    let watchdog = Watchdog::of(name, seed);
                     let ruling = run(&Case::of(seed, size), None, |_| {});
+                    drop(watchdog);
                     requests.fetch_add(ruling.requests, Ordering::Relaxed);
                     if let Some(violation) = ruling.first(None) {
                         has_failed.store(true, Ordering::Relaxed);

@@ -57,9 +57,9 @@ pub fn next(app: &App, made: &[Step], is_over: bool) -> Step {
 }
 
 /// Whether the next reconcile has an operation to begin: it was requested while another one
-/// was running.
+/// was running. What is being deleted begins none.
 pub fn is_operation_next(app: &App) -> bool {
-    stage(app) == Stage::Requested
+    stage(app) == Stage::Requested && !is_deleted_now(app)
 }
 
 /// The only step of a dry run, which does not write.
@@ -107,6 +107,10 @@ mod tests {
         ];
         for (name, application, made, is_over, want) in cases {
             assert_eq!(next(&App::of(application.clone()), made, is_over), want, "{name}");
+        }
+        for (application, want) in [(&idle, false), (&running, false), (&requested, true)] {
+            assert_eq!(is_operation_next(&App::of(application.clone())), want, "{application}");
+            assert!(!is_operation_next(&App::of(deleting(application))), "{application}");
         }
         for (name, application, made, is_over, want) in [
             ("a deletion", &idle, vec![], false, Finalize),

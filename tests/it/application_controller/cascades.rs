@@ -1,5 +1,7 @@
 //! What a deletion does to the resources, and what holds it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use futures::StreamExt;
 use kube::api::WatchEvent;
 
@@ -168,4 +170,39 @@ async fn a_deletion_that_waits_for_somebody_says_so_se_315() {
     maps.patch("held", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
     world.until("app", "gone", Value::is_null).await;
     assert!(maps.get_opt("asks").await.unwrap().is_none());
+}
+
+/// Found by simulated fleets: one that was asked to sync when it was deleted was reconciled without
+/// a pause until it was gone (SE-512).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_with_a_request_waits_in_peace_se_512() {
+    let mut world = World::start().await;
+    let mut held: Value = serde_json::from_str(&config_map("held", "1", &[])).unwrap();
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.write("app/held.json", &held.to_string());
+    deployed(&world, "app").await;
+    world.crash().await;
+    delete(&world, "app").await;
+    let request = json!({"sync": {}, "initiatedBy": {"username": "ann"}});
+    world.patch("app", json!({"operation": request})).await;
+    // Each reconcile looks at the clock.
+    let looks = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&looks);
+    let clock = Clock::of(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        jiff::Timestamp::now()
+    });
+    world.run_by(world.server.client_as(CONTROLLER), clock);
+    let text = "waiting for deletion of ConfigMap web/held, held by example.com/hold";
+    let app = world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
+    assert_eq!(app["operation"], request, "it is kept, and does not begin");
+    world.rest().await;
+    let before = looks.load(Ordering::Relaxed);
+    world.rest().await;
+    let more = looks.load(Ordering::Relaxed) - before;
+    assert!(more < 50, "it looks at the clock {more} times while nothing happens");
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let maps = world.api("v1", "ConfigMap", "web");
+    maps.patch("held", &PatchParams::default(), &free).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
 }
