@@ -18,6 +18,9 @@ const MAX_DEPTH: usize = 64;
 /// Most names that the braces of a pattern stand for.
 const MAX_ALTERNATIVES: usize = 1_000;
 
+/// Longest pattern, in bytes.
+const MAX_PATTERN: usize = 4_096;
+
 /// What braces are in a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Braces {
@@ -46,10 +49,13 @@ pub(super) fn expand(
     pattern: &str,
     braces: Braces,
 ) -> Result<Vec<PathBuf>, String> {
+    if pattern.len() > MAX_PATTERN {
+        return Err(format!("longer than {MAX_PATTERN} bytes"));
+    }
     let mut left = MAX_ALTERNATIVES;
     let parts = parts(pattern, braces, &mut left)?;
     let mut search = Search { root, found: Vec::new(), left: MAX_ENTRIES, entered: Vec::new() };
-    search.below(directory, &parts, 0)?;
+    search.all(&[directory.to_owned()], &parts, false)?;
     // Two `**` find a path several times.
     let mut seen = BTreeSet::new();
     search.found.retain(|path| seen.insert(path.clone()));
@@ -71,9 +77,9 @@ fn parts(pattern: &str, braces: Braces, left: &mut usize) -> Result<Vec<Part>, S
         parts.push(match part {
             "**" => Part::Any,
             ".." => Part::Up,
-            part if braces == Braces::Alternatives && find(part, '{').is_some() => {
+            part if braces == Braces::Alternatives && special(part).any(|(_, c)| c == '{') => {
                 let mut either = Vec::new();
-                for one in alternatives(part)? {
+                for one in alternatives(part, *left)? {
                     *left = left.checked_sub(1).ok_or_else(|| {
                         format!("its braces stand for more than {MAX_ALTERNATIVES} names")
                     })?;
@@ -94,56 +100,65 @@ fn parts(pattern: &str, braces: Braces, left: &mut usize) -> Result<Vec<Part>, S
     Ok(parts)
 }
 
+/// The characters that may have a meaning: no backslash precedes them, and they are in no class
+/// such as `[a-z]`.
+fn special(pattern: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut is_escaped, mut is_in_class) = (false, false);
+    pattern.char_indices().filter(move |(_, c)| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match c {
+            '\\' => is_escaped = true,
+            '[' => is_in_class = true,
+            ']' => is_in_class = false,
+            _ => return !is_in_class,
+        }
+        false
+    })
+}
+
 /// The segments of a path; a slash in braces separates none.
 fn segments(pattern: &str, braces: Braces) -> Vec<&str> {
-    let mut depth = 0_usize;
-    let mut is_escaped = false;
-    let separates = |c: char| {
-        if braces == Braces::Literal {
-            return c == '/';
-        }
+    if braces == Braces::Literal {
+        return pattern.split('/').collect();
+    }
+    let (mut depth, mut from) = (0_usize, 0);
+    let mut segments = Vec::new();
+    for (at, c) in special(pattern) {
         match c {
-            _ if std::mem::take(&mut is_escaped) => return false,
-            '\\' => is_escaped = true,
             '{' => depth += 1,
             '}' => depth = depth.saturating_sub(1),
+            '/' if depth == 0 => {
+                segments.push(&pattern[from..at]);
+                from = at + 1;
+            }
             _ => {}
         }
-        c == '/' && depth == 0
-    };
-    pattern.split(separates).collect()
+    }
+    segments.push(&pattern[from..]);
+    segments
 }
 
-/// Where a character is that no backslash precedes.
-fn find(text: &str, wanted: char) -> Option<usize> {
-    let mut is_escaped = false;
-    let at = text.char_indices().find(|(_, c)| {
-        let is_it = !is_escaped && *c == wanted;
-        is_escaped = !is_escaped && *c == '\\';
-        is_it
-    });
-    at.map(|(at, _)| at)
-}
-
-/// What a name with braces stands for, by its first ones.
-fn alternatives(part: &str) -> Result<Vec<String>, String> {
-    let Some(open) = find(part, '{') else { return Ok(vec![part.to_owned()]) };
-    let (before, inside) = (&part[..open], &part[open + 1..]);
-    let (mut depth, mut is_escaped, mut from) = (0_usize, false, 0);
+/// What a name with braces stands for, by its first ones: at most so many names and one more. An
+/// empty name at the end is none, as in Argo CD.
+fn alternatives(part: &str, most: usize) -> Result<Vec<String>, String> {
+    let mut special = special(part).skip_while(|(_, c)| *c != '{');
+    let Some((open, _)) = special.next() else { return Ok(vec![part.to_owned()]) };
+    let (mut depth, mut from) = (0_usize, open + 1);
     let mut found = Vec::new();
-    for (at, c) in inside.char_indices() {
+    for (at, c) in special {
         match c {
-            _ if std::mem::take(&mut is_escaped) => {}
-            '\\' => is_escaped = true,
             '{' => depth += 1,
             '}' if depth > 0 => depth -= 1,
             '}' => {
-                found.push(&inside[from..at]);
-                let after = &inside[at + 1..];
-                return Ok(found.iter().map(|one| format!("{before}{one}{after}")).collect());
+                found.extend((from < at).then(|| &part[from..at]));
+                let (before, after) = (&part[..open], &part[at + 1..]);
+                let names = found.iter().take(most.saturating_add(1));
+                return Ok(names.map(|one| format!("{before}{one}{after}")).collect());
             }
             ',' if depth == 0 => {
-                found.push(&inside[from..at]);
+                found.push(&part[from..at]);
                 from = at + 1;
             }
             _ => {}
@@ -161,6 +176,32 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Searches below several directories. What alternatives after a `**` match is sorted as a
+    /// whole.
+    fn all(&mut self, from: &[PathBuf], parts: &[Part], is_any: bool) -> Result<(), String> {
+        let mut is_any = is_any;
+        let either = parts.iter().position(|part| {
+            is_any |= matches!(part, Part::Any);
+            is_any && matches!(part, Part::Either(_))
+        });
+        let (first, rest) = either.map_or((parts, None), |at| {
+            let (first, rest) = parts.split_at(at + 1);
+            (first, Some(rest))
+        });
+        from.iter().try_for_each(|directory| self.below(directory, first, 0))?;
+        let Some(rest) = rest else { return Ok(()) };
+        let matched = sorted(std::mem::take(&mut self.found));
+        self.all(&matched, rest, true)
+    }
+
+    /// Counts what is looked at.
+    fn look(&mut self) -> Result<(), String> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            format!("looks at more than {MAX_ENTRIES} files; name directories in the pattern")
+        })?;
+        Ok(())
+    }
+
     fn below(&mut self, directory: &Path, parts: &[Part], depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err(format!("leads more than {MAX_DEPTH} directories deep"));
@@ -178,6 +219,7 @@ impl Search<'_> {
                 None => Err("leads outside of the repository".to_owned()),
             },
             Part::Name(name) => {
+                self.look()?;
                 let path = directory.join(name);
                 match path.symlink_metadata() {
                     Ok(_) => self.below(&path, rest, depth + 1),
@@ -197,9 +239,7 @@ impl Search<'_> {
                 for one in either {
                     self.below(directory, one, depth + 1)?;
                 }
-                let mut matched = std::mem::replace(&mut self.found, before);
-                matched.sort();
-                matched.dedup();
+                let matched = sorted(std::mem::replace(&mut self.found, before));
                 matched.iter().try_for_each(|path| self.below(path, rest, depth + 1))
             }
             Part::Any => {
@@ -231,14 +271,19 @@ impl Search<'_> {
         let is_inside = directory.canonicalize().is_ok_and(|path| path.starts_with(self.root));
         let entries = if is_inside { std::fs::read_dir(directory).ok() } else { None };
         for entry in entries.into_iter().flatten().flatten() {
-            self.left = self.left.checked_sub(1).ok_or_else(|| {
-                format!("looks at more than {MAX_ENTRIES} files; name directories in the pattern")
-            })?;
+            self.look()?;
             names.extend(entry.file_name().into_string());
         }
         names.sort();
         Ok(names)
     }
+}
+
+/// By the text of the path, each once.
+fn sorted(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    paths.sort_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+    paths.dedup();
+    paths
 }
 
 #[cfg(test)]
@@ -327,7 +372,7 @@ mod tests {
         for (pattern, want) in cases {
             assert_eq!(found(pattern).unwrap(), want, "{pattern}");
         }
-        let cases: [(&str, &[&str]); 11] = [
+        let cases: [(&str, &[&str]); 16] = [
             ("{b,a}*.yaml", &["in/a.yaml", "in/b.yaml"]),
             ("{b,?}.{yaml,txt}", &["in/a.yaml", "in/b.yaml", "in/c.txt"]),
             ("{env-x,env}/*.yaml", &["in/env/a.yaml", "in/env-x/a.yaml"]),
@@ -339,6 +384,21 @@ mod tests {
             ("{,a}.yam[l]", &["in/a.yaml"]),
             ("*}.yaml", &["in/{x}.yaml"]),
             ("**/e*{r,}/b.yaml", &["in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
+            ("{env/deep/er,env-x}/*.yaml", &["in/env-x/a.yaml", "in/env/deep/er/b.yaml"]),
+            ("a{.txt,}.y?ml", &[]),
+            ("[{]x}.y?ml", &["in/{x}.yaml"]),
+            (
+                "**/{a,b}.yaml",
+                &[
+                    "in/a.yaml",
+                    "in/b.yaml",
+                    "in/env-x/a.yaml",
+                    "in/env/a.yaml",
+                    "in/env/deep/er/b.yaml",
+                    "in/same/er/b.yaml",
+                ],
+            ),
+            ("{**/b,b}.y{aml,ml}", &["in/b.yaml", "in/env/deep/er/b.yaml", "in/same/er/b.yaml"]),
         ];
         for (pattern, want) in cases {
             assert_eq!(found_with(pattern, Braces::Alternatives).unwrap(), want, "{pattern}");
@@ -347,6 +407,9 @@ mod tests {
         assert!(refused("{a,*").contains("a { is not closed"));
         let many = "{a,b}".repeat(12);
         assert!(refused(&many).contains("more than 1000 names"), "{}", refused(&many));
+        let many = format!("{{{}}}{}*", ",".repeat(2_000), "x".repeat(1_000));
+        assert!(refused(&many).contains("more than 1000 names"));
+        assert!(refused(&"{,}".repeat(50_000)).contains("longer than 4096 bytes"));
         assert!(found("../../*").unwrap_err().contains("outside of the repository"));
         assert!(found("[").is_err());
         let deep = "*/".repeat(70);
