@@ -1,7 +1,7 @@
 //! What is reported of policies (ST-001, ST-013): which sets each selects, and what is wrong with
 //! it. Each set contributes what it knows; the status is written when that changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -25,8 +25,6 @@ const MESSAGE: usize = 1000;
 #[derive(Debug, Default)]
 pub struct Reports {
     policies: Mutex<BTreeMap<ObjectKey, Report>>,
-    /// The sets that have reported since the start.
-    sets: Mutex<BTreeSet<ObjectKey>>,
 }
 
 /// What is known about a policy.
@@ -42,7 +40,6 @@ struct Report {
 impl Reports {
     /// Records what a set knows.
     pub fn report(&self, namespace: &str, set: &str, rules: &Rules) {
-        self.sets.lock().insert(ObjectKey::new(namespace, set));
         let mut reports = self.policies.lock();
         for (key, report) in reports.iter_mut().filter(|(key, _)| key.namespace == namespace) {
             let is_selected = rules.policies.contains(&key.name);
@@ -75,18 +72,9 @@ impl Reports {
         self.policies.lock().values().any(|report| report.has_changed)
     }
 
-    /// Whether a policy selects a set; one that has not reported since the start may be
-    /// selected.
-    pub fn may_select(&self, policy: &ObjectKey, set: &ObjectKey) -> bool {
-        let is_selected =
-            || self.policies.lock().get(policy).is_some_and(|one| one.sets.contains_key(&set.name));
-        !self.sets.lock().contains(set) || is_selected()
-    }
-
     /// Forgets a deleted set.
     pub fn forget(&self, set: &ObjectKey) {
         self.report(&set.namespace, &set.name, &Rules::default());
-        self.sets.lock().remove(set);
     }
 
     /// The status of a policy could not be written.

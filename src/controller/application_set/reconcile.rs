@@ -276,15 +276,15 @@ fn decide_with_shares(
 ) -> Decision {
     let limits = memory.steered.rules().pools.clone();
     let mut shares = (!limits.is_empty()).then(|| context.in_flight.share());
-    memory.steered.pools = shares.as_mut().map_or_else(Vec::new, |shares| {
-        shares.pools(key, &limits, &context.core.control_plane, &context.policies)
-    });
+    memory.steered.pools = shares
+        .as_mut()
+        .map_or_else(Vec::new, |shares| shares.pools(key, &limits, &context.core.control_plane));
     let snapshot = memory.snapshot(set, &context.settings.decisions, now);
     let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
-    if let Some(mut shares) = shares {
-        let waits = decision.rollout.as_ref().is_some_and(|plan| plan.waits_for_pool);
-        shares.take(key, &limits, memory.in_flight(&decision), waits, now);
-    }
+    let waits = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.waits_for_pools);
+    // Also without a limit: a policy may come, and select it, while it is in flight.
+    let mut shares = shares.unwrap_or_else(|| context.in_flight.share());
+    shares.take(key, &limits, memory.in_flight(&decision), waits, now);
     decision
 }
 

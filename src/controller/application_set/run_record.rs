@@ -6,8 +6,8 @@ use super::context::Context;
 use super::notify::{self, marked};
 use super::steering::{Run, Steered};
 use crate::act::rollout_run::{self, NewRun, Written};
-use crate::api::ObjectKey;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
+use crate::api::{ObjectKey, Time};
 use crate::controller::error::Error;
 use crate::decide::application_set::stored::Set;
 use crate::decide::rollout::steer::{RunDecision, number_of};
@@ -58,12 +58,22 @@ pub(super) async fn record(
         Ok(Written::Refused(reason)) => reason,
         Err(error) => reason(&error),
     };
-    if decision.must_be_stored {
+    // What is behind a gate would wait for ever for a run that has not begun.
+    let begins = decision.status.started_at != stored_start(steered, &decision.name);
+    let rules = steered.rules();
+    let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
+    if decision.must_be_stored || begins && needs_run {
         let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
         return Err(Error::Run { name, reason: failure });
     }
     tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
     Ok(Recorded::Unwritten)
+}
+
+/// Since when a run lasts, as it is stored.
+fn stored_start(steered: &Steered, name: &str) -> Option<Time> {
+    let run = steered.runs.iter().find(|run| run.object.name() == name)?;
+    run.status.started_at.clone()
 }
 
 async fn write(

@@ -46,8 +46,9 @@ pub struct Steered {
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
     has_runs: bool,
-    /// Whether policies can be read.
-    has_policies: bool,
+    /// Whether there may be runs, and policies, that cannot be read.
+    hides_runs: bool,
+    hides_policies: bool,
     /// The number of the last name that another object was found to have.
     pub(super) taken: u64,
     /// What other sets take.
@@ -100,7 +101,8 @@ impl Steered {
         reports: &Reports,
     ) {
         self.has_runs = plane.has_runs();
-        self.has_policies = plane.has_policies();
+        self.hides_runs = plane.hides_runs();
+        self.hides_policies = plane.hides_policies();
         let policies = plane.policies.in_namespace(&set.id.namespace);
         let version =
             |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
@@ -155,7 +157,8 @@ impl Steered {
 
     /// The input of a decision; `None` when nothing can be said about the set.
     pub fn input<'a>(&'a self, set: &'a Set) -> Option<Steering<'a>> {
-        if !self.has_runs && self.rules.is_empty() && set.paused.is_none() {
+        let is_free = !self.has_runs && !self.hides_runs && self.rules.is_empty();
+        if is_free && set.paused.is_none() {
             return None;
         }
         let current = self.runs.last();
@@ -170,7 +173,8 @@ impl Steered {
                 status: &run.status,
             }),
             records_runs: self.has_runs,
-            reads_policies: self.has_policies,
+            hides_runs: self.hides_runs,
+            hides_policies: self.hides_policies,
             taken: self.taken,
             pools: &self.pools,
             history: &self.history,

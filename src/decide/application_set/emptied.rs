@@ -49,6 +49,7 @@ use super::stored::{MESSAGE_LIMIT, Set};
 use super::write_plan::{Delete, Held, WritePlan};
 use crate::api::annotations::{APPROVED_DELETIONS, FOUND};
 use crate::api::conditions::application_set::reason;
+use crate::decide::names::some_of;
 use crate::decide::rollout::status::cut;
 use crate::decide::rollout::steer::rules::Max;
 use crate::desired::inputs::Finding;
@@ -105,6 +106,18 @@ pub fn over(limits: &[(String, Max)], deletes: usize, exist: usize) -> Option<St
     Some(format!(
         "{deletes} Applications would be deleted, and policy {policy} permits {limit}{max}"
     ))
+}
+
+/// The same while policies that applied to the set cannot be read: any may limit deletions.
+pub fn over_hidden(policies: &[String], deletes: usize) -> Option<String> {
+    let may_limit = deletes > 0 && !policies.is_empty();
+    may_limit.then(|| {
+        format!(
+            "{deletes} Applications would be deleted, and RolloutPolicies that may limit this cannot \
+             be read ({} applied before)",
+            some_of(policies, NAMED.0)
+        )
+    })
 }
 
 /// Removes the deletions from a plan that emptied generators ask for, or that another set may

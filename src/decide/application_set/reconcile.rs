@@ -214,7 +214,9 @@ fn hold(
     let has_left = others::left(existing, &generated.applications).next().is_some();
     let limits = snapshot.steering.map_or(&[][..], |steering| &steering.rules.deletions);
     let owned = existing.iter().filter(|one| one.is_owned() && !one.is_going).count();
-    let over = emptied::over(limits, writes.deletes.len(), owned);
+    let hidden = snapshot.steering.as_ref().map_or(&[][..], |steering| steering.hidden_policies());
+    let over = emptied::over(limits, writes.deletes.len(), owned)
+        .or_else(|| emptied::over_hidden(hidden, writes.deletes.len()));
     emptied::hold(set, generated, settings, Doubts { has_left, failed, is_waiting, over }, writes)
 }
 

@@ -148,8 +148,8 @@ pub struct RolloutPlan {
     pub run: Option<RunDecision>,
     /// How many are in flight in all steps, for limits that sets share.
     pub in_flight: u64,
-    /// Whether one waits for such a limit.
-    pub waits_for_pool: bool,
+    /// The policies whose limit it waits for, by name.
+    pub waits_for_pools: Vec<String>,
 }
 
 /// Decides one reconcile of a RollingSync.
@@ -174,6 +174,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
     let in_flight = start::revert_excess(&gate, pace, &mut rows, now);
     let in_flight = start::promote(snapshot, &gate, pace, &mut rows, in_flight, now);
+    let full_pools = pace.full_pools();
     let starts = start::starts(snapshot, &gate, steer.as_ref(), &rows);
 
     let open_step = gate.first_incomplete();
@@ -202,7 +203,10 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
         in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
-        waits_for_pool: waits.kinds.contains_key(&WaitKind::MaxInFlight),
+        waits_for_pools: match waits.kinds.contains_key(&WaitKind::MaxInFlight) {
+            true => full_pools,
+            false => Vec::new(),
+        },
         counts: Counts {
             waits: waits.kinds,
             ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))

@@ -85,11 +85,14 @@ pub struct RolloutSnapshot<'a> {
 
 impl<'a> RolloutSnapshot<'a> {
     /// With the deadline of a policy, an Application whose sync does not start fails at it
-    /// (ST-040), and does not become Healthy by a timeout before (AS-356).
+    /// (ST-040), and does not become Healthy by a timeout before (AS-356). There may be one that
+    /// cannot be read now.
     pub(super) fn with_deadline(&self) -> RolloutSnapshot<'a> {
         let mut snapshot = *self;
-        let has_deadline =
-            |steering: &Steering<'_>| steering.records_runs && steering.rules.deadline.is_some();
+        let has_deadline = |steering: &Steering<'_>| {
+            let is_judged = steering.records_runs || steering.hides_runs;
+            is_judged && steering.rules.deadline.is_some() || !steering.hidden_policies().is_empty()
+        };
         if self.steering.as_ref().is_some_and(has_deadline) {
             snapshot.settings.rules.progressing_timeout = None;
         }

@@ -22,8 +22,10 @@ pub struct Steering<'a> {
     pub run: Option<CurrentRun<'a>>,
     /// Whether runs can be recorded.
     pub records_runs: bool,
-    /// Whether policies can be read.
-    pub reads_policies: bool,
+    /// Whether there may be runs that cannot be read.
+    pub hides_runs: bool,
+    /// Whether there may be policies that cannot be read.
+    pub hides_policies: bool,
     /// The number of the last name of a run that another object has; 0 without one.
     pub taken: u64,
     /// What other sets take of limits that they share.
@@ -35,6 +37,14 @@ pub struct Steering<'a> {
 }
 
 impl Steering<'_> {
+    /// The policies that applied when they could be read last, while they cannot be read (ST-006).
+    pub fn hidden_policies(&self) -> &[String] {
+        match (&self.run, self.hides_policies) {
+            (Some(run), true) => &run.status.policies,
+            _ => &[],
+        }
+    }
+
     /// The command of a person about the set, for messages.
     pub fn command(&self, verb: &str) -> String {
         format!("wavegate {verb} -n {} {}", self.namespace, self.set)

@@ -66,8 +66,10 @@ pub struct Cache {
     kind: Kind,
     inner: RwLock<Inner>,
     listed: Watched<bool>,
-    /// The kind is known not to exist.
+    /// The kind is taken not to exist.
     is_absent: AtomicBool,
+    /// That is not certain: it may exist, and cannot be read.
+    is_hidden: AtomicBool,
     subscribers: Mutex<Vec<UnboundedSender<Change>>>,
 }
 
@@ -76,7 +78,8 @@ impl Cache {
     pub fn new(kind: Kind) -> Self {
         let (inner, subscribers) = (RwLock::default(), Mutex::default());
         let (listed, is_absent) = (Watched::new(false), AtomicBool::new(false));
-        Self { kind, inner, listed, is_absent, subscribers }
+        let is_hidden = AtomicBool::new(false);
+        Self { kind, inner, listed, is_absent, is_hidden, subscribers }
     }
 
     /// The kind.
@@ -128,6 +131,12 @@ impl Cache {
     /// Whether the kind exists, as far as is known. False before the first listing.
     pub fn is_available(&self) -> bool {
         self.is_listed() && !self.is_absent.load(Ordering::Acquire)
+    }
+
+    /// Whether there may be objects of the kind although none can be read. False before the
+    /// first listing.
+    pub fn is_hidden(&self) -> bool {
+        self.is_listed() && self.is_hidden.load(Ordering::Acquire)
     }
 
     /// Subscribes to changes; objects that are already in the cache come first, as new.
@@ -209,12 +218,15 @@ impl Cache {
             self.drop_entry(&mut inner, &key, Origin::Watch);
         }
         self.is_absent.store(false, Ordering::Release);
+        self.is_hidden.store(false, Ordering::Release);
         self.listed.set(true);
         unsure
     }
 
-    /// Records that the kind does not exist: all of its objects are gone.
-    pub(super) fn absent(&self) {
+    /// Records that the kind does not exist, or that it may exist and is hidden: none of its
+    /// objects can be read.
+    pub(super) fn absent(&self, is_hidden: bool) {
+        self.is_hidden.store(is_hidden, Ordering::Release);
         self.is_absent.store(true, Ordering::Release);
         let mut inner = self.inner.write();
         let keys: Vec<ObjectKey> = inner.objects.keys().cloned().collect();

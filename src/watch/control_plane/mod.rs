@@ -197,6 +197,16 @@ impl ControlPlane {
         self.runs.is_available()
     }
 
+    /// Whether there may be RolloutPolicies although none can be read.
+    pub fn hides_policies(&self) -> bool {
+        self.policies.is_hidden()
+    }
+
+    /// Whether there may be RolloutRuns although none can be read.
+    pub fn hides_runs(&self) -> bool {
+        self.runs.is_hidden()
+    }
+
     /// The cluster Secrets, without their credentials, by name.
     pub fn clusters(&self) -> Vec<ClusterSecret> {
         let secrets = self.secrets.all();
@@ -325,11 +335,13 @@ impl ControlPlane {
     /// must not disappear by mistake, since its objects hold rollouts: what is known of it
     /// stays while the server only refuses to list it, and while its definition exists.
     async fn is_absent(&self, client: &Client, cache: &Cache, absence: Absence) -> bool {
-        let (why, remedy) = match absence {
+        let (why, remedy, is_hidden) = match absence {
             Absence::Refused(_) if cache.is_available() => return false,
-            Absence::Refused(why) => {
-                (why, "to use them, permit to get, list and watch them, as deploy/rbac.yaml does")
-            }
+            Absence::Refused(why) => (
+                why,
+                "to use them, permit to get, list and watch them, as deploy/rbac.yaml does",
+                true,
+            ),
             Absence::Missing(why) => {
                 let definitions = Api::<Object>::all_with(
                     client.clone(),
@@ -337,17 +349,21 @@ impl ControlPlane {
                 );
                 let resource = cache.kind().resource();
                 let name = format!("{}.{}", resource.plural, resource.group);
-                match definitions.get_opt(&name).await {
+                let is_hidden = match definitions.get_opt(&name).await {
                     // Not served yet, or not by this server.
-                    Ok(Some(_)) => return false,
+                    Ok(Some(_)) => {
+                        tracing::debug!(kind = cache.kind().plural(), error = why, "not served");
+                        return false;
+                    }
                     // Without the permission to read definitions, the first answer counts.
                     Err(error) if !has_code(&error, 403) || cache.is_available() => return false,
-                    Ok(None) | Err(_) => {}
-                }
-                (why, "to install the definitions, apply the output of wavegate crds")
+                    Ok(None) => false,
+                    Err(_) => true,
+                };
+                (why, "to install the definitions, apply the output of wavegate crds", is_hidden)
             }
         };
-        cache.absent();
+        cache.absent(is_hidden);
         if !self.said_absent.swap(true, Ordering::Relaxed) {
             tracing::info!(
                 "rollouts are not recorded, and no RolloutPolicy applies: cannot watch {}: {why}; {remedy}",

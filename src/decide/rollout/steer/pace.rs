@@ -133,11 +133,21 @@ impl Pace {
             }
         }
         for pool in &self.pools {
-            if pool.elsewhere + self.in_flight + reserved(pool) >= pool.max {
+            if self.is_full(pool, reserved(pool)) {
                 return Some((WaitKind::MaxInFlight, self.message(pool)));
             }
         }
         None
+    }
+
+    /// The policies whose limit of all sets denies one more, by name.
+    pub fn full_pools(&self) -> Vec<String> {
+        let full = self.pools.iter().filter(|pool| self.is_full(pool, pool.reserved));
+        full.map(|pool| pool.policy.clone()).collect()
+    }
+
+    fn is_full(&self, pool: &Pool, reserved: u64) -> bool {
+        pool.elsewhere + self.in_flight + reserved >= pool.max
     }
 
     fn message(&self, pool: &Pool) -> String {

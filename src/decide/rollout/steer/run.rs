@@ -311,30 +311,36 @@ impl State {
     }
 
     /// Holds what a policy may hold while the policies that applied to the run, or to the one
-    /// before it, cannot be read, and what is behind a gate while the runs with the approvals cannot: a permission that was
-    /// taken away opens no gate and lifts no limit.
+    /// before it, cannot be read; and what approvals, failures or an ended run may hold while runs
+    /// cannot: a permission that was taken away opens no gate, lifts no limit, and promotes to no
+    /// target that was aborted.
     fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
-        let without_policies = !steering.reads_policies
-            && steering.rules.is_empty()
-            && !self.status.policies.is_empty()
-            && self.is_live()
-            && self.status.phase != RunPhase::RollingBack;
-        let without_runs = !steering.records_runs && !steering.rules.gates.is_empty();
-        let message = match (&self.name, without_policies, without_runs) {
-            (Some(run), true, _) => format!(
-                "RolloutPolicies cannot be read, and {} applied before, so run {run} waits: give the \
-                 controller get, list and watch on them",
-                some_of(&self.status.policies, NAMED)
-            ),
-            (_, _, true) => "RolloutRuns, which have the approvals, cannot be read: give the \
-                 controller get, list, watch, create and patch on them"
-                .to_owned(),
-            _ => return false,
+        let policies = match self.name {
+            Some(_) if steering.hides_policies => &self.status.policies[..],
+            _ => &[],
         };
+        let lacks_runs = !steering.records_runs;
+        // What a run has started says that there are runs.
+        let has_hidden = lacks_runs
+            && steering.hides_runs
+            && rows.iter().any(|row| row.member.started.is_some());
+        let needs_runs = !steering.rules.gates.is_empty() || !steering.rules.budgets.is_empty();
+        let message = if !policies.is_empty() {
+            format!(
+                "RolloutPolicies cannot be read, and {} applied before: give the controller get, \
+                 list and watch on them",
+                some_of(policies, NAMED)
+            )
+        } else if has_hidden || lacks_runs && needs_runs {
+            "RolloutRuns, which have the approvals, failures and aborted targets, cannot be read: \
+             give the controller get, list, watch, create and patch on them"
+                .to_owned()
+        } else {
+            return false;
+        };
+        let all = !policies.is_empty() || has_hidden || !steering.rules.budgets.is_empty();
         for row in rows.iter_mut().filter(|row| row.steering.hold.is_none()) {
-            let may_be_gated =
-                without_policies || !steering.rules.gates_of(row.member.name).is_empty();
-            if may_be_gated {
+            if all || !steering.rules.gates_of(row.member.name).is_empty() {
                 let (kind, message) = (WaitKind::Unreadable, message.clone());
                 row.steering.hold = Some(Hold { kind, message, until: None });
             }
@@ -425,34 +431,32 @@ impl State {
             let hold = Hold { kind: WaitKind::Paused, message: why.clone(), until: None };
             rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
         }
-        if steering.reads_policies {
+        if !steering.hides_policies {
             self.status.policies.clone_from(&steering.rules.policies);
             self.status.policies.truncate(run_status::NAMES);
         }
-        if self.is_unreadable(steering, rows) {
-            return;
-        }
+        let is_unreadable = self.is_unreadable(steering, rows);
         let Some(name) = self.name.clone() else { return };
-        self.status.gates = match self.status.phase.has_ended() {
-            true => std::mem::take(&mut self.status.gates),
-            false => gates::evaluate(steering.rules, &self.spec, &self.status.gates, rows, now),
-        };
+        if !is_unreadable && !self.status.phase.has_ended() {
+            self.status.gates =
+                gates::evaluate(steering.rules, &self.spec, &self.status.gates, rows, now);
+        }
+        let is_held = is_unreadable || self.is_paused.is_some();
         if self.status.phase == RunPhase::RollingBack {
-            let paused = self.is_paused.is_some();
-            let holds: Vec<Option<Hold>> = match paused {
+            let holds: Vec<Option<Hold>> = match is_held {
                 true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
                 false => Vec::new(),
             };
             let retry = steering.command("retry");
             self.rollback = rollback::decide(rows, &retry, heals.then_some(now));
-            // Nothing goes back while the set is paused.
+            // Nothing goes back while the set is paused, or its limits are not known.
             for (row, hold) in rows.iter_mut().zip(holds) {
                 row.steering.back = None;
                 row.steering.hold = hold;
             }
             return;
         }
-        if self.is_paused.is_some() {
+        if is_held {
             return;
         }
         let shut = gates::shut(steering, &self.status.gates, rows, now);
@@ -739,6 +743,7 @@ fn differs(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
         || old.timeline != new.timeline
         || old.quarantine != new.quarantine
         || old.gates != new.gates
+        || old.policies != new.policies
         || old.retried != new.retried
         || old.aborted_at != new.aborted_at
         || old.rollback_at != new.rollback_at

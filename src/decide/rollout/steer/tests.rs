@@ -68,7 +68,8 @@ struct Fleet {
     ignores_drift: bool,
     taken: u64,
     records_runs: bool,
-    reads_policies: bool,
+    hides_runs: bool,
+    hides_policies: bool,
     now: Timestamp,
     plan: Option<RolloutPlan>,
 }
@@ -138,7 +139,8 @@ impl Fleet {
             ignores_drift: false,
             taken: 0,
             records_runs: true,
-            reads_policies: true,
+            hides_runs: false,
+            hides_policies: false,
             now,
             plan: None,
         };
@@ -223,7 +225,8 @@ impl Fleet {
                 paused: self.paused.as_deref(),
                 run,
                 records_runs: self.records_runs,
-                reads_policies: self.reads_policies,
+                hides_runs: self.hides_runs,
+                hides_policies: self.hides_policies,
                 taken: self.taken,
                 pools: &self.pools,
                 history,
@@ -954,7 +957,7 @@ fn sets_share_a_limit_as_st_030() {
             let waits = plan.waiting.iter().find(|wait| wait.kind == WaitKind::MaxInFlight);
             if let Some(wait) = waits {
                 assert!(wait.message.contains("3 of other"), "{}", wait.message);
-                assert!(plan.waits_for_pool);
+                assert_eq!(plan.waits_for_pools.len(), 1);
             }
         }
     }

@@ -30,7 +30,8 @@ impl World {
                     run: None,
                     // Without the definitions nothing is recorded.
                     records_runs: self.cluster.version.is_multiple_of(2),
-                    reads_policies: self.cluster.version.is_multiple_of(2),
+                    hides_runs: false,
+                    hides_policies: self.cluster.version.is_multiple_of(2),
                     taken: 0,
                     pools: &[],
                     history: &[],

@@ -423,7 +423,7 @@ fn a_gate_whose_policy_or_run_cannot_be_read_stays_shut_as_st_006() {
         match loses_policies {
             true => {
                 fleet.policies.clear();
-                fleet.reads_policies = false;
+                fleet.hides_policies = true;
             }
             false => fleet.records_runs = false,
         }
@@ -431,7 +431,7 @@ fn a_gate_whose_policy_or_run_cannot_be_read_stays_shut_as_st_006() {
         let plan = fleet.decide();
         let kinds: Vec<WaitKind> = plan.waiting.iter().map(|wait| wait.kind).collect();
         assert_eq!((fleet.deployed("r2"), &*kinds), (1, &[WaitKind::Unreadable][..]));
-        (fleet.policies, fleet.reads_policies, fleet.records_runs) = (policies, true, true);
+        (fleet.policies, fleet.hides_policies, fleet.records_runs) = (policies, false, true);
         fleet.run(5);
         assert_eq!(fleet.status().phase, RunPhase::AwaitingApproval);
         approve(&mut fleet, "ann");
@@ -449,12 +449,12 @@ fn no_limit_of_a_policy_is_lifted_while_it_cannot_be_read_as_st_006() {
         fleet.run(3);
         let policies = std::mem::take(&mut fleet.policies);
         assert_eq!((fleet.status().policies.len(), fleet.deployed("r2")), (1, 1));
-        fleet.reads_policies = false;
+        fleet.hides_policies = true;
         fleet.run(20);
         let kinds: Vec<WaitKind> = fleet.decide().waiting.iter().map(|wait| wait.kind).collect();
         // The second one had begun.
         assert_eq!((fleet.deployed("r2"), &*kinds), (2, &[WaitKind::Unreadable][..]));
-        (fleet.policies, fleet.reads_policies) = (policies, true);
+        (fleet.policies, fleet.hides_policies) = (policies, false);
         fleet.run(20);
         assert_eq!((fleet.deployed("r2"), fleet.status().phase), (3, RunPhase::Complete));
     }
@@ -472,7 +472,7 @@ fn no_limit_is_lifted_for_the_next_run_while_policies_cannot_be_read_as_st_006()
             let is_first_complete = fleet.status().phase == RunPhase::Complete;
             assert_eq!(is_first_complete, ends_first);
             let policies = std::mem::take(&mut fleet.policies);
-            fleet.reads_policies = false;
+            fleet.hides_policies = true;
             fleet.push("r3");
             while fleet.runs.len() < 2 {
                 fleet.run(1);
@@ -484,11 +484,123 @@ fn no_limit_is_lifted_for_the_next_run_while_policies_cannot_be_read_as_st_006()
             let plan = fleet.decide();
             let kinds: Vec<WaitKind> = plan.waiting.iter().map(|wait| wait.kind).collect();
             assert_eq!((fleet.deployed("r3"), &*kinds), (0, &[WaitKind::Unreadable][..]));
-            (fleet.policies, fleet.reads_policies) = (policies, true);
+            (fleet.policies, fleet.hides_policies) = (policies, false);
             fleet.run(20);
             assert_eq!((fleet.deployed("r3"), fleet.status().phase), (2, RunPhase::Complete));
         }
     }
+}
+
+/// A controller that starts without a permission does not see what holds, and knows that it does
+/// not: nothing goes on that a policy may hold, in a run that has ended or goes back either.
+#[test]
+fn hidden_policies_hold_what_has_drifted_and_what_goes_back_as_st_006() {
+    let mut fleet = Fleet::new(&[2, 2], json!(null)).policy(json!({"maxInFlight": 1}));
+    fleet.push("r2");
+    fleet.run(40);
+    assert_eq!(fleet.status().phase, RunPhase::Complete);
+    let policies = std::mem::take(&mut fleet.policies);
+    fleet.hides_policies = true;
+    for app in fleet.apps.values_mut() {
+        app.deployed = "drift".to_owned();
+    }
+    fleet.run(20);
+    assert_eq!((fleet.deployed("drift"), fleet.in_flight()), (4, 0));
+    assert!(fleet.kinds().iter().all(|kind| *kind == WaitKind::Unreadable), "{:?}", fleet.kinds());
+    fleet.policies = policies.clone();
+    fleet.hides_policies = false;
+    fleet.run(40);
+    assert_eq!(fleet.deployed("r2"), 4);
+
+    fleet.push("r3");
+    fleet.run(6);
+    take_back(&mut fleet);
+    fleet.run(1);
+    fleet.policies.clear();
+    fleet.hides_policies = true;
+    // The operation that runs ends.
+    fleet.run(5);
+    let deployed = fleet.deployed("r2");
+    fleet.run(20);
+    assert_eq!((fleet.status().phase, fleet.deployed("r2")), (RunPhase::RollingBack, deployed));
+    assert!(deployed < 4, "{deployed}");
+    (fleet.policies, fleet.hides_policies) = (policies, false);
+    fleet.run(40);
+    assert_eq!((fleet.status().phase, fleet.deployed("r2")), (RunPhase::RolledBack, 4));
+}
+
+/// Without its definition there can be no policy: what was recorded of it holds nothing.
+#[test]
+fn policies_whose_definition_is_gone_hold_nothing_as_st_006() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(json!({"paused": true}));
+    fleet.push("r2");
+    fleet.run(10);
+    assert_eq!((fleet.deployed("r2"), fleet.status().policies.len()), (0, 1));
+    fleet.policies.clear();
+    fleet.hides_policies = true;
+    fleet.run(10);
+    assert_eq!(fleet.deployed("r2"), 0);
+    fleet.hides_policies = false;
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().policies.len()), (2, 0));
+}
+
+/// A run that cannot be read may have been aborted, and without it nobody counts failures.
+#[test]
+fn hidden_runs_hold_what_they_may_have_aborted_as_st_006() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null));
+    fleet.push("r2");
+    fleet.run(2);
+    let at = Some(Time(fleet.now));
+    fleet.said(|spec| spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false }));
+    fleet.run(10);
+    assert_eq!(fleet.status().phase, RunPhase::Aborted);
+    let deployed = fleet.deployed("r2");
+    let runs = std::mem::take(&mut fleet.runs);
+    (fleet.records_runs, fleet.hides_runs) = (false, true);
+    for _ in 0..30 {
+        fleet.act();
+        fleet.now += SignedDuration::from_secs(1);
+        fleet.reconcile();
+    }
+    assert_eq!(fleet.deployed("r2"), deployed, "an aborted target is not promoted to");
+    assert!(fleet.kinds().contains(&WaitKind::Unreadable), "{:?}", fleet.kinds());
+    // Without the definition, no run says anything.
+    fleet.hides_runs = false;
+    let plan = fleet.decide();
+    assert!(plan.waiting.iter().all(|wait| wait.kind != WaitKind::Unreadable));
+    (fleet.runs, fleet.records_runs) = (runs, true);
+    fleet.run(10);
+    assert_eq!(fleet.deployed("r2"), deployed);
+
+    let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(json!({"failures": {"max": 0}}));
+    fleet.records_runs = false;
+    fleet.push("r2");
+    for _ in 0..10 {
+        fleet.act();
+        fleet.reconcile();
+    }
+    assert_eq!((fleet.deployed("r2"), fleet.kinds()), (0, vec![WaitKind::Unreadable]));
+}
+
+/// The policy that cannot be read may have a deadline: until then, none that does not start
+/// becomes Healthy by a timeout.
+#[test]
+fn no_timeout_passes_what_does_not_start_while_policies_are_hidden_as_st_040() {
+    let mut fleet =
+        Fleet::new(&[1, 1], json!(null)).policy(json!({"failures": {"deadline": "1h"}}));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Ignores;
+    fleet.run(5);
+    let policies = std::mem::take(&mut fleet.policies);
+    fleet.hides_policies = true;
+    fleet.run(400);
+    (fleet.policies, fleet.hides_policies) = (policies, false);
+    fleet.run(20);
+    assert_eq!(fleet.deployed("r2"), 0, "the second step does not open");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
 }
 
 /// Found by simulated fleets: one went back while another one of the step was still in flight.
