@@ -1,8 +1,9 @@
 //! Runs of a set (ST-002): their names, and the Events about them.
 
+use kube_sim::{Effect, Fault};
 use serde_json::json;
 
-use super::{ClusterState, NAMESPACE, progressive, rolling, set};
+use super::*;
 use crate::api::steering::{POLICY, RUN};
 
 /// It was never recorded, with a warning at each reconcile.
@@ -56,4 +57,42 @@ async fn a_run_without_policies_has_no_events() {
     for reason in ["Progressing", "Complete", "Soaking", "Paused"] {
         assert_eq!(world.events(reason).await, Vec::<String>::new(), "{reason}");
     }
+}
+
+/// A controller that starts without the permission to read policies held nothing: what a policy
+/// may hold waits, with the reason, and deletions wait for an approval.
+#[tokio::test]
+async fn hidden_policies_hold_promotions_and_deletions_as_st_006() {
+    let mut world = ClusterState::start(progressive(Default::default())).await;
+    world.create(POLICY, "careful", json!({"deletions": {"max": 0}})).await;
+    let members = [("app", "dev"), ("other", "dev")];
+    world.create("ApplicationSet", "set", fleet(&members, rolling())).await;
+    for (name, _) in members {
+        world.compare(name, "Synced", "Healthy", "r1").await;
+    }
+    let complete = |run: &Value| {
+        run["status"]["phase"] == "Complete" && run["status"]["policies"] == json!(["careful"])
+    };
+    world.until(RUN, "set-1", complete).await;
+    world.stop();
+    let is_read =
+        |request: &RequestRecord| request.client == "sets" && request.resource == "rolloutpolicies";
+    world.server.inject(Fault::new(Effect::Status(403), is_read).times(usize::MAX));
+    world.restart(progressive(Default::default()));
+    world.compare("app", "OutOfSync", "Healthy", "r2").await;
+    let why = "RolloutPolicies cannot be read, and careful applied before";
+    let waits = |set: &Value| set["status"]["rollout"].to_string().contains(why);
+    world.until("ApplicationSet", "set", waits).await;
+    let smaller = fleet(&members[..1], rolling());
+    world.patch("ApplicationSet", "set", json!({"spec": smaller})).await;
+    let held = "RolloutPolicies that may limit this cannot be read (careful applied before)";
+    let is_held = |set: &Value| {
+        let message = condition(set, "DeletionsHeld")["message"].to_string();
+        message.contains(held) && message.contains("--overwrite")
+    };
+    world.until("ApplicationSet", "set", is_held).await;
+    let other = world.until("Application", "other", |_| true).await;
+    assert!(other["metadata"]["deletionTimestamp"].is_null(), "{other}");
+    let app = world.until("Application", "app", |_| true).await;
+    assert!(app["operation"].is_null(), "{app}");
 }
