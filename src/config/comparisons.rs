@@ -2,11 +2,11 @@
 //! `resource.customizations` what concerns differences (SE-163, SE-165, SE-168, SE-170, SE-178).
 //!
 //! What is not understood is a problem of the Applications with objects of these kinds; all else
-//! is used.
+//! is used. Names of fields are found in any case, as in Argo CD.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::reader::yes_or_no;
 use crate::decide::diff::{IgnoredStatus, Jq, KnownField, KnownType, SystemSettings};
@@ -28,7 +28,7 @@ const READ: [(&str, &str); 3] = [
 
 /// Whether a type of customizations is read here.
 pub(super) fn is_read(of: &str) -> bool {
-    READ.iter().any(|(name, _)| *name == of)
+    READ.iter().any(|(name, _)| name.eq_ignore_ascii_case(of))
 }
 
 /// What the keys of health scripts begin with. They are read elsewhere; here counts which kinds
@@ -127,7 +127,8 @@ fn combined(text: &str, settings: &mut SystemSettings) {
         }
         for (of, _) in READ {
             let at = format!("{at} ({about}): {of}");
-            match types.get(of) {
+            let value = types.iter().rfind(|(name, _)| name.eq_ignore_ascii_case(of));
+            match value.map(|(_, value)| value) {
                 None => {}
                 // The rules are a document in the document.
                 Some(Value::String(text)) => {
@@ -164,19 +165,44 @@ fn customization(
         let what = "expected jsonPointers, jqPathExpressions or managedFieldsManagers";
         return settings.problem(kind, format!("{at}: {what}"), is_error);
     };
-    let known = ["jsonPointers", "jqPathExpressions", "managedFieldsManagers"];
-    for (field, list) in places {
-        if !known.contains(&field.as_str()) {
-            let what = format!("unknown field {field}; expected one of {}", known.join(", "));
-            settings.problem(kind, format!("{at}: {what}"), is_error);
-        } else if !list.is_array() && !list.is_null() {
+    let places = known(at, kind, places, PLACES, settings);
+    for (field, list) in &places {
+        if !list.is_array() && !list.is_null() {
             settings.problem(kind, format!("{at}.{field}: not a list"), is_error);
         }
     }
     match of {
-        "ignoreDifferences" => settings.add_ignored(at, kind, value),
-        _ => settings.add_ignored_updates(at, kind, value),
+        "ignoreDifferences" => settings.add_ignored(at, kind, &Value::Object(places)),
+        _ => settings.add_ignored_updates(at, kind, &Value::Object(places)),
     }
+}
+
+/// The fields of rules.
+const PLACES: &[&str] = &["jsonPointers", "jqPathExpressions", "managedFieldsManagers"];
+
+/// The known fields of a map. Argo CD finds them in any case and leaves others out, which are
+/// named here.
+fn known(
+    at: &str,
+    kind: (&str, &str),
+    map: &Map<String, Value>,
+    names: &[&str],
+    settings: &mut SystemSettings,
+) -> Map<String, Value> {
+    let mut found = Map::new();
+    for (field, value) in map {
+        let Some(name) = names.iter().find(|name| name.eq_ignore_ascii_case(field)) else {
+            let shown: String = field.chars().take(80).collect();
+            let what = format!("unknown field {shown} has no effect; expected one of");
+            settings.problem(kind, format!("{at}: {what} {}", names.join(", ")), false);
+            continue;
+        };
+        if found.insert((*name).to_owned(), value.clone()).is_some() {
+            let what = format!("{name} is there twice; only the last one is used");
+            settings.problem(kind, format!("{at}: {what}"), false);
+        }
+    }
+    found
 }
 
 /// A list of fields with their types.
@@ -185,13 +211,15 @@ fn known_fields(at: &str, kind: (&str, &str), value: &Value, settings: &mut Syst
         return settings.problem(kind, format!("{at}: not a list of field and type"), false);
     };
     for (index, entry) in list.iter().enumerate() {
-        let text = |name: &str| entry[name].as_str().unwrap_or_default();
-        let (field, name) = (text("field"), text("type"));
         let at = format!("{at}[{index}]");
         if settings.known_fields.len() >= MAX_FIELDS {
             let message = format!("{at}: more than {MAX_FIELDS} fields; the rest is not used");
             return settings.problem(kind, message, false);
         }
+        let entry = entry.as_object().cloned().unwrap_or_default();
+        let entry = known(&at, kind, &entry, &["field", "type"], settings);
+        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (field, name) = (text("field"), text("type"));
         if field.split('.').any(str::is_empty) {
             settings.problem(kind, format!("{at}.field: {field:?} is no path of fields"), false);
             continue;
@@ -274,18 +302,18 @@ mod tests {
             ),
             (
                 "resource.customizations.ignoreDifferences.apps_Deployment",
-                "jsonPointers: [/spec/replicas]\nmanagedFieldsManagers: [scaler]\n",
+                "JSONPOINTERS: [/spec/replicas]\nmanagedfieldsManagers: [scaler]\n",
             ),
             ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data/a]\n"),
             ("resource.customizations.ignoreDifferences.all", "jqPathExpressions: ['.spec.x']\n"),
             ("resource.customizations.ignoreResourceUpdates.all", "jsonPointers: [/status]\n"),
             (
                 "resource.customizations.knownTypeFields.example.com_Game",
-                "- {field: spec.template.spec, type: core/v1/PodSpec}\n",
+                "- {Field: spec.template.spec, TYPE: core/v1/PodSpec}\n",
             ),
             (
                 "resource.customizations",
-                "'*.aws.com/*':\n  ignoreDifferences: |\n    jsonPointers: [/spec/arn]\nSecret:\n  health.lua: x\n",
+                "'*.aws.com/*':\n  IgnoreDifferences: |\n    jsonPointers: [/spec/arn]\nSecret:\n  health.lua: x\n",
             ),
         ]);
         assert_eq!(settings.problems, []);
@@ -296,6 +324,7 @@ mod tests {
             [("*.aws.com", "*"), ("", "ConfigMap"), ("*", "*"), ("apps", "Deployment")]
         );
         assert_eq!(settings.rules[3].managers, ["scaler"]);
+        assert_eq!(settings.rules[3].pointers, [["spec", "replicas"]]);
         assert_eq!(settings.update_rules.len(), 5);
         assert_eq!(settings.status, IgnoredStatus::Definitions);
         assert!(settings.ignores_aggregated_roles && settings.ignores_updates);
@@ -319,9 +348,16 @@ mod tests {
         let fields = "resource.customizations.knownTypeFields.apps_Deployment";
         let compare = "resource.compareoptions";
         let cases = [
-            (rules, "jsonPointers: [spec]", true, "apps", "starts with '/'"),
+            (rules, "jsonPointers: [spec]", false, "apps", "starts with '/'"),
+            (rules, "jsonPointers: [spec/a]", false, "apps", "starts with '/'"),
+            (rules, "jsonPointers: ['/a~b']", false, "apps", "written '~0'"),
+            (rules, "jsonPointers: [1]", true, "apps", "not a string"),
             (rules, "jqPathExpressions: ['.a |']", true, "apps", "jqPathExpressions[0]"),
-            (rules, "jsonPointer: [/a]", true, "apps", "unknown field jsonPointer"),
+            (rules, "jsonPointer: [/a]", false, "apps", "unknown field jsonPointer"),
+            (rules, "JSONPointers: /a", true, "apps", "jsonPointers: not a list"),
+            (rules, "{JSONPointers: [], jsonPointers: []}", false, "apps", "there twice"),
+            (fields, "- {Field: a, Type: core/Quantity, b: c}", false, "apps", "unknown field b"),
+            ("resource.customizations", "'{a/B': {ignoreDifferences: {}}", false, "{a", "{a"),
             (rules, "jsonPointers: /a", true, "apps", "not a list"),
             (rules, "- [", true, "apps", ""),
             (rules, "text", true, "apps", "expected jsonPointers"),

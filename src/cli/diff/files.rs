@@ -123,7 +123,10 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
             let text = |value: &Value| value.as_str().map(str::to_owned);
             let data = data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect();
             let system = comparison_settings(&data, &jq);
-            if let Some(problem) = system.problems.first() {
+            for warning in system.problems.iter().filter(|problem| !problem.is_error) {
+                note(&warning.message);
+            }
+            if let Some(problem) = system.problems.iter().find(|problem| problem.is_error) {
                 return unusable(map, problem.message.clone());
             }
             Arc::new(system)
@@ -132,7 +135,10 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let nothing = Value::Null;
     let spec = application.map_or(&nothing, |application| &application.value);
     let (config, problems) = Config::with_settings(spec, &system, &jq);
-    match (problems.first(), application) {
+    for warning in problems.iter().filter(|problem| !problem.is_error) {
+        note(&warning.to_string());
+    }
+    match (problems.iter().find(|problem| problem.is_error), application) {
         (Some(problem), Some(application)) => {
             unusable(application, format!("{}: {}", problem.at, problem.message))
         }

@@ -70,8 +70,16 @@ pub struct ComparedState {
     pub comparison: Comparison,
     /// The rules.
     pub config: diff::Config,
-    /// The errors of the rules.
+    /// The errors and warnings of the rules.
     pub conditions: Vec<Condition>,
+}
+
+/// What is wrong with a rule: an error stops syncs, a warning stops nothing.
+fn of_rule(is_error: bool, message: String) -> Condition {
+    match is_error {
+        true => Condition::comparison(message),
+        false => Condition::new(types::SYNC_WARNING, message),
+    }
 }
 
 impl<'a> Observation<'a> {
@@ -99,7 +107,7 @@ impl<'a> Observation<'a> {
             },
             diffs,
         );
-        let own = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
+        let own = (problems.iter()).map(|problem| of_rule(problem.is_error, problem.to_string()));
         let conditions = own.chain(self.problems_of_settings(&comparison)).collect();
         ComparedState { comparison, conditions, config }
     }
@@ -112,10 +120,8 @@ impl<'a> Observation<'a> {
         let concerns = |problem: &&SettingProblem| {
             kinds.iter().any(|(group, kind)| problem.is_about(KindRef { group, version: "", kind }))
         };
-        let condition = |problem: &SettingProblem| match problem.is_error {
-            true => Condition::comparison(problem.message.clone()),
-            false => Condition::new(types::SYNC_WARNING, problem.message.as_str()),
-        };
+        let condition =
+            |problem: &SettingProblem| of_rule(problem.is_error, problem.message.clone());
         self.compared.problems.iter().filter(concerns).map(condition).collect()
     }
 

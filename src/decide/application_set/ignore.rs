@@ -9,7 +9,7 @@ mod keep;
 use serde_json::Value;
 
 use crate::decide::diff::jq::{Error, Expression, Jq, Question};
-use crate::decide::diff::path::{self, Path, Step};
+use crate::decide::diff::path::{Path, Pointer, Step, parse_pointer};
 use crate::decide::merge_patch::without_nulls;
 
 /// The most jq expressions of a set.
@@ -79,9 +79,9 @@ impl Ignore {
             };
             let mut pointers = Vec::new();
             for pointer in texts("jsonPointers") {
-                match path::parse_pointer(&pointer) {
-                    Ok(parsed) => pointers.push(parsed),
-                    Err(error) => {
+                match parse_pointer(&pointer) {
+                    Ok(Pointer { tokens, defect: None }) => pointers.push(tokens),
+                    Ok(Pointer { defect: Some(error), .. }) | Err(error) => {
                         problem(format!("{place}.jsonPointers: \"{pointer}\": {error}"));
                     }
                 }

@@ -13,7 +13,6 @@ use crate::api::annotations::{
 };
 use crate::api::kind::KindRef;
 use crate::api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
-use crate::glob::Glob;
 
 /// The default field manager of server-side apply (SE-345).
 pub const DEFAULT_MANAGER: &str = "argocd-controller";
@@ -120,13 +119,13 @@ impl Config {
     pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
         let Some(list) = entries.as_array() else {
             if !entries.is_null() {
-                problems.push(Problem { at: at.to_owned(), message: "not a list".to_owned() });
+                problems.push(Problem::error(at, "not a list"));
             }
             return;
         };
         if list.len() > MAX_RULES {
             let message = format!("{} rules; only the first {MAX_RULES} are used", list.len());
-            problems.push(Problem { at: at.to_owned(), message });
+            problems.push(Problem::error(at, message));
         }
         for (index, entry) in list.iter().take(MAX_RULES).enumerate() {
             let at = format!("{at}[{index}]");
@@ -141,15 +140,10 @@ impl Config {
                 ..Rule::default()
             };
             if rule.kind.is_empty() {
-                problems.push(Problem { at, message: "kind is required".to_owned() });
+                let message = "kind is required, such as Deployment, or '*' for all; the rule \
+                               has no effect";
+                problems.push(Problem::warning(at, message));
                 continue;
-            }
-            let patterns = [("group", &rule.group), ("kind", &rule.kind)];
-            for (field, error) in
-                patterns.iter().filter_map(|(field, text)| Some((field, Glob::new(text).err()?)))
-            {
-                let message = error.to_string();
-                problems.push(Problem { at: format!("{at}.{field}"), message });
             }
             add_rule(&mut self.rules, &at, rule, entry, (&self.jq, &self.scope), problems);
         }

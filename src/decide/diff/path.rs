@@ -18,33 +18,77 @@ pub enum Step {
 /// Steps from the root.
 pub type Path = Vec<Step>;
 
-/// Splits a JSON pointer (RFC 6901) into its unescaped tokens.
+/// A JSON pointer, as Argo CD reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// Its unescaped tokens.
+    pub tokens: Vec<String>,
+    /// What RFC 6901 does not allow in it, what it means nevertheless, and how to write it.
+    pub defect: Option<&'static str>,
+}
+
+/// Splits a JSON pointer (RFC 6901) into its unescaped tokens. What is before the first slash is
+/// left out, and a `~` of no escape is itself, as in Argo CD (SE-172).
 ///
 /// # Errors
 ///
-/// The problem: no leading slash, an invalid escape, or the empty pointer, which is the
-/// whole object.
-pub fn parse_pointer(pointer: &str) -> Result<Vec<String>, &'static str> {
-    let Some(rest) = pointer.strip_prefix('/') else {
-        return Err("a JSON pointer starts with '/' and names a part of the object");
+/// The problem: without any slash, it names nothing.
+pub fn parse_pointer(pointer: &str) -> Result<Pointer, &'static str> {
+    let Some((before, rest)) = pointer.split_once('/') else {
+        return Err("a JSON pointer starts with '/', such as /spec/replicas; this one names \
+                    nothing and has no effect");
     };
-    rest.split('/').map(unescape).collect()
+    let mut is_escaped = true;
+    let tokens = rest.split('/').map(|token| unescape(token, &mut is_escaped)).collect();
+    let defect = if !before.is_empty() {
+        Some(
+            "a JSON pointer starts with '/', such as /spec/replicas; what is before the first \
+             '/' is left out",
+        )
+    } else if !is_escaped {
+        Some(
+            "'~' must be written '~0', and '/' inside a name '~1'; any other '~' is read as \
+             itself",
+        )
+    } else {
+        None
+    };
+    Ok(Pointer { tokens, defect })
 }
 
-fn unescape(token: &str) -> Result<String, &'static str> {
+/// Resolves the escapes of a token; `is_escaped` becomes false with a `~` that begins none.
+fn unescape(token: &str, is_escaped: &mut bool) -> String {
     let mut out = String::with_capacity(token.len());
-    let mut chars = token.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '~' => out.push(match chars.next() {
-                Some('0') => '~',
-                Some('1') => '/',
-                _ => return Err("'~' must be written '~0', and '/' inside a name '~1'"),
-            }),
-            other => out.push(other),
-        }
+    let mut rest = token;
+    while let Some((before, after)) = rest.split_once('~') {
+        out.push_str(before);
+        rest = match after.as_bytes().first() {
+            Some(b'0') => {
+                out.push('~');
+                &after[1..]
+            }
+            Some(b'1') => {
+                out.push('/');
+                &after[1..]
+            }
+            _ => {
+                out.push('~');
+                *is_escaped = false;
+                after
+            }
+        };
     }
-    Ok(out)
+    out.push_str(rest);
+    out
+}
+
+/// The position that a token of a pointer names in a list of this length, which it may count from
+/// the end, as in Argo CD: `-1` is the last one. `None` when it is no number, or before the
+/// beginning.
+pub fn index(token: &str, length: usize) -> Option<usize> {
+    let at: i64 = token.parse().ok()?;
+    let back = || length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?);
+    usize::try_from(at).ok().or_else(back)
 }
 
 /// Writes a path as a JSON pointer.
@@ -60,7 +104,7 @@ pub fn to_pointer(path: &[Step]) -> String {
 }
 
 /// The path of pointer tokens in this value, if it exists. A token is an index exactly if
-/// the parent is a list.
+/// the parent is a list (SE-172).
 pub fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
     let mut here = value;
     let mut path = Path::with_capacity(tokens.len());
@@ -71,7 +115,7 @@ pub fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
                 path.push(Step::Key(token.clone()));
             }
             Value::Array(list) => {
-                let index = token.parse().ok()?;
+                let index = index(token, list.len())?;
                 here = list.get(index)?;
                 path.push(Step::Index(index));
             }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::jq::{Expression, Jq};
-use super::path::parse_pointer;
+use super::path::{Pointer, parse_pointer};
 use crate::api::kind::KindRef;
-use crate::glob;
+use crate::glob::{self, Glob};
 
 /// Most rules of one source of rules.
 pub(super) const MAX_RULES: usize = 1000;
@@ -32,15 +32,29 @@ pub struct Rule {
     pub managers: Vec<String>,
 }
 
-/// An invalid part of the configuration. The rest is used, but a comparison may show
-/// differences that should be ignored, so the caller reports a `ComparisonError`
-/// (SE-173).
+/// An invalid part of the configuration. The rest is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Path in the configuration.
     pub at: String,
     /// The problem, with the expression or value.
     pub message: String,
+    /// Whether nothing must be synced: a comparison may show differences that should be ignored,
+    /// so the caller reports a `ComparisonError` (SE-173). What Argo CD skips, or reads in some
+    /// way, is a warning: it has the same effect here (SE-172).
+    pub is_error: bool,
+}
+
+impl Problem {
+    /// One that stops syncs.
+    pub(super) fn error(at: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { at: at.into(), message: message.into(), is_error: true }
+    }
+
+    /// One that stops nothing.
+    pub(super) fn warning(at: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { at: at.into(), message: message.into(), is_error: false }
+    }
 }
 
 impl std::fmt::Display for Problem {
@@ -67,8 +81,14 @@ pub(super) fn add_rule(
 ) {
     if rules.len() >= MAX_RULES {
         let message = format!("more than {MAX_RULES} rules; this one is not used");
-        problems.push(Problem { at: at.to_owned(), message });
+        problems.push(Problem::error(at, message));
         return;
+    }
+    for (field, text) in [("group", &rule.group), ("kind", &rule.kind)] {
+        if let Err(error) = Glob::new(text) {
+            let message = format!("{error}; the rule has no effect");
+            problems.push(Problem::warning(format!("{at}.{field}"), message));
+        }
     }
     rule.add_places(at, entry, problems);
     rule.add_expressions(at, entry, (jq, scope, left(rules)), problems);
@@ -86,24 +106,27 @@ impl Rule {
 
     fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<Problem>) {
         for (index, value) in listed(entry, "jsonPointers") {
-            let parsed = match value.as_str() {
-                Some(text) => parse_pointer(text).map_err(|why| format!("{text:?}: {why}")),
-                None => Err(NOT_A_STRING.to_owned()),
+            let at = format!("{at}.jsonPointers[{index}]");
+            let Some(text) = value.as_str() else {
+                problems.push(Problem::error(at, NOT_A_STRING));
+                continue;
             };
-            match parsed {
-                Ok(pointer) => self.pointers.push(pointer),
-                Err(message) => {
-                    problems.push(Problem { at: format!("{at}.jsonPointers[{index}]"), message });
+            let defect = match parse_pointer(text) {
+                Ok(Pointer { tokens, defect }) => {
+                    self.pointers.push(tokens);
+                    defect
                 }
-            }
+                Err(defect) => Some(defect),
+            };
+            problems.extend(defect.map(|why| Problem::warning(at, format!("{text:?}: {why}"))));
         }
         for (index, value) in listed(entry, "managedFieldsManagers") {
             match value.as_str() {
                 Some(manager) => self.managers.push(manager.to_owned()),
-                None => problems.push(Problem {
-                    at: format!("{at}.managedFieldsManagers[{index}]"),
-                    message: NOT_A_STRING.to_owned(),
-                }),
+                None => {
+                    let at = format!("{at}.managedFieldsManagers[{index}]");
+                    problems.push(Problem::error(at, NOT_A_STRING));
+                }
             }
         }
     }
@@ -132,7 +155,7 @@ impl Rule {
                 Ok(expression) => self.expressions.push(expression),
                 Err(message) => {
                     let at = format!("{at}.jqPathExpressions[{index}]");
-                    problems.push(Problem { at, message });
+                    problems.push(Problem::error(at, message));
                 }
             }
         }

@@ -112,7 +112,7 @@ impl SystemSettings {
 
     fn take_problems(&mut self, about: (&str, &str), problems: Vec<Problem>, is_error: bool) {
         for problem in problems {
-            self.problem(about, problem.to_string(), is_error);
+            self.problem(about, problem.to_string(), is_error && problem.is_error);
         }
     }
 

@@ -344,3 +344,96 @@ async fn defaults_of_definitions_are_no_difference_se_605() {
     let app = world.app("app").await;
     assert_eq!(row(&app, "one")["status"], "OutOfSync", "another value: {}", app["status"]);
 }
+
+/// SE-172: what pointers name at the edges, each with a change of a live object. A malformed one
+/// is named in a warning, has the effect that it has in Argo CD, and stops no sync.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pointers_name_what_they_name_in_argo_cd_as_se_172() {
+    let world = World::start().await;
+    world.define("Widget").await;
+    let (list, other) = (json!({"list": [1, 2]}), "OutOfSync");
+    let (first, last) = (json!({"list": [9, 2]}), json!({"list": [1, 9]}));
+    let inner = |value: u64| json!({"list": [{"b": 1}, {"b": value, "c": 3}]});
+    let one = |field: &str, value: u64| json!({ field: value });
+    let begins = "starts with '/', such as /spec/replicas";
+    let escapes = "any other '~' is read as itself";
+    // Pointer, applied spec, changed spec, status, and what a warning says.
+    let rows: [(&str, Value, Value, &str, Option<&str>); 20] = [
+        ("/spec/a", one("a", 1), one("a", 2), "Synced", None),
+        ("/spec/no/such/0/place", one("a", 1), one("a", 2), other, None),
+        ("/spec/a~1b", one("a/b", 1), one("a/b", 2), "Synced", None),
+        ("/spec/a~01b", one("a~1b", 1), one("a~1b", 2), "Synced", None),
+        ("/spec/", one("", 1), one("", 2), "Synced", None),
+        ("/spec/list/0", list.clone(), first.clone(), "Synced", None),
+        ("/spec/list/0", list.clone(), last.clone(), other, None),
+        ("/spec/list/2", list.clone(), last.clone(), other, None),
+        ("/spec/list/-1", list.clone(), last.clone(), "Synced", None),
+        ("/spec/list/-2", list.clone(), first.clone(), "Synced", None),
+        ("/spec/list/-1", list.clone(), first, other, None),
+        ("/spec/list/-1/b", inner(1), inner(2), "Synced", None),
+        ("/spec/list/-3", list.clone(), last.clone(), other, None),
+        ("/spec/list/-", list.clone(), last, other, None),
+        ("", one("a", 1), one("a", 2), other, Some(begins)),
+        ("spec", one("a", 1), one("a", 2), other, Some(begins)),
+        ("spec/a", one("a", 1), one("a", 2), other, Some(begins)),
+        ("#/spec/a", one("a", 1), one("a", 2), "Synced", Some(begins)),
+        ("/spec/a~b", one("a~b", 1), one("a~b", 2), "Synced", Some(escapes)),
+        ("/spec/a~", one("a~", 1), one("a~", 2), "Synced", Some(escapes)),
+    ];
+    let name = |index: usize| format!("row-{index}");
+    let mut rules = Vec::new();
+    for (index, (pointer, applied, ..)) in rows.iter().enumerate() {
+        let widget = custom("Widget", &name(index), json!({ "spec": applied }));
+        world.write(&format!("app/{index}.json"), &widget);
+        rules.push(json!({
+            "group": "example.com", "kind": "Widget", "name": name(index),
+            "jsonPointers": [pointer],
+        }));
+    }
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["ignoreDifferences"] = json!(rules);
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    world.until_good("app").await;
+    for (index, (_, _, changed, ..)) in rows.iter().enumerate() {
+        let changed = json!({ "spec": changed });
+        world.drift(("example.com/v1", "Widget"), &name(index), "other", changed).await;
+    }
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    for (index, (pointer, _, changed, status, warning)) in rows.iter().enumerate() {
+        let row = row(&app, &name(index));
+        assert_eq!(row["status"], *status, "{pointer:?}: {changed}");
+        let place = format!("spec.ignoreDifferences[{index}].jsonPointers[0]: {pointer:?}: ");
+        match warning {
+            Some(text) => assert!(
+                condition(&app, "SyncWarning", &place) && condition(&app, "SyncWarning", text),
+                "{pointer:?}: {}",
+                app["status"]["conditions"]
+            ),
+            None => assert!(!condition(&app, "SyncWarning", &place), "{pointer:?}"),
+        }
+    }
+    assert!(!condition(&app, "ComparisonError", ""), "{}", app["status"]["conditions"]);
+}
+
+/// SE-170: names of fields are found in any case, and unknown ones stop nothing, as in Argo CD.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fields_of_rules_in_the_settings_are_found_in_any_case_as_se_170() {
+    let key = format!("{IGNORE}.ConfigMap");
+    let text = "JSONPointers: [/data/value]\njsonPaths: [/data]\n";
+    let world = World::with(settings(&[(&*key, text)])).await;
+    world.write("app/map.json", &config_map("map", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    world.until_good("app").await;
+    world.drift(("v1", "ConfigMap"), "map", "x", json!({"data": {"value": "2"}})).await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert_eq!(row(&app, "map")["status"], "Synced", "{}", app["status"]);
+    let warning = format!("{key}: unknown field jsonPaths");
+    assert!(condition(&app, "SyncWarning", &warning), "{}", app["status"]["conditions"]);
+}

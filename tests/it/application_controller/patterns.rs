@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wavegate::settings::ApplicationSettings;
 use wavegate::settings::Namespaces;
 
-use super::{World, condition, config_map, is, settled};
+use super::{Patch, PatchParams, World, condition, config_map, is, settled};
 
 impl World {
     /// Adds a project and an Application with automated sync in it.
@@ -127,11 +127,19 @@ async fn an_ignore_rule_with_an_invalid_kind_ignores_nothing_se_171() {
     let mut app = world.application("app", "app");
     let rule = |kind: &str| json!([{"kind": kind, "jsonPointers": ["/data"]}]);
     app["spec"]["ignoreDifferences"] = rule("{ConfigMap");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
     world.create_app(&app).await;
     let at = "spec.ignoreDifferences[0].kind: pattern";
-    world.until("app", "reported", |app| condition(app, "ComparisonError", at)).await;
+    world.until("app", "reported", |app| condition(app, "SyncWarning", at)).await;
+    // It is skipped, as in Argo CD: syncs go on.
+    world.until_good("app").await;
+    let drift = Patch::Merge(json!({"data": {"value": "2"}}));
+    let maps = world.api("v1", "ConfigMap", "web");
+    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     world.patch("app", json!({"spec": {"ignoreDifferences": rule("{Secret,Config[LM]ap}")}})).await;
-    world.until("app", "read", |app| !condition(app, "ComparisonError", at)).await;
+    let is_read = |app: &Value| !condition(app, "SyncWarning", at) && is(app, "Synced", "Healthy");
+    world.until("app", "read", is_read).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -236,6 +236,7 @@ fn a_difference_follows_the_settings_of_argocd_cm_se_163_se_170() {
         ("config.json", &settings("jsonPointers: [/data/value]\n")),
         ("other.json", &settings("jsonPointers: [/data/other]\n")),
         ("typo.json", &settings("jsonPointers: [data]\n")),
+        ("wrong.json", &settings("jsonPointers: data\n")),
     ]);
     let diff = |config: &str| {
         let [desired, live, config] =
@@ -244,6 +245,10 @@ fn a_difference_follows_the_settings_of_argocd_cm_se_163_se_170() {
     };
     assert_eq!(diff("config.json").code, 0);
     assert_eq!(diff("other.json").code, 1);
-    diff("typo.json").fails(2, &["error: cannot use --config: ", "ignoreDifferences.ConfigMap"]);
+    diff("wrong.json").fails(2, &["error: cannot use --config: ", "ignoreDifferences.ConfigMap"]);
+    // SE-172: it has no effect.
+    let typo = diff("typo.json");
+    assert_eq!(typo.code, 1);
+    assert!(typo.err.contains("\"data\": a JSON pointer starts with '/'"), "{}", typo.err);
     assert_eq!(diff("live.json").code, 1, "no setting is in it");
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Map, Value};
 
-use crate::decide::diff::path::{Path, Step};
+use crate::decide::diff::path::{self, Path, Step};
 
 /// The selections of the rules.
 pub struct Ignored<'a> {
@@ -61,16 +61,16 @@ impl Marks {
     }
 
     /// Marks a path of pointer tokens, whether it exists or not; a token is an
-    /// index only in a list.
+    /// index only in a list, where a negative one counts from the end.
     fn mark_tokens(&mut self, value: Option<&Value>, tokens: &[String]) {
         let Some((token, rest)) = tokens.split_first() else {
             self.whole = true;
             return;
         };
         let (step, next) = match value {
-            Some(Value::Array(list)) => match token.parse() {
-                Ok(index) => (Step::Index(index), list.get(index)),
-                Err(_) => return,
+            Some(Value::Array(list)) => match path::index(token, list.len()) {
+                Some(index) => (Step::Index(index), list.get(index)),
+                None => return,
             },
             Some(value) => (Step::Key(token.clone()), value.get(token)),
             None => (Step::Key(token.clone()), None),

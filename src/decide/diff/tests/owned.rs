@@ -138,7 +138,7 @@ fn paths(target: &Value, live: &Value) -> Vec<String> {
 /// The target without the field at a pointer.
 fn without(pointer: &str) -> Value {
     let mut target = target();
-    let place = path::locate(&target, &path::parse_pointer(pointer).unwrap()).unwrap();
+    let place = path::locate(&target, &path::parse_pointer(pointer).unwrap().tokens).unwrap();
     path::remove_all(&mut target, vec![place]);
     target
 }

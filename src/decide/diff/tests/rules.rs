@@ -107,23 +107,29 @@ fn invalid_rules_are_problems_with_a_path() {
     let application = json!({"spec": {"ignoreDifferences": [
         {"kind": "A", "jqPathExpressions": [".a", ".b["]},
         {"group": "apps"},
-        {"kind": "B", "jsonPointers": ["no/slash", 7, "/a~2"], "jqPathExpressions": ["halt"]},
+        {"kind": "B", "jsonPointers": ["no/slash", 7, "/a~2", ""], "jqPathExpressions": ["halt"]},
     ]}});
     let (config, problems) = Config::from_application(&application, &Jq::default());
-    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    let line = |problem: &Problem| match problem.is_error {
+        true => problem.to_string(),
+        false => format!("warning: {problem}"),
+    };
+    let lines: Vec<String> = problems.iter().map(line).collect();
     assert_eq!(
         lines,
         [
             "spec.ignoreDifferences[0].jqPathExpressions[1]: \".b[\": expected closing bracket at the end",
-            "spec.ignoreDifferences[1]: kind is required",
-            "spec.ignoreDifferences[2].jsonPointers[0]: \"no/slash\": a JSON pointer starts with '/' and names a part of the object",
+            "warning: spec.ignoreDifferences[1]: kind is required, such as Deployment, or '*' for all; the rule has no effect",
+            "warning: spec.ignoreDifferences[2].jsonPointers[0]: \"no/slash\": a JSON pointer starts with '/', such as /spec/replicas; what is before the first '/' is left out",
             "spec.ignoreDifferences[2].jsonPointers[1]: not a string",
-            "spec.ignoreDifferences[2].jsonPointers[2]: \"/a~2\": '~' must be written '~0', and '/' inside a name '~1'",
+            "warning: spec.ignoreDifferences[2].jsonPointers[2]: \"/a~2\": '~' must be written '~0', and '/' inside a name '~1'; any other '~' is read as itself",
+            "warning: spec.ignoreDifferences[2].jsonPointers[3]: \"\": a JSON pointer starts with '/', such as /spec/replicas; this one names nothing and has no effect",
             "spec.ignoreDifferences[2].jqPathExpressions[0]: \"halt\": filter 'halt' is not supported",
         ],
         "V-258"
     );
     assert_eq!(config.rules.len(), 2, "the valid rules are kept");
+    assert_eq!(config.rules[1].pointers, [["slash"], ["a~2"]], "as Argo CD reads them");
     let (_, problems) =
         Config::from_application(&json!({"spec": {"ignoreDifferences": {}}}), &Jq::default());
     assert_eq!(problems.len(), 1, "not a list");
