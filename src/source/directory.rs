@@ -134,6 +134,7 @@ pub(super) fn read(
     let mut evaluator = match jsonnet {
         Jsonnet::Off => None,
         Jsonnet::On { options, output, time } => {
+            notes.extend_from_slice(options.notes());
             let source_dir = &reader.source_dir;
             Some(Evaluator::new(options, source_dir, submodules, *output, *time)?)
         }

@@ -35,6 +35,9 @@ const MAX_IMPORTED_BYTES: usize = 32 << 20;
 /// Limit on the bytes of one result for the command line.
 const OUTPUT: usize = 64 << 20;
 
+/// Most names of a block that are reported as set more than once.
+const MAX_NOTES: usize = 20;
+
 /// The `directory.jsonnet` block of a source, with the build environment filled in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct JsonnetOptions {
@@ -43,6 +46,8 @@ pub(super) struct JsonnetOptions {
     libs: Vec<String>,
     /// The Application, for the turns of evaluations.
     application: String,
+    /// What is without effect in the block.
+    notes: Vec<String>,
 }
 
 impl JsonnetOptions {
@@ -57,9 +62,9 @@ impl JsonnetOptions {
             Value::Array(items) => Ok(items.clone()),
             _ => Err(wrong(format!("{field}: not a list"))),
         };
-        let variables = |field: &str| -> Result<Vec<Value>, RenderError> {
-            let mut names = BTreeSet::new();
-            let mut variables = Vec::new();
+        let mut notes = Vec::new();
+        let mut variables = |field: &str| -> Result<Vec<Value>, RenderError> {
+            let mut variables = BTreeMap::new();
             for (index, item) in list(field)?.iter().enumerate() {
                 let at = |what: &str| wrong(format!("{field}[{index}]: {what}"));
                 let name = item["name"].as_str().filter(|name| !name.is_empty());
@@ -74,13 +79,18 @@ impl JsonnetOptions {
                     Value::Bool(code) => *code,
                     _ => return Err(at("code is neither true nor false")),
                 };
-                if !names.insert(name.to_owned()) {
-                    return Err(at(&format!("{name} is set twice")));
-                }
                 let value = environment.expand(value);
-                variables.push(json!({"name": name, "value": value, "code": code}));
+                let variable = json!({"name": name, "value": value, "code": code});
+                // The last one counts, as in Argo CD.
+                if variables.insert(name.to_owned(), variable).is_some() && notes.len() < MAX_NOTES
+                {
+                    notes.push(format!(
+                        "directory.jsonnet.{field}[{index}]: {name} is set more than once; only \
+                         the last one is used"
+                    ));
+                }
             }
-            Ok(variables)
+            Ok(variables.into_values().collect())
         };
         let lib = |(index, item): (usize, &Value)| {
             let text = item.as_str().map(str::to_owned);
@@ -88,7 +98,13 @@ impl JsonnetOptions {
         };
         let libs = list("libs")?.iter().enumerate().map(lib).collect::<Result<_, _>>()?;
         let application = environment.application().to_owned();
-        Ok(Self { ext_vars: variables("extVars")?, tlas: variables("tlas")?, libs, application })
+        let (ext_vars, tlas) = (variables("extVars")?, variables("tlas")?);
+        Ok(Self { ext_vars, tlas, libs, application, notes })
+    }
+
+    /// What is without effect in the block.
+    pub(super) fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 
