@@ -4,7 +4,7 @@
 //! synced or deleted then, and a condition names the key.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use super::reader::{Reader, yes_or_no};
@@ -95,6 +95,14 @@ fn sources(read: &mut Reader<'_>, programs: &mut Programs) {
     read.warnings.extend(unusable.map(|why| format!("{why}; the version is not registered")));
 }
 
+/// Whether a text is the name of a program, which is looked for in `PATH` when it is run. Another
+/// relative path would be one of the folder that is rendered.
+fn is_name(text: &str) -> bool {
+    let mut parts = Path::new(text).components();
+    let is_normal = matches!(parts.next(), Some(Component::Normal(_)));
+    is_normal && parts.next().is_none() && !text.contains('/')
+}
+
 /// The programs of the versions of Kustomize, each under one of two names; why a version cannot
 /// be used otherwise.
 fn kustomize_versions(
@@ -115,11 +123,14 @@ fn kustomize_versions(
                     "{place}: the version is also set by kustomize.path.{version}; remove one of \
                      them"
                 ))
-            } else if Path::new(text).is_absolute() {
+            } else if Path::new(text).is_absolute() || is_name(text) {
                 Ok(PathBuf::from(text))
             } else {
                 let shown: String = text.chars().take(80).collect();
-                Err(format!("{place}: {shown:?} is not an absolute path"))
+                Err(format!(
+                    "{place}: {shown:?} is neither an absolute path nor the name of a program in \
+                     PATH"
+                ))
             };
             found.insert(version.to_owned(), program);
         }

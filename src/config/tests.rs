@@ -439,6 +439,8 @@ fn options_of_programs_are_read_from_the_config_map() {
         ("kustomize.buildOptions.v5", "--reorder none"),
         ("kustomize.path.v5", "/usr/local/bin/kustomize-5"),
         ("kustomize.path.v4", "kustomize-4"),
+        ("kustomize.path.v1", "bin/kustomize-1"),
+        ("kustomize.path.v0", ".."),
         ("kustomize.version.v3", " /usr/local/bin/kustomize-3\n"),
         ("kustomize.version.v2", "/usr/local/bin/kustomize-2"),
         ("kustomize.path.v2", "/usr/local/bin/kustomize-2"),
@@ -451,10 +453,14 @@ fn options_of_programs_are_read_from_the_config_map() {
     assert_eq!(options.by_version["v5"], "--reorder none");
     assert_eq!(options.paths["v5"], Ok("/usr/local/bin/kustomize-5".into()));
     assert_eq!(options.paths["v3"], Ok("/usr/local/bin/kustomize-3".into()), "its other name");
-    assert!(options.paths["v4"].is_err(), "a name is no path");
+    assert_eq!(options.paths["v4"], Ok("kustomize-4".into()), "it is looked for in PATH");
+    for version in ["v1", "v0"] {
+        let relative = options.paths[version].as_ref().unwrap_err();
+        assert!(relative.contains("neither an absolute path nor the name"), "{relative}");
+    }
     let twice = options.paths["v2"].as_ref().unwrap_err();
     assert!(twice.contains("kustomize.path.v2; remove one of them"), "{twice}");
-    let named = |line: &String| line.contains("kustomize.path.v4 of ConfigMap argocd-cm");
+    let named = |line: &String| line.contains("kustomize.path.v1 of ConfigMap argocd-cm");
     assert_eq!(config.warnings.iter().filter(|line| named(line)).count(), 1);
     assert!(config.without_effect.is_empty(), "{:?}", config.without_effect);
 }

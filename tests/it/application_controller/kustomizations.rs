@@ -272,6 +272,15 @@ async fn build_options_are_passed_on_or_refused() {
     write(tree.path(), &[("app/kustomization.yaml", "resources: [cm.yaml]\n")]);
     assert_eq!(render(tree.path(), &versions, &json!({"version": "v5"})).await.unwrap().len(), 1);
     assert!(render(tree.path(), &versions, &json!({})).await.unwrap_err().contains("cannot start"));
+    // A name is looked for in PATH.
+    let named = confined(|programs| {
+        programs.kustomize_options.paths.insert("v4".into(), Ok("sh".into()));
+        programs.kustomize_options.paths.insert("v6".into(), Ok("no-such-kustomize-6".into()));
+    });
+    let error = render(tree.path(), &named, &json!({"version": "v4"})).await.unwrap_err();
+    assert!(!error.contains("cannot start"), "it runs, and cannot build: {error}");
+    let error = render(tree.path(), &named, &json!({"version": "v6"})).await.unwrap_err();
+    assert!(error.contains("no-such-kustomize-6"), "{error}");
     let twice = confined(|programs| {
         let why = "kustomize.version.v5 of ConfigMap argocd-cm: set twice".to_owned();
         programs.kustomize_options.paths.insert("v5".into(), Err(why));

@@ -40,7 +40,7 @@ pub async fn settings_of_argo_cd_act_or_are_reported_as_501(mut world: World) {
     world.create_in(&namespace, Kind::ConfigMap, params).await;
     let map = json!({
         "metadata": {"name": "argocd-cm"},
-        "data": {"kustomize.version.v3.5.1": "kustomize-3", "ui.cssurl": "./custom.css"},
+        "data": {"kustomize.version.v3.5.1": "bin/kustomize-3", "ui.cssurl": "./custom.css"},
     });
     world.create_in(&namespace, Kind::ConfigMap, map).await;
     let mut fleet = set(&world, "fleet", &[], &Value::Null);
