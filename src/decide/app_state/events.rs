@@ -108,13 +108,15 @@ pub fn events(before: &Value, after: &Value) -> Vec<Event> {
         let sync = &new["operation"]["sync"];
         let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
         let what = if partial { "Partial sync operation" } else { "Sync operation" };
-        let revision = given(&new["syncResult"]).join(", ");
+        // Without spaces, and without a result there is none, as in Argo CD (SE-541).
+        let revisions = given(&new["syncResult"]).join(",");
+        let to = if revisions.is_empty() { String::new() } else { format!(" to {revisions}") };
         let failed = new["phase"] != "Succeeded";
         let outcome = match failed {
             true => format!("failed: {}", text(&new["message"])),
             false => "succeeded".to_owned(),
         };
-        let text = format!("{what} to {revision} {outcome}");
+        let text = format!("{what}{to} {outcome}");
         let change = format!("end of the operation {operation}: {}", new["phase"]);
         events.push(event(failed, COMPLETED, "Sync", text, change));
     }
@@ -260,6 +262,27 @@ mod tests {
             assert_eq!(of(&stored, &after), want, "{operation}");
             assert_eq!(of(&after, &after), [], "{operation}");
         }
+    }
+
+    /// Several revisions are one word, and an operation without a result has none (SE-541).
+    #[test]
+    fn the_end_of_an_operation_names_its_revisions_as_se_541() {
+        let of = |state: Value| -> Vec<String> {
+            let after = json!({"status": {"operationState": state}});
+            events(&json!({}), &after).into_iter().map(|event| event.text).collect()
+        };
+        let cases = [
+            (json!({"revision": "a"}), "Sync operation to a succeeded"),
+            (json!({"revisions": ["a", "b"]}), "Sync operation to a,b succeeded"),
+            (json!({"revision": ""}), "Sync operation succeeded"),
+            (Value::Null, "Sync operation succeeded"),
+        ];
+        for (result, want) in cases {
+            let state = json!({"phase": "Succeeded", "finishedAt": "2", "syncResult": result});
+            assert_eq!(of(state), [want]);
+        }
+        let failed = json!({"phase": "Error", "finishedAt": "2", "message": "no such path"});
+        assert_eq!(of(failed), ["Sync operation failed: no such path"]);
     }
 
     #[test]
