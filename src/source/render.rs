@@ -136,11 +136,8 @@ async fn render_source(
             if let Some(submodule) = checkout.submodules().iter().find(below) {
                 return Err(RenderError::Submodule { path: submodule.clone() });
             }
-            // A plugin takes what no block gives to another one (SE-090).
-            let may_be_plugin = match explicit {
-                None => !is_chart,
-                Some(explicit) => explicit == SourceType::Plugin,
-            };
+            // A plugin takes what no block gives to another one, charts included (SE-090).
+            let may_be_plugin = explicit.is_none_or(|explicit| explicit == SourceType::Plugin);
             Ok((source_dir, source, kind, may_be_plugin, warnings))
         }
     };

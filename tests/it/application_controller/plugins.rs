@@ -9,7 +9,8 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 
-use super::programs::program;
+use super::chart_repositories::{repository, serve as serve_files};
+use super::programs::{confined, helms, program};
 use super::*;
 
 /// Argo CD's plugin server, with one plugin.
@@ -185,6 +186,41 @@ async fn se_090_a_plugin_is_discovered() {
     let message = world.refusal_of(&world.with_source("named", named)).await;
     assert!(message.contains("could not find cmp-server plugin with name \"b\""), "{message}");
     assert!(message.contains("discovery of") && message.contains("b.sock"), "{message}");
+}
+
+/// SE-090: a plugin whose discovery matches takes the chart of a repository, too, as in Argo CD; a
+/// block for Helm keeps it from that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_090_a_plugin_is_discovered_for_a_chart() {
+    for helm in helms() {
+        let sockets = tempfile::tempdir().unwrap();
+        let mut settings = confined(|programs| programs.helm = helm.clone());
+        settings.render.programs.plugins.folder = sockets.path().to_owned();
+        let world = World::with(settings).await;
+        let generate = script(
+            r#"echo '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "by-plugin"},
+            "data": {"files": "'"$(ls | tr '\n' ' ')"'"}}'"#,
+        );
+        let spec = json!({"generate": generate, "discover": {"fileName": "Chart.yaml"}});
+        let Some(_sidecar) = Sidecar::start(sockets.path(), "charts", &spec).await else { return };
+        let server = serve_files(repository(&helm, "web", &["1.0.0"]), "").await;
+        let source = |more: Value| {
+            let mut source = json!({
+                "repoURL": format!("http://{server}"), "chart": "web", "targetRevision": "1.0.0",
+            });
+            source.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            source
+        };
+        world.deploy_app(&world.with_source("found", source(json!({})))).await;
+        let files = world.data("by-plugin").await["files"].as_str().unwrap().to_owned();
+        assert!(files.contains("Chart.yaml") && files.contains("templates"), "{files}");
+        assert_eq!(world.app("found").await["status"]["sourceType"], "Plugin");
+        assert_eq!(world.data("web-found").await, Value::Null, "Helm did not render it");
+        let block = source(json!({"helm": {"releaseName": "own"}}));
+        world.deploy_app(&world.with_source("block", block)).await;
+        assert_eq!(world.app("block").await["status"]["sourceType"], "Helm");
+        assert_eq!(world.data("web-own").await["version"], "1.0.0");
+    }
 }
 
 /// Only the folder that holds the source and the paths of the annotation is sent, with
