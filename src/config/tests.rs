@@ -1,5 +1,7 @@
 //! Where each setting comes from.
 
+mod flags;
+
 use std::time::Duration;
 
 use super::*;

@@ -227,6 +227,23 @@ async fn events_have_the_words_of_argo_cd_se_541() {
         assert!(all.contains(&reported), "{reported:?}: {all:#?}");
     }
 
+    // Several sources have several revisions.
+    let mut app = world.application("many", "app");
+    let source = app["spec"]["source"].take();
+    app["spec"].as_object_mut().unwrap().remove("source");
+    world.write("more/two.json", &config_map("two", "1", &[]));
+    let other = world.commit();
+    let mut more = source.clone();
+    more["path"] = "more".into();
+    app["spec"]["sources"] = json!([more.clone(), more]);
+    app["spec"]["sources"][1]["targetRevision"] = revision.clone().into();
+    app["spec"]["sources"][1]["path"] = "app".into();
+    world.create_app(&app).await;
+    world.sync("many", json!({"revisions": [other, revision]})).await;
+    let whole = format!("Normal OperationCompleted Sync operation to {other},{revision} succeeded");
+    let all = until_reported(&world, "many", &whole).await;
+    assert!(all.contains(&whole), "{all:#?}");
+
     world.write("bad/one.json", &deployment("bad", &[("simulate.wavegate.dev/outcome", "fail")]));
     world.write(
         "bad/ask.json",

@@ -4,6 +4,7 @@
 use tokio::net::TcpListener;
 use wavegate::decide::health::{Checks, KindPattern};
 
+use super::limits::settings;
 use super::*;
 
 /// A definition of a kind whose status starts with the default, as those of Flux do.
@@ -131,6 +132,17 @@ async fn a_kind_that_is_not_assessed_holds_no_wave() {
     };
     let settings = ApplicationSettings { checks, ..ApplicationSettings::default() };
     let world = World::with(settings).await;
+    define(&world, "example.com", "Backup", json!({"observedGeneration": -1})).await;
+    sync_before_a_wave(&world, "Backup").await;
+    let app = world.until_good("app").await;
+    assert!(row(&app, "one")["health"].is_null(), "as with Argo CD: {}", row(&app, "one"));
+    assert!(next_wave(&world).await);
+}
+
+/// SE-478: without generic health, no kind without a rule is assessed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_kind_is_assessed_by_what_it_reports_where_the_key_says_so() {
+    let world = World::with(settings(&[("controller.generic.health", "false")])).await;
     define(&world, "example.com", "Backup", json!({"observedGeneration": -1})).await;
     sync_before_a_wave(&world, "Backup").await;
     let app = world.until_good("app").await;

@@ -59,6 +59,95 @@ async fn a_sync_waits_for_health_where_it_is_asked_to_as_se_591() {
     assert_eq!(phase(&app), "Running");
 }
 
+/// SE-591: with the key every sync waits, unless the annotation says otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_annotation_wins_over_the_key_as_se_591() {
+    let world = World::with(settings(&[("controller.wait.for.health", "true")])).await;
+    for (name, value) in [("key", None), ("on", Some("true")), ("off", Some("false"))] {
+        world.write(&format!("{name}/web.json"), &deployment(name, &[HANGS]));
+        world.commit();
+        let mut app = world.application(name, name);
+        if let Some(value) = value {
+            app["metadata"]["annotations"] = json!({ "wavegate.dev/wait-for-health": value });
+        }
+        world.create_app(&app).await;
+        world.sync(name, json!({})).await;
+    }
+    world.until("off", "succeeded", |app| phase(app) == "Succeeded").await;
+    for name in ["key", "on"] {
+        let is_waiting = |app: &Value| message(app).contains("waiting for healthy state of");
+        let app = world.until(name, "waits", is_waiting).await;
+        assert_eq!(phase(&app), "Running", "{name}");
+    }
+}
+
+/// The dry run of a server-side apply is sent to the server, unless the key says otherwise.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_dry_run_is_sent_where_the_key_says_so() {
+    for (key, is_sent) in [("true", true), ("false", false)] {
+        let world = World::with(settings(&[("controller.server.dry.run", key)])).await;
+        world.write("app/one.json", &config_map("one", "1", &[]));
+        world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        world.sync("app", json!({"syncOptions": ["ServerSideApply=true"]})).await;
+        world.until("app", "synced", |app| phase(app) == "Succeeded").await;
+        let requests = world.server.requests();
+        let applied = |is_dry: bool| {
+            requests.iter().any(|request| {
+                request.client == CONTROLLER
+                    && request.verb == "apply"
+                    && request.resource == "configmaps"
+                    && request.dry_run == is_dry
+            })
+        };
+        assert!(applied(false), "{key}: it is applied by the server");
+        assert_eq!(applied(true), is_sent, "{key}: {requests:#?}");
+    }
+}
+
+/// SE-292: by its own result, a hook that succeeded stays when the sync fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_hooks_that_failed_are_deleted_when_the_settings_say_so_as_se_292() {
+    let world = World::with(settings(&[("controller.hook.succeeded.scope", "hook")])).await;
+    let failed = (POLICY, "HookFailed");
+    world.write("app/good.json", &job("good", &[(HOOK, "PreSync"), failed]));
+    world.write("app/bad.json", &job("bad", &[(HOOK, "PreSync"), (OUTCOME, "fail"), failed]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({})).await;
+    let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
+    let jobs = world.api("batch/v1", "Job", "web");
+    assert!(jobs.get_opt("bad").await.unwrap().is_none(), "{app}");
+    // By the result of the operation it would be gone.
+    assert!(jobs.get_opt("good").await.unwrap().is_some(), "{app}");
+}
+
+/// SE-590: by default a hook for failures makes a sync of one wave, with a hook, one of several,
+/// which waits for health; with the key it does not count.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_for_failures_counts_as_a_wave_by_default_as_se_590() {
+    for (counts, keys) in [
+        (true, &[][..]),
+        (true, &[("controller.sync.fail.counts.as.wave", "true")]),
+        (false, &[("controller.sync.fail.counts.as.wave", "false")]),
+    ] {
+        let world = World::with(settings(keys)).await;
+        world.write("app/hook.json", &config_map("hook", "1", &[(HOOK, "Sync")]));
+        world.write("app/web.json", &deployment("web", &[HANGS]));
+        world.write("app/alarm.json", &config_map("alarm", "1", &[(HOOK, "SyncFail")]));
+        world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        world.sync("app", json!({})).await;
+        let decided = |app: &Value| {
+            phase(app) == "Succeeded" || message(app).contains("waiting for healthy state of")
+        };
+        let app = world.until("app", "decided", decided).await;
+        let want = if counts { "Running" } else { "Succeeded" };
+        assert_eq!(phase(&app), want, "{keys:?}: {}", message(&app));
+    }
+}
+
 /// SE-291, SE-519: hooks are deleted by their own result, and hooks of a deletion that succeeded
 /// whatever their policy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
