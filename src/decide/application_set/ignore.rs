@@ -9,7 +9,7 @@ mod keep;
 use serde_json::Value;
 
 use crate::decide::diff::jq::{Error, Expression, Jq, Question};
-use crate::decide::diff::path::{Path, Pointer, Step, parse_pointer};
+use crate::decide::diff::path::{Defect, Path, Pointer, Step, parse_pointer};
 use crate::decide::merge_patch::without_nulls;
 
 /// The most jq expressions of a set.
@@ -81,8 +81,9 @@ impl Ignore {
             for pointer in texts("jsonPointers") {
                 match parse_pointer(&pointer) {
                     Ok(Pointer { tokens, defect: None }) => pointers.push(tokens),
-                    Ok(Pointer { defect: Some(error), .. }) | Err(error) => {
-                        problem(format!("{place}.jsonPointers: \"{pointer}\": {error}"));
+                    Ok(Pointer { defect: Some(Defect { remedy, .. }), .. })
+                    | Err(Defect { remedy, .. }) => {
+                        problem(format!("{place}.jsonPointers: \"{pointer}\": {remedy}"));
                     }
                 }
             }

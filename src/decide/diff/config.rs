@@ -20,6 +20,9 @@ pub const DEFAULT_MANAGER: &str = "argocd-controller";
 /// The manager of kubectl's client-side apply (SE-346).
 pub const DEFAULT_FORMER_MANAGER: &str = "kubectl-client-side-apply";
 
+/// Where the rules of an Application are.
+const RULES: &str = "spec.ignoreDifferences";
+
 /// Options of the annotation `argocd.argoproj.io/compare-options` of an Application (SE-327).
 const SERVER_SIDE_DIFF: &str = "ServerSideDiff=true";
 const NO_SERVER_SIDE_DIFF: &str = "ServerSideDiff=false";
@@ -101,7 +104,7 @@ impl Config {
         config.server_side = ServerSide::of(application, config.system.server_side);
         let mut problems = Vec::new();
         if let Some(entries) = application.pointer("/spec/ignoreDifferences") {
-            config.add_rules("spec.ignoreDifferences", entries, &mut problems);
+            config.add_rules(RULES, entries, &mut problems);
         }
         let options = application.pointer("/spec/syncPolicy/syncOptions").and_then(Value::as_array);
         let has = |word: &str| options.into_iter().flatten().any(|option| option == word);
@@ -111,7 +114,7 @@ impl Config {
         if let Some(former) = former.filter(|former| !former.is_empty()) {
             config.former_manager = former.to_owned();
         }
-        (config, problems)
+        (config, Problem::bounded(RULES, problems))
     }
 
     /// Adds a list of `ignoreDifferences` entries; `at` is the path of the list in

@@ -23,9 +23,20 @@ pub type Path = Vec<Step>;
 pub struct Pointer {
     /// Its unescaped tokens.
     pub tokens: Vec<String>,
-    /// What RFC 6901 does not allow in it, what it means nevertheless, and how to write it.
-    pub defect: Option<&'static str>,
+    /// What RFC 6901 does not allow in it.
+    pub defect: Option<Defect>,
 }
+
+/// What is wrong with a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// How to write it.
+    pub remedy: &'static str,
+    /// What it means nevertheless.
+    pub effect: &'static str,
+}
+
+const NO_SLASH: &str = "a JSON pointer starts with '/', such as /spec/replicas";
 
 /// Splits a JSON pointer (RFC 6901) into its unescaped tokens. What is before the first slash is
 /// left out, and a `~` of no escape is itself, as in Argo CD (SE-172).
@@ -33,23 +44,19 @@ pub struct Pointer {
 /// # Errors
 ///
 /// The problem: without any slash, it names nothing.
-pub fn parse_pointer(pointer: &str) -> Result<Pointer, &'static str> {
+pub fn parse_pointer(pointer: &str) -> Result<Pointer, Defect> {
     let Some((before, rest)) = pointer.split_once('/') else {
-        return Err("a JSON pointer starts with '/', such as /spec/replicas; this one names \
-                    nothing and has no effect");
+        let effect = "this one names nothing and has no effect";
+        return Err(Defect { remedy: NO_SLASH, effect });
     };
     let mut is_escaped = true;
     let tokens = rest.split('/').map(|token| unescape(token, &mut is_escaped)).collect();
     let defect = if !before.is_empty() {
-        Some(
-            "a JSON pointer starts with '/', such as /spec/replicas; what is before the first \
-             '/' is left out",
-        )
+        let effect = "what is before the first '/' is left out";
+        Some(Defect { remedy: NO_SLASH, effect })
     } else if !is_escaped {
-        Some(
-            "'~' must be written '~0', and '/' inside a name '~1'; any other '~' is read as \
-             itself",
-        )
+        let remedy = "'~' must be written '~0', and '/' inside a name '~1'";
+        Some(Defect { remedy, effect: "any other '~' is read as itself" })
     } else {
         None
     };

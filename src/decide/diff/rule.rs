@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::jq::{Expression, Jq};
-use super::path::{Pointer, parse_pointer};
+use super::path::{Defect, Pointer, parse_pointer};
 use crate::api::kind::KindRef;
 use crate::glob::{self, Glob};
 
@@ -12,6 +12,9 @@ pub(super) const MAX_RULES: usize = 1000;
 
 /// Most jq expressions of all rules: each may contain a compiled regular expression.
 const MAX_EXPRESSIONS: usize = 500;
+
+/// Most problems of the rules of an Application.
+const MAX_PROBLEMS: usize = 50;
 
 /// A validated entry of `ignoreDifferences`.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +52,18 @@ impl Problem {
     /// One that stops syncs.
     pub(super) fn error(at: impl Into<String>, message: impl Into<String>) -> Self {
         Self { at: at.into(), message: message.into(), is_error: true }
+    }
+
+    /// No more of them than a status should hold, errors first when there are too many.
+    pub(super) fn bounded(at: &str, mut problems: Vec<Self>) -> Vec<Self> {
+        if let Some(more) = problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
+            problems.sort_by_key(|problem| !problem.is_error);
+            let is_error = problems[MAX_PROBLEMS].is_error;
+            problems.truncate(MAX_PROBLEMS);
+            let message = format!("{more} more parts are not understood");
+            problems.push(Self { at: at.to_owned(), message, is_error });
+        }
+        problems
     }
 
     /// One that stops nothing.
@@ -118,7 +133,9 @@ impl Rule {
                 }
                 Err(defect) => Some(defect),
             };
-            problems.extend(defect.map(|why| Problem::warning(at, format!("{text:?}: {why}"))));
+            problems.extend(defect.map(|Defect { remedy, effect }| {
+                Problem::warning(at, format!("{text:?}: {remedy}; {effect}"))
+            }));
         }
         for (index, value) in listed(entry, "managedFieldsManagers") {
             match value.as_str() {

@@ -160,7 +160,14 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
                 "jqPathExpressions: ['first(.spec.ports[] | select(.port < 81)) | .targetPort']",
             ),
         ),
-        ("bad.yaml", &config.replace("/spec/ports/0/targetPort", "spec")),
+        ("typo.yaml", &config.replace("/spec/ports/0/targetPort", "spec")),
+        (
+            "bad.yaml",
+            &config.replace(
+                "jsonPointers: [/spec/ports/0/targetPort]",
+                "jqPathExpressions: ['.spec[']",
+            ),
+        ),
         ("empty.yaml", ""),
         ("one.yaml", &secret("b25l")),
         ("two.yaml", &secret("dHdv")),
@@ -203,6 +210,11 @@ fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
     let bad = in_folder(&files, "bad.yaml");
     diff("changed.yaml", "live.yaml", &["--config", &bad])
         .fails(2, &["error: cannot use --config: ", "ignoreDifferences"]);
+    // SE-172: a pointer that names nothing has no effect.
+    let typo = in_folder(&files, "typo.yaml");
+    let typo = diff("changed.yaml", "live.yaml", &["--config", &typo]);
+    assert_eq!(typo.code, 1);
+    assert!(typo.err.contains("\"spec\": a JSON pointer starts with '/'"), "{}", typo.err);
     assert_eq!(diff("desired.yaml", "empty.yaml", &[]).code, 1, "it would be created");
     assert_eq!(diff("empty.yaml", "live.yaml", &[]).code, 1, "it would be pruned");
     diff("empty.yaml", "empty.yaml", &[]).fails(2, &["both are empty"]);

@@ -133,6 +133,16 @@ fn invalid_rules_are_problems_with_a_path() {
     let (_, problems) =
         Config::from_application(&json!({"spec": {"ignoreDifferences": {}}}), &Jq::default());
     assert_eq!(problems.len(), 1, "not a list");
+    // A status holds no more.
+    let many = json!([{"kind": "A", "jsonPointers": vec!["a"; 9_000], "jqPathExpressions": ["["]}]);
+    let application = json!({"spec": {"ignoreDifferences": many}});
+    let (_, problems) = Config::from_application(&application, &Jq::default());
+    assert_eq!(problems.len(), 51);
+    assert!(problems[0].is_error && !problems[50].is_error, "errors come first");
+    assert_eq!(
+        problems[50].to_string(),
+        "spec.ignoreDifferences: 8951 more parts are not understood"
+    );
 }
 
 #[test]
