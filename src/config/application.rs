@@ -55,8 +55,14 @@ pub struct ApplicationFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sync engine")]
     pub status_processors: Option<u16>,
     /// How many objects are written at once, in all syncs together; 0 is no limit [default: 20]
-    #[arg(long, value_name = "N", help_heading = "Sync engine", hide_short_help = true)]
-    pub kubectl_parallelism_limit: Option<u16>,
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Sync engine",
+        hide_short_help = true
+    )]
+    pub kubectl_parallelism_limit: Option<i64>,
     /// The pause between attempts of self-heal when it does not grow, in seconds [default: 0]
     #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
     pub self_heal_timeout_seconds: Option<u32>,
@@ -409,7 +415,7 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
         settings.parallel,
     );
     let limit = read.pick_in_full(
-        flags.kubectl_parallelism_limit.map(i64::from),
+        flags.kubectl_parallelism_limit,
         (&engine("KUBECTL_PARALLELISM_LIMIT"), "controller.kubectl.parallelism.limit"),
         |text| text.parse().ok(),
         i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX),

@@ -17,7 +17,7 @@ struct Line {
 fn flags_of_the_sync_engine_have_a_variable_and_a_key_as_566_to_601() {
     type Shows = fn(&ApplicationSettings) -> String;
     // Flag, rest of the variable, key, text, default and what is wanted, as shown.
-    let cases: [(&str, &str, &str, &str, &str, &str, Shows); 14] = [
+    let cases: [(&str, &str, &str, &str, &str, &str, Shows); 15] = [
         ("hook-timeout", "HOOK_TIMEOUT", "hook.timeout.seconds", "7", "None", "Some(7)", |s| {
             format!("{:?}", s.sync.hook_timeout.map(|limit| limit.as_secs()))
         }),
@@ -92,6 +92,15 @@ fn flags_of_the_sync_engine_have_a_variable_and_a_key_as_566_to_601() {
             "KUBECTL_PARALLELISM_LIMIT",
             "kubectl.parallelism.limit",
             "0",
+            "20",
+            "10000",
+            |s| s.parallel_applies.to_string(),
+        ),
+        (
+            "kubectl-parallelism-limit",
+            "KUBECTL_PARALLELISM_LIMIT",
+            "kubectl.parallelism.limit",
+            "-1",
             "20",
             "10000",
             |s| s.parallel_applies.to_string(),

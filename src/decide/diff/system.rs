@@ -2,6 +2,7 @@
 //! (SE-163, SE-165, SE-168, SE-170), and whether the server predicts what an apply changes
 //! (SE-150).
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -11,6 +12,9 @@ use super::known_types::KnownField;
 use super::rule::{Problem, Rule, add_rule};
 use crate::api::kind::KindRef;
 use crate::glob;
+
+/// Most problems that stop nothing.
+const MAX_PROBLEMS: usize = 50;
 
 /// Whose the rules for all Applications are.
 const SCOPE: &str = "argocd-cm";
@@ -124,8 +128,14 @@ impl SystemSettings {
         self.scripted.iter().any(is)
     }
 
-    /// Records what is not understood.
+    /// Records what is not understood. Each may be shown by every Application, so what stops
+    /// nothing is named up to a number.
     pub fn problem(&mut self, (group, kind): (&str, &str), message: String, is_error: bool) {
+        let message = match self.problems.len().cmp(&MAX_PROBLEMS) {
+            Ordering::Greater if !is_error => return,
+            Ordering::Equal if !is_error => "argocd-cm has more problems than these".to_owned(),
+            _ => message,
+        };
         let (group, kind) = (group.to_owned(), kind.to_owned());
         self.problems.push(SettingProblem { group, kind, message, is_error });
     }

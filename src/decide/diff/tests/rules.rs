@@ -260,3 +260,16 @@ fn respected_differences_keep_the_live_value() {
         "SE-333"
     );
 }
+
+/// Each Application may show them: what stops nothing is named up to a number, errors always.
+#[test]
+fn problems_of_the_settings_are_bounded() {
+    let mut settings = SystemSettings::default();
+    for index in 0..200 {
+        settings.problem(("*", "*"), format!("field {index}"), false);
+    }
+    settings.problem(("*", "*"), "an error".to_owned(), true);
+    let messages: Vec<&str> = settings.problems.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!((messages.len(), messages[49]), (52, "field 49"));
+    assert_eq!(messages[50..], ["argocd-cm has more problems than these", "an error"]);
+}
