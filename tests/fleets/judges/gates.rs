@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Judge, Known};
 use crate::app;
+use crate::case::{App, What};
 use crate::track::Moment;
 use crate::world::{Changed, Kind};
 
@@ -95,10 +96,13 @@ impl Gates {
         if approvals.len() < gate.approvals {
             return Err(format!("{name} is started behind a gate without approvals: {start}"));
         }
-        // One that is taken out of the set does not count (AS-344).
-        let earlier = (0..app.step)
-            .flat_map(|step| known.case.step(app.set, step))
-            .filter(|earlier| !known.case.is_removed(&earlier.name));
+        // One that is taken out of the set does not count, nor one that is left out of the run
+        // (AS-344, ST-064).
+        let counts = |earlier: &&App| {
+            !known.case.is_removed(&earlier.name)
+                && !known.case.has(|what| *what == What::Skip(earlier.name.clone()))
+        };
+        let earlier = (0..app.step).flat_map(|step| known.case.step(app.set, step)).filter(counts);
         let newest =
             earlier.filter_map(|earlier| self.done.get(&(earlier.name.clone(), commit))).max();
         let Some(newest) = newest else { return Ok(()) };
