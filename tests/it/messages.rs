@@ -86,7 +86,7 @@ const NO_MESSAGE: [(&str, &[&str]); 44] = [
     ("decide/argocd_cache/network.rs", &["Route"]),
     ("decide/diff/fields.rs", &["k:", "v:"]),
     ("decide/diff/ignore.rs", &["f:", "i:", "k:", "start", "v:"]),
-    ("decide/diff/jq/selection.rs", &["affix"]),
+    ("decide/diff/jq/selection.rs", &["end", "part", "start"]),
     ("decide/diff/jq/selection/parse.rs", &["starts_word"]),
     ("decide/diff/keys.rs", &["spec"]),
     ("decide/diff/mask.rs", &["applied", "original"]),
