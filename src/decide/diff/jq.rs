@@ -11,9 +11,9 @@ mod selection;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use super::path::{Path, Step, get};
+use super::path::{Path, Step, from_end, get};
 use selection::Selection;
 
 /// Longest expression, in bytes. Typical ones have a few dozen.
@@ -240,14 +240,15 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
         Value::String(name) => into(Step::Key(name.clone())),
         Value::Number(number) => {
             let length = here.as_array().map_or(0, Vec::len);
-            into(Step::Index(number.as_i64().map_or(usize::MAX, |at| from_end(at, length))));
+            into(Step::Index(position(number, length)));
         }
         Value::Object(slice) => {
             let Some(list) = here.as_array() else { return };
             let bound = |name: &str, otherwise: usize| match slice.get(name) {
                 Some(Value::Number(number)) => {
                     let at = number.as_i64().unwrap_or(i64::MAX);
-                    from_end(at.max(-(list.len() as i64)), list.len()).min(list.len())
+                    let at = from_end(at.max(-(list.len() as i64)), list.len());
+                    at.map_or(list.len(), |at| at.min(list.len()))
                 }
                 _ => otherwise,
             };
@@ -257,7 +258,7 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
                 [] => range.for_each(|at| into(Step::Index(at))),
                 // An index within the slice.
                 [Value::Number(number), deeper @ ..] => {
-                    let at = number.as_i64().map_or(usize::MAX, |at| from_end(at, range.len()));
+                    let at = position(number, range.len());
                     let at = at.checked_add(range.start).filter(|at| range.contains(at));
                     let next = at.and_then(|at| Some((at, list.get(at)?)));
                     if let Some((at, next)) = next {
@@ -285,13 +286,7 @@ fn follow(here: &Value, rest: &[Value], path: &mut Path, all: &mut Vec<Path>) {
 }
 
 /// The position of an index, which counts from the end when it is negative; one that cannot
-/// exist when it is before the beginning.
-fn from_end(at: i64, length: usize) -> usize {
-    match usize::try_from(at) {
-        Ok(at) => at,
-        Err(_) => usize::try_from(at.unsigned_abs())
-            .ok()
-            .and_then(|back| length.checked_sub(back))
-            .unwrap_or(usize::MAX),
-    }
+/// exist when it is before the beginning, or no whole number.
+fn position(index: &Number, length: usize) -> usize {
+    index.as_i64().and_then(|at| from_end(at, length)).unwrap_or(usize::MAX)
 }

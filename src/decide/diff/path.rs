@@ -93,7 +93,12 @@ fn unescape(token: &str, is_escaped: &mut bool) -> String {
 /// the end, as in Argo CD: `-1` is the last one. `None` when it is no number, or before the
 /// beginning.
 pub fn index(token: &str, length: usize) -> Option<usize> {
-    let at: i64 = token.parse().ok()?;
+    from_end(token.parse().ok()?, length)
+}
+
+/// The position of an index, which counts from the end when it is negative; `None` when it is
+/// before the beginning.
+pub(super) fn from_end(at: i64, length: usize) -> Option<usize> {
     let back = || length.checked_sub(usize::try_from(at.unsigned_abs()).ok()?);
     usize::try_from(at).ok().or_else(back)
 }

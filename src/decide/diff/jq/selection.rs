@@ -28,8 +28,8 @@ mod tests;
 
 use serde_json::Value;
 
-use super::super::path::{Path, Step};
-use super::{Error, from_end};
+use super::super::path::{Path, Step, from_end};
+use super::Error;
 
 /// Most steps for one object.
 const MAX_STEPS: usize = 200_000;
@@ -322,7 +322,7 @@ impl Name {
             }
             (Value::Array(list), Self::Index(at)) => {
                 let at = from_end(*at, list.len());
-                Ok(list.get(at).map(|value| (Place::Index(at), value)))
+                Ok(at.and_then(|at| Some((Place::Index(at), list.get(at)?))))
             }
             // jq fails for an index of an object, jaq does not.
             (Value::Null, _) | (Value::Object(_), Self::Index(_)) => Ok(None),
