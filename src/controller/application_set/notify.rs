@@ -69,7 +69,7 @@ pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
 
 /// Says so when the mark of a run that was just written is not in what the API server stored.
 pub(super) fn check_mark(set: &Set, name: &str, steered: &Steered, context: &Context) {
-    let written = steered.runs.iter().find(|run| run.object.name() == name);
+    let written = steered.run(name);
     let is_pruned = written.is_some_and(|run| run.status.notified.is_none());
     if is_pruned && !steered.rules().sinks.is_empty() {
         context.notifier.say_pruned(&ObjectKey::new(&set.id.namespace, name));

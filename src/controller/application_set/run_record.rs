@@ -6,8 +6,8 @@ use super::context::Context;
 use super::notify::{self, marked};
 use super::steering::{Run, Steered};
 use crate::act::rollout_run::{self, NewRun, Written};
+use crate::api::ObjectKey;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
-use crate::api::{ObjectKey, Time};
 use crate::controller::error::Error;
 use crate::decide::application_set::stored::Set;
 use crate::decide::rollout::steer::{RunDecision, number_of};
@@ -58,8 +58,9 @@ pub(super) async fn record(
         Ok(Written::Refused(reason)) => reason,
         Err(error) => reason(&error),
     };
-    // What is behind a gate would wait for ever for a run that has not begun.
-    let begins = decision.status.started_at != stored_start(steered, &decision.name);
+    // A gate or a budget is evaluated for a stored run only, so nothing behind it would start.
+    let stored = steered.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
+    let begins = decision.status.started_at.as_ref() != stored;
     let rules = steered.rules();
     let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
     if decision.must_be_stored || begins && needs_run {
@@ -70,12 +71,6 @@ pub(super) async fn record(
     Ok(Recorded::Unwritten)
 }
 
-/// Since when a run lasts, as it is stored.
-fn stored_start(steered: &Steered, name: &str) -> Option<Time> {
-    let run = steered.runs.iter().find(|run| run.object.name() == name)?;
-    run.status.started_at.clone()
-}
-
 async fn write(
     set: &Set,
     steered: &Steered,
@@ -84,7 +79,7 @@ async fn write(
 ) -> Result<Written, kube::Error> {
     let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
     if let Some((name, status)) = &decision.superseded
-        && let Some(old) = steered.runs.iter().find(|run| run.object.name() == name)
+        && let Some(old) = steered.run(name)
     {
         let status = marked(status, Some(old), steered, context);
         match rollout_run::write_status(client, cache, &old.object, &status).await? {
@@ -92,7 +87,7 @@ async fn write(
             other => return Ok(other),
         }
     }
-    let stored = steered.runs.iter().find(|run| run.object.name() == decision.name);
+    let stored = steered.run(&decision.name);
     let object = match &decision.new {
         Some(new) => {
             let run = NewRun {

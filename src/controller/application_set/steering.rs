@@ -150,6 +150,11 @@ impl Steered {
         self.runs = runs;
     }
 
+    /// A run of the set, by its name.
+    pub(super) fn run(&self, name: &str) -> Option<&Run> {
+        self.runs.iter().find(|run| run.object.name() == name)
+    }
+
     /// What the policies amount to.
     pub fn rules(&self) -> &Rules {
         &self.rules
