@@ -131,7 +131,8 @@ impl SystemSettings {
     /// Records what is not understood. Each may be shown by every Application, so what stops
     /// nothing is named up to a number.
     pub fn problem(&mut self, (group, kind): (&str, &str), message: String, is_error: bool) {
-        let message = match self.problems.len().cmp(&MAX_PROBLEMS) {
+        let named = self.problems.iter().filter(|problem| !problem.is_error).count();
+        let message = match named.cmp(&MAX_PROBLEMS) {
             Ordering::Greater if !is_error => return,
             Ordering::Equal if !is_error => "argocd-cm has more problems than these".to_owned(),
             _ => message,

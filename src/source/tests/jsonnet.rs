@@ -111,7 +111,7 @@ fn se_101_variables_have_the_build_environment() {
     let object = tree.read("app", block).unwrap().manifests.remove(0).object;
     assert_eq!(object["metadata"]["name"], "shop");
     assert_eq!(object["data"], json!({"env": "prod-0123456--$", "size": "3", "sum": 4}));
-    // A name that is set twice has its last value, and is told.
+    // A name that is set twice has its last value, and is reported.
     let block = json!({
         "extVars": [
             {"name": "env", "value": "1 +", "code": true}, {"name": "sum", "value": "s"},

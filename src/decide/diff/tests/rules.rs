@@ -272,4 +272,12 @@ fn problems_of_the_settings_are_bounded() {
     let messages: Vec<&str> = settings.problems.iter().map(|one| one.message.as_str()).collect();
     assert_eq!((messages.len(), messages[49]), (52, "field 49"));
     assert_eq!(messages[50..], ["argocd-cm has more problems than these", "an error"]);
+    // An error in between takes no place of theirs.
+    let mut settings = SystemSettings::default();
+    for index in 0..60 {
+        settings.problem(("*", "*"), format!("field {index}"), index == 50);
+    }
+    let last = &settings.problems[50..];
+    let messages: Vec<&str> = last.iter().map(|one| one.message.as_str()).collect();
+    assert_eq!(messages, ["field 50", "argocd-cm has more problems than these"]);
 }

@@ -545,7 +545,7 @@ fn policies_whose_definition_is_gone_hold_nothing_as_st_006() {
     assert_eq!((fleet.deployed("r2"), fleet.status().policies.len()), (2, 0));
 }
 
-/// A run that cannot be read may have been aborted, and without it nobody counts failures.
+/// A run that cannot be read may have been aborted, and without it no failures are counted.
 #[test]
 fn hidden_runs_hold_what_they_may_have_aborted_as_st_006() {
     let mut fleet = Fleet::new(&[1, 1], json!(null));
