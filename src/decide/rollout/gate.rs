@@ -6,7 +6,8 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::entry::Phase;
-use super::snapshot::{InFlight, RolloutSnapshot, Row};
+use super::observed::Observed;
+use super::snapshot::{InFlight, Places, RolloutSnapshot, Row};
 use super::steering::Excuse;
 use super::wait::{self, KindCount, Turn, Unfinished, WAITING_LIMIT, Wait, WaitKind};
 
@@ -113,12 +114,12 @@ impl Gate {
         (self.last_open < self.steps.len()).then_some(self.last_open)
     }
 
-    /// Each step's count, given how many are in flight.
-    pub fn step_states(&self, in_flight: &[u64]) -> Vec<StepState> {
+    /// Each step's count, given the places that are taken.
+    pub fn step_states(&self, places: &[Places]) -> Vec<StepState> {
         let state = |(index, gate): (usize, &StepGate)| StepState {
             total: gate.total,
             complete: gate.complete,
-            in_flight: in_flight.get(index).copied().unwrap_or_default(),
+            in_flight: places.get(index).map(Places::all).unwrap_or_default(),
             limit: gate.limit,
             open: self.is_open(index),
         };
@@ -157,7 +158,7 @@ impl Gate {
         let limit = snapshot.settings.stalled_after();
         let timeout = snapshot.settings.rules.progressing_timeout;
         for (step, row) in awaited {
-            let count = in_flight.per_step.get(step).copied().unwrap_or_default();
+            let count = in_flight.per_step.get(step).map(Places::all).unwrap_or_default();
             let moves = count > 0;
             let turn =
                 Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
@@ -184,10 +185,13 @@ impl Gate {
 }
 
 /// Adds the Applications that a complete rollout does not start, since a person skips them: one
-/// that drifted after the end waits for the next run. Nothing waits for it, so it never stalls.
+/// that drifted, or was not Healthy when it was skipped, waits for the next run. Nothing waits for it, so it never stalls.
 fn left_out(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>], waits: &mut Waits) {
     let is_left_out = |row: &&Row<'_>| {
-        row.steering.excuse == Some(Excuse::Skipped) && row.phase() == Some(Phase::Waiting)
+        let is_busy = row.member.observed.is_some_and(Observed::has_operation_in_flight);
+        row.steering.excuse == Some(Excuse::Skipped)
+            && row.phase().is_some_and(|phase| phase != Phase::Healthy)
+            && !is_busy
     };
     let timeout = snapshot.settings.rules.progressing_timeout;
     for row in rows.iter().filter(is_left_out) {

@@ -88,7 +88,7 @@ use jiff::{SignedDuration, Timestamp};
 use self::counts::Counts;
 use self::gate::Gate;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
-use self::snapshot::{Lag, Row};
+use self::snapshot::{Lag, Places, Row};
 use self::steer::pace::Pace;
 use self::steer::{RunDecision, Steer};
 use self::steering::RowSteering;
@@ -172,8 +172,8 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
     let mut unlimited = Pace::default();
     let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
-    let in_flight = start::revert_excess(&gate, pace, &mut rows, now);
-    let in_flight = start::promote(snapshot, &gate, pace, &mut rows, in_flight, now);
+    let places = start::revert_excess(&gate, pace, &mut rows, now);
+    let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, now);
     let full_pools = pace.full_pools();
     let starts = start::starts(snapshot, &gate, steer.as_ref(), &rows);
 
@@ -202,7 +202,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         withdrawals,
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
-        in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
+        in_flight: rows.iter().map(|row| Places::of(row).all()).sum(),
         waits_for_pools: match waits.kinds.contains_key(&WaitKind::MaxInFlight) {
             true => full_pools,
             false => Vec::new(),

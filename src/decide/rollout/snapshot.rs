@@ -1,5 +1,7 @@
 //! What one reconcile of a rollout decides on, and where it stands.
 
+use std::ops::AddAssign;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Entry, Phase, Rules};
@@ -189,6 +191,17 @@ impl Row<'_> {
         }
     }
 
+    /// Whether its place is kept until it is started again: nothing has excused its failure, so it
+    /// was counted until its retry, and another one must not start in its place.
+    pub fn keeps_place(&self) -> bool {
+        let steering = &self.steering;
+        steering.keeps_place
+            && !steering.is_excused()
+            && !steering.is_over
+            && !self.is_in_flight()
+            && self.phase() == Some(Phase::Progressing)
+    }
+
     /// Its target: its generated spec with the revisions that it resolves to.
     pub fn target(&self) -> Option<Target> {
         let (spec, revisions) = self.spec_and_revisions()?;
@@ -220,8 +233,52 @@ impl Row<'_> {
 /// What is in flight: the number per step, and the size in the status.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    pub per_step: Vec<u64>,
+    pub per_step: Vec<Places>,
     pub bytes: usize,
     /// An Application was not promoted because the status is full.
     pub is_full: bool,
+}
+
+/// The places of a step that are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// By what is in flight.
+    pub in_flight: u64,
+    /// By those that are started again ([`Row::keeps_place`]).
+    pub kept: u64,
+}
+
+impl Places {
+    /// Those of one Application.
+    pub fn of(row: &Row<'_>) -> Self {
+        Self { in_flight: u64::from(row.is_in_flight()), kept: u64::from(row.keeps_place()) }
+    }
+
+    /// How many are taken.
+    pub fn all(&self) -> u64 {
+        self.in_flight + self.kept
+    }
+
+    /// How many one that is to start finds taken. Those that keep their places compete only with
+    /// what is in flight: otherwise each would wait for the others.
+    pub fn taken(&self, keeps_place: bool) -> u64 {
+        match keeps_place {
+            true => self.in_flight,
+            false => self.all(),
+        }
+    }
+
+    /// One more is in flight, in a place that was kept for it or a new one.
+    pub fn take(&mut self, keeps_place: bool) {
+        self.in_flight += 1;
+        // Without a limit they are not counted.
+        self.kept = self.kept.saturating_sub(u64::from(keeps_place));
+    }
+}
+
+impl AddAssign for Places {
+    fn add_assign(&mut self, other: Self) {
+        self.in_flight += other.in_flight;
+        self.kept += other.kept;
+    }
 }

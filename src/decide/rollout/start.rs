@@ -6,7 +6,7 @@ use super::entry::Earlier;
 use super::gate::Gate;
 use super::listed;
 use super::phase::{Entry, Observed, Phase};
-use super::snapshot::{InFlight, Member, RolloutSnapshot, Row};
+use super::snapshot::{InFlight, Member, Places, RolloutSnapshot, Row};
 use super::steer::Steer;
 use super::steer::pace::Pace;
 use super::steer::started::Started;
@@ -86,29 +86,29 @@ pub(super) fn revert_excess(
     pace: &mut Pace,
     rows: &mut [Row<'_>],
     now: Timestamp,
-) -> Vec<u64> {
-    let mut in_flight = vec![0; gate.step_count()];
+) -> Vec<Places> {
+    let mut places = vec![Places::default(); gate.step_count()];
     for row in rows.iter().filter(|row| !gate.has_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
-        if row.is_in_flight()
-            && let Some(count) = entry.step.and_then(|step| in_flight.get_mut(step))
-        {
-            *count += 1;
+        if let Some(of_step) = entry.step.and_then(|step| places.get_mut(step)) {
+            *of_step += Places::of(row);
         }
     }
     for row in rows.iter_mut().filter(|row| gate.has_unwritten(row)) {
         let Some(entry) = row.entry.as_mut() else { continue };
-        let Some(step) = entry.step.filter(|step| *step < in_flight.len()) else { continue };
-        let is_permitted =
-            gate.limit(step).permits_more(in_flight[step]) && pace.keeps(row.member.name, step);
+        let Some(step) = entry.step.filter(|step| *step < places.len()) else { continue };
+        // It has taken the place that was kept for it.
+        let has_kept = row.steering.keeps_place;
+        let is_permitted = gate.limit(step).permits_more(places[step].taken(has_kept))
+            && pace.keeps(row.member.name, step, has_kept);
         if is_permitted {
-            in_flight[step] += 1;
-            pace.take(row.member.name, step);
+            places[step].take(false);
+            pace.take(row.member.name, step, false);
         } else {
             entry.revert(now);
         }
     }
-    in_flight
+    places
 }
 
 /// The Applications whose operation must be withdrawn. This does not depend on
@@ -121,23 +121,24 @@ pub(super) fn withdrawals(snapshot: &RolloutSnapshot<'_>) -> Vec<String> {
 }
 
 /// Promotes Waiting entries of open steps in name order up to the limit
-/// (AS-341). Returns what is in flight: `in_flight` of each step, and the promotions.
+/// (AS-341). Returns what is in flight: the `places` of each step, and the promotions.
 pub(super) fn promote(
     snapshot: &RolloutSnapshot<'_>,
     gate: &Gate,
     pace: &mut Pace,
     rows: &mut [Row<'_>],
-    in_flight: Vec<u64>,
+    places: Vec<Places>,
     now: Timestamp,
 ) -> InFlight {
     let reserved = |row: &Row<'_>| Some(listed::reserved(row.member, row.entry.as_ref()?));
     let mut in_flight = InFlight {
-        per_step: in_flight,
+        per_step: places,
         bytes: rows.iter().filter_map(reserved).sum(),
         is_full: false,
     };
     for row in rows.iter_mut() {
         let (is_open, was_in_flight) = (gate.admits(row), row.is_in_flight());
+        let keeps_place = row.keeps_place();
         let is_denied = row.denied().is_some();
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         let steering = &row.steering;
@@ -176,10 +177,10 @@ pub(super) fn promote(
         }
         // One that failed is counted already.
         if !was_in_flight {
-            if !gate.limit(step).permits_more(in_flight.per_step[step]) {
+            if !gate.limit(step).permits_more(in_flight.per_step[step].taken(keeps_place)) {
                 continue;
             }
-            if let Some((kind, message)) = pace.denies(row.member.name, step) {
+            if let Some((kind, message)) = pace.denies(row.member.name, step, keeps_place) {
                 row.steering.hold = Some(Hold { kind, message, until: None });
                 continue;
             }
@@ -190,8 +191,8 @@ pub(super) fn promote(
             continue;
         }
         if !was_in_flight {
-            in_flight.per_step[step] += 1;
-            pace.take(row.member.name, step);
+            in_flight.per_step[step].take(keeps_place);
+            pace.take(row.member.name, step, keeps_place);
         }
         in_flight.bytes += takes;
         let promotion = promotion();

@@ -11,6 +11,9 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
     if let Some(why) = run.is_not_current() {
         return Verdict::Refused(why);
     }
+    if let Some(why) = is_skipped(run, names) {
+        return Verdict::Refused(why);
+    }
     let status = &run.status;
     // Those that were acted on are the first ones.
     let mut open = run.spec.retries.iter().skip(status.retried.len());
@@ -60,6 +63,25 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
         applications: if names.is_empty() { status.failed } else { count },
         change: Change::Entries { list: "retries", entries: vec![entry] },
     }
+}
+
+/// Why none of these can be started again: the run skips them.
+fn is_skipped(run: &Run, names: &[&str]) -> Option<String> {
+    let skips = |name: &&str| run.spec.skip.iter().any(|one| one == *name);
+    if names.is_empty() || !names.iter().all(skips) {
+        return None;
+    }
+    let (run_name, named) = (&run.name, names.join(", "));
+    Some(match run.phase().has_ended() {
+        true => format!(
+            "run {run_name} skips {named}, and has ended: the next run takes it; wavegate sync \
+             syncs it now"
+        ),
+        false => {
+            let undo = format!("wavegate skip {} --undo", names.join(" "));
+            format!("run {run_name} skips {named}: {undo} takes it in again")
+        }
+    })
 }
 
 /// Leaves Applications out of a run: it does not promote them and does not wait for them.

@@ -435,6 +435,14 @@ fn starting_again_and_leaving_out() {
              one that a person has synced",
         ),
         (
+            retry(&in_phase("Held", skipped.clone(), json!({})), &["web"], PERSON),
+            "refused: run shop-7 skips web: wavegate skip web --undo takes it in again",
+        ),
+        (
+            retry(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
+            "refused: run shop-7 skips web, and has ended: the next run takes it; wavegate sync syncs it now",
+        ),
+        (
             skip(&held(), &["api", "web"]),
             "will skip api, web in run shop-7: not promoted, and not waited for; the next run takes it again",
         ),

@@ -3,10 +3,13 @@
 
 use wavegate::simulation::{End as Outcome, History};
 
+use serde_json::Value;
+
 use super::{Judge, Known};
 use crate::app;
 use crate::case::{App, Case, What};
 use crate::track::Track;
+use crate::world::Kind;
 
 pub struct End;
 
@@ -36,11 +39,19 @@ impl Judge for End {
         if !(fails || is_ended) {
             return Err(format!("commit {last} never reaches {left:?}: {message}"));
         }
-        if message.is_empty() {
-            return Err(format!("{left:?} are left, and nothing says why"));
+        let sets: Vec<&Value> = known.world.all(Kind::Set).map(|(_, set)| &**set).collect();
+        let unsaid: Vec<&&str> = left.iter().filter(|app| !is_said(&sets, app)).collect();
+        if message.is_empty() && !unsaid.is_empty() {
+            return Err(format!("{unsaid:?} are left, and nothing says why"));
         }
         Ok(())
     }
+}
+
+/// Whether a set, which may be complete, says that it does without an Application.
+fn is_said(sets: &[&Value], app: &str) -> bool {
+    let waits = sets.iter().filter_map(|set| set["status"]["rollout"]["waitingFor"].as_array());
+    waits.flatten().any(|wait| wait["application"] == app)
 }
 
 /// The Applications that are not Healthy with the last commit, or still there.

@@ -338,6 +338,9 @@ async fn runs_are_ended_retried_and_reduced() {
     assert_eq!(spec().await["skip"], json!(["shop-eu"]));
     let again = world.ann(&["skip", "shop-eu"]).await;
     again.prints("ApplicationSet argocd/shop: already: run shop-1 skips shop-eu\n");
+    let skipped = world.ann(&["retry", "shop-eu", "-y"]).await;
+    let undo = "run shop-1 skips shop-eu: wavegate skip shop-eu --undo takes it in again";
+    skipped.fails(1, &[undo]);
     let dry = world.ann(&["skip", "shop-eu", "--undo", "--dry-run", "-o", "json"]).await.json();
     assert_eq!((&dry["outcome"], &dry["verb"]), (&json!("planned"), &json!("skip --undo")));
     assert_eq!(spec().await["skip"], json!(["shop-eu"]));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::rules::Rules;
 use crate::api::steering::{RolloutRunStatus, RunStep};
 use crate::decide::rollout::gate::Gate;
-use crate::decide::rollout::snapshot::{RolloutSnapshot, Row};
+use crate::decide::rollout::snapshot::{Places, RolloutSnapshot, Row};
 use crate::decide::rollout::steering::{Pool, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
 
@@ -18,8 +18,8 @@ pub struct Pace {
     pub batches: Vec<Option<Batch>>,
     spreads: Vec<Spread>,
     pools: Vec<Pool>,
-    /// In flight in this set.
-    in_flight: u64,
+    /// The places in this set that are taken.
+    places: Places,
 }
 
 /// The batch of a step.
@@ -35,7 +35,7 @@ struct Spread {
     label: String,
     policy: String,
     max: u64,
-    in_flight: BTreeMap<String, u64>,
+    places: BTreeMap<String, Places>,
     /// The value of each row of the set, by name.
     values: BTreeMap<String, String>,
 }
@@ -65,45 +65,58 @@ impl Pace {
             Some(Ramp { size: batch.size, left: batch.size.saturating_sub(done) })
         };
         let ramps = batches.iter().enumerate().map(ramp).collect();
-        let in_flight: Vec<&Row<'_>> =
-            rows.iter().filter(|row| row.is_in_flight() && !gate.has_unwritten(row)).collect();
+        let in_places: Vec<(&Row<'_>, Places)> = rows
+            .iter()
+            .filter(|row| !gate.has_unwritten(row))
+            .map(|row| (row, Places::of(row)))
+            .filter(|(_, places)| *places != Places::default())
+            .collect();
         let spread = |(index, rule): (usize, &super::rules::SpreadRule)| {
             let mut spread = Spread {
                 label: rule.label.clone(),
                 policy: rule.policy.clone(),
                 max: rule.max,
-                in_flight: BTreeMap::new(),
+                places: BTreeMap::new(),
                 values: BTreeMap::new(),
             };
             for row in rows {
                 let value = rules.value_of(row.member.name, index).to_owned();
                 spread.values.insert(row.member.name.to_owned(), value);
             }
-            for row in &in_flight {
+            for (row, places) in &in_places {
                 let value = rules.value_of(row.member.name, index).to_owned();
-                *spread.in_flight.entry(value).or_default() += 1;
+                *spread.places.entry(value).or_default() += *places;
             }
             spread
         };
+        let mut places = Places::default();
+        in_places.iter().for_each(|(_, of_row)| places += *of_row);
         Self {
             ramps,
             batches,
             spreads: rules.spreads.iter().enumerate().map(spread).collect(),
             pools: steering.pools.to_vec(),
-            in_flight: in_flight.len() as u64,
+            places,
         }
     }
 
-    /// Why one more Application must not be promoted; `None` when it may.
-    pub fn denies(&self, application: &str, step: usize) -> Option<(WaitKind, String)> {
-        self.exceeds(application, step, |pool| pool.reserved)
+    /// Why one more Application must not be promoted; `None` when it may. One that keeps its place
+    /// takes none from the other sets, however long they have waited.
+    pub fn denies(
+        &self,
+        application: &str,
+        step: usize,
+        keeps_place: bool,
+    ) -> Option<(WaitKind, String)> {
+        let reserved = |pool: &Pool| if keeps_place { 0 } else { pool.reserved };
+        self.exceeds(application, step, keeps_place, reserved)
     }
 
     /// Whether one that is promoted keeps its place until its operation is written. Another set
     /// that waits for longer does not get this place: the operation may be under way to the API
     /// server already, sent by a controller that was killed, and then both would be in flight.
-    pub fn keeps(&self, application: &str, step: usize) -> bool {
-        self.exceeds(application, step, |_| 0).is_none()
+    pub fn keeps(&self, application: &str, step: usize, keeps_place: bool) -> bool {
+        self.exceeds(application, step, keeps_place, |_| 0).is_none()
     }
 
     /// Which limit is reached, when these places of other sets must stay free.
@@ -111,6 +124,7 @@ impl Pace {
         &self,
         application: &str,
         step: usize,
+        keeps_place: bool,
         reserved: impl Fn(&Pool) -> u64,
     ) -> Option<(WaitKind, String)> {
         if let Some(Some(ramp)) = self.ramps.get(step)
@@ -121,7 +135,8 @@ impl Pace {
         }
         for spread in &self.spreads {
             let value = spread.values.get(application).map_or("", String::as_str);
-            let count = spread.in_flight.get(value).copied().unwrap_or_default();
+            let places = spread.places.get(value).copied().unwrap_or_default();
+            let count = places.taken(keeps_place);
             if count >= spread.max {
                 let what = match value {
                     "" => format!("without label {}", spread.label),
@@ -133,7 +148,7 @@ impl Pace {
             }
         }
         for pool in &self.pools {
-            if self.is_full(pool, reserved(pool)) {
+            if self.is_full(pool, keeps_place, reserved(pool)) {
                 return Some((WaitKind::MaxInFlight, self.message(pool)));
             }
         }
@@ -142,12 +157,12 @@ impl Pace {
 
     /// The policies whose limit of all sets denies one more, by name.
     pub fn full_pools(&self) -> Vec<String> {
-        let full = self.pools.iter().filter(|pool| self.is_full(pool, pool.reserved));
+        let full = self.pools.iter().filter(|pool| self.is_full(pool, false, pool.reserved));
         full.map(|pool| pool.policy.clone()).collect()
     }
 
-    fn is_full(&self, pool: &Pool, reserved: u64) -> bool {
-        pool.elsewhere + self.in_flight + reserved >= pool.max
+    fn is_full(&self, pool: &Pool, keeps_place: bool, reserved: u64) -> bool {
+        pool.elsewhere + self.places.taken(keeps_place) + reserved >= pool.max
     }
 
     fn message(&self, pool: &Pool) -> String {
@@ -163,21 +178,21 @@ impl Pace {
         };
         format!(
             "{} of {} are in flight in all sets of policy {}{users}{turn}",
-            pool.elsewhere + self.in_flight,
+            pool.elsewhere + self.places.all(),
             pool.max,
             pool.policy
         )
     }
 
     /// Counts one that is promoted, or stays so.
-    pub fn take(&mut self, application: &str, step: usize) {
-        self.in_flight += 1;
+    pub fn take(&mut self, application: &str, step: usize, keeps_place: bool) {
+        self.places.take(keeps_place);
         if let Some(Some(ramp)) = self.ramps.get_mut(step) {
             ramp.left = ramp.left.saturating_sub(1);
         }
         for spread in &mut self.spreads {
             let value = spread.values.get(application).cloned().unwrap_or_default();
-            *spread.in_flight.entry(value).or_default() += 1;
+            spread.places.entry(value).or_default().take(keeps_place);
         }
     }
 }

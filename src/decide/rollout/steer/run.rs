@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::failures::{self, Verdict};
 use super::pace::Batch;
 use super::rollback::{self, Progress};
+use super::rules::Rules;
 use super::run_name::{name_of, number_of};
 use super::run_status::{self, Facts, beginning, cut};
 use super::started::Started;
@@ -198,7 +199,7 @@ impl State {
             row.steering.excuse = is_skipped.then_some(Excuse::Skipped);
         }
         let deadline = steering.rules.deadline;
-        self.retry(rows, deadline, now);
+        self.retry(rows, steering.rules, now);
         let is_rolling_back =
             |phase: RunPhase| matches!(phase, RunPhase::RollingBack | RunPhase::RolledBack);
         if !is_rolling_back(self.status.phase) {
@@ -231,8 +232,10 @@ impl State {
     }
 
     /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again. One
-    /// of a run that goes back repeats the ways back that failed, and lifts none.
-    fn retry(&mut self, rows: &mut [Row<'_>], deadline: Option<SignedDuration>, now: Timestamp) {
+    /// of a run that goes back repeats the ways back that failed, and lifts none. Without a budget
+    /// for failures, each has a place of its step until it is started again, as it had when it
+    /// failed.
+    fn retry(&mut self, rows: &mut [Row<'_>], rules: &Rules, now: Timestamp) {
         let known = self.status.retried.len().min(self.spec.retries.len());
         self.status.retried.truncate(known);
         for retry in self.spec.retries.clone().iter().skip(known) {
@@ -263,8 +266,11 @@ impl State {
                 Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
             timeline::add(&mut self.status, transition, now);
         }
+        let is_counted = rules.budgets.is_empty() && self.is_live();
         for row in rows.iter_mut() {
-            row.steering.retries = self.is_retried(row, deadline, now);
+            let goes_back = row.member.started.is_none_or(|started| started.goes_back);
+            row.steering.retries = self.is_retried(row, rules.deadline, now);
+            row.steering.keeps_place = row.steering.retries && is_counted && !goes_back;
         }
     }
 

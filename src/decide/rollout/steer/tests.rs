@@ -654,6 +654,56 @@ fn a_retry_starts_a_failed_application_once_as_st_063() {
     assert_eq!(fleet.status().retried.len(), 1);
 }
 
+/// The failed one counts until it is started again, so that one which has drifted meanwhile does
+/// not start in its place.
+#[test]
+fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
+    for policy in
+        [json!({}), json!({"maxInFlight": 1}), json!({"spread": [{"label": "step", "max": 1}]})]
+    {
+        let mut fleet = Fleet::new(&[3], json!(1)).policy(policy.clone());
+        fleet.push("r2");
+        fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Degraded;
+        fleet.run(20);
+        assert_eq!(fleet.in_flight(), 1, "{policy}");
+        let drifted = fleet.apps.get_mut("s1-0").unwrap();
+        drifted.deployed = "r1".to_owned();
+        // Others have waited for longer, and wait for this place themselves.
+        if policy["maxInFlight"] == 1 {
+            let users = vec![("other".to_owned(), 0)];
+            let policy = "p0".to_owned();
+            fleet.pools = vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 1 }];
+        }
+        fleet.run(3);
+        fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Healthy;
+        let at = fleet.now;
+        fleet.said(|spec| {
+            spec.retries.push(crate::api::steering::Retry {
+                by: "ann".to_owned(),
+                at: Some(crate::api::Time(at)),
+                applications: Vec::new(),
+            });
+        });
+        // The sync windows deny it at first.
+        fleet.denied = Some(Denied { reason: "window".to_owned(), until: None });
+        fleet.run(2);
+        assert_eq!(fleet.plan.as_ref().unwrap().in_flight, 1, "its place is kept: {policy}");
+        fleet.denied = None;
+        let mut order = Vec::new();
+        for _ in 0..20 {
+            fleet.run(1);
+            let plan = fleet.plan.as_ref().unwrap();
+            order.extend(plan.starts.iter().map(|start| start.application.clone()));
+            assert!(plan.in_flight <= 1, "{policy}: {order:?}");
+            if fleet.apps["s1-1"].observed.health == HealthStatus::Healthy {
+                fleet.pools.iter_mut().for_each(|pool| pool.reserved = 0);
+            }
+        }
+        assert_eq!(order, ["s1-1", "s1-0", "s1-2"], "{policy}");
+        assert_eq!(fleet.deployed("r2"), 3, "{policy}");
+    }
+}
+
 #[test]
 fn the_same_failure_acts_at_once_as_st_043() {
     let same = json!({"failures": {"max": 10, "same": 2, "onFailure": "Abort"}});
