@@ -151,7 +151,28 @@ fn function() -> impl Strategy<Value = String> {
     let text = word(&["\"\"", "\"a\"", "\"b\"", "\"ab\""]);
     let names = word(&["startswith", "endswith", "contains", "has"]);
     let of_text = (names, text).prop_map(|(name, text)| format!("{name}({text})"));
-    prop_oneof![6 => of_text, 1 => (-3_i64..3).prop_map(|at| format!("has({at})"))]
+    let literals = proptest::collection::vec(literal(), 1..4);
+    prop_oneof![
+        6 => of_text,
+        1 => (-3_i64..3).prop_map(|at| format!("has({at})")),
+        2 => pattern().prop_map(|pattern| format!("test(\"{pattern}\")")),
+        1 => literals.prop_map(|all| format!("IN({})", all.join(", "))),
+    ]
+}
+
+/// Regular expressions of the form that is followed.
+fn pattern() -> impl Strategy<Value = String> {
+    let atom = word(&["a", "b", ".", "[ab]", "[^a]", "[a-c]", "é", "0", "^", "$", ""])
+        .prop_filter("it is ASCII", |atom| atom.is_ascii());
+    atom.prop_recursive(3, 8, 3, |inner| {
+        let some = || proptest::collection::vec(inner.clone(), 1..4);
+        let repeated = (inner.clone(), word(&["*", "+", "?"]));
+        prop_oneof![
+            3 => some().prop_map(|all| all.concat()),
+            1 => some().prop_map(|all| all.join("|")),
+            2 => repeated.prop_map(|(one, often)| format!("({one}){often}")),
+        ]
+    })
 }
 
 fn condition() -> impl Strategy<Value = String> {
@@ -189,7 +210,7 @@ fn expression() -> impl Strategy<Value = String> {
         text if text.contains('(') => format!("select(.a{whole})"),
         whole => format!("select({one}{whole})"),
     });
-    let leaf = prop_oneof![3 => path(true), 2 => selects];
+    let leaf = prop_oneof![6 => path(true), 4 => selects, 1 => Just("..".to_owned())];
     leaf.prop_recursive(4, 10, 3, |inner| {
         let some = || proptest::collection::vec(inner.clone(), 2..4);
         prop_oneof![
@@ -255,7 +276,8 @@ proptest! {
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0..3, word(&[
             ".", "|", ",", "?", "[", "]", "(", ")", "\"", "=", "==", "!=", "-", "a", ".a", "[0]",
             "[]", "1", "0.", "e1", " ", "\n", "#", "\\", ":", ";", "/", "//", "not", "and", "or",
-            "null", "select", "startswith", "has", "$a", "@text", "{", "}", "é", "\u{a0}", "<", "|=",
+            "null", "select", "startswith", "has", "..", "test(\"a\")", "[[", "(?", "^", "$", "*", "+",
+            "$a", "@text", "{", "}", "é", "\u{a0}", "<", "|=",
         ])), 1..4),
         objects in proptest::collection::vec(prop_oneof![object(), value()], 1..3),
     ) {
@@ -349,6 +371,19 @@ fn odd_cases_agree_with_jaq() {
         ".none | select(. == null)",
         ".none | select(.x) | .y",
         "select(.none == null).l[1]",
+        "..",
+        ".l | .. | select(.t? == null)",
+        ".. | select(. == 1)",
+        ".none | ..",
+        ".t | (.., .)",
+        ".t, (.. | .n?)",
+        "select(.t | test(\"^te.t$\")).l",
+        "select(.t | test(\"\")).l",
+        "select(.t | test(\"T\")).l",
+        "select(.n | test(\"a\"))",
+        ".l[] | select(.n | IN(1, \"1\", null))",
+        ".l[] | select(.n.deep? | IN(null))",
+        ".l[] | select(.t | IN(\"a\") | not)",
     ];
     for text in texts {
         assert!(agree(text, &object).unwrap().0, "{text}");

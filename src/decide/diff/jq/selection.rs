@@ -4,7 +4,7 @@
 //! ```text
 //! paths      = union *( "|" union )
 //! union      = path *( "," path )
-//! path       = ( "." | field | "(" paths ")" | "select(" condition ")" ) *( field | "[]" ["?"] )
+//! path       = ".." | ( "." | field | "(" paths ")" | "select(" condition ")" ) *( field | "[]" ["?"] )
 //! field      = ( .name | ."name" | ["name"] | [-1] ) ["?"]
 //! condition  = any *( "|" ( "not" | function ) )
 //! any        = all *( "or" all )
@@ -12,7 +12,8 @@
 //! test       = operand | operand ( "==" | "!=" ) operand
 //! operand    = literal | "." *field | function | "(" condition ")"
 //! function   = ( "startswith" | "endswith" | "contains" ) "(" string ")"
-//!            | "has" "(" ( string | number ) ")"
+//!            | "has" "(" ( string | number ) ")" | "test" "(" pattern ")"
+//!            | "IN" "(" literal *( "," literal ) ")"
 //! ```
 //!
 //! This is data, and no interpreter: there are no variables, definitions, computed names or
@@ -22,6 +23,7 @@
 //! `confined/programs/jq/tests.rs` compares the two.
 
 mod parse;
+mod pattern;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use serde_json::Value;
 
 use super::super::path::{Path, Step, from_end};
 use super::Error;
+use pattern::Pattern;
 
 /// Most steps for one object.
 const MAX_STEPS: usize = 200_000;
@@ -57,6 +60,8 @@ enum Part {
     Each {
         optional: bool,
     },
+    /// `..`
+    All,
     /// `select(…)`
     Where(Condition),
     /// `…, …`
@@ -96,6 +101,8 @@ enum Function {
     EndsWith(String),
     Contains(String),
     Has(Name),
+    Test(Pattern),
+    OneOf(Vec<Literal>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +197,7 @@ impl<'a> Walk<'a> {
                     Err(why) => return Err(Stop::Mismatch(why)),
                 },
                 Part::Each { optional } => return self.each(here, *optional, rest),
+                Part::All => return self.all(value, rest),
                 Part::Where(condition) => {
                     if self.holds(condition, here)? != Some(true) {
                         return Ok(());
@@ -243,6 +251,16 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Follows the rest from a value and from all that it contains, at any depth.
+    fn all(&mut self, value: Option<&'a Value>, rest: Rest<'_>) -> Result<(), Stop> {
+        self.follow(value, rest)?;
+        let all = Rest { parts: &[Part::All], then: Some(&rest) };
+        match value {
+            Some(here @ (Value::Array(_) | Value::Object(_))) => self.each(here, false, all),
+            _ => Ok(()),
+        }
+    }
+
     /// The result of a condition; `None` when it has none, since a `?` left out an error.
     fn holds(&mut self, condition: &Condition, here: &Value) -> Result<Option<bool>, Stop> {
         self.take(1)?;
@@ -256,7 +274,8 @@ impl<'a> Walk<'a> {
             }
             Condition::Calls(path, function) => {
                 let Some(value) = self.value(path, here)? else { return Ok(None) };
-                self.take(value.as_str().map_or(0, str::len) / BYTES_OF_STEP)?;
+                let bytes = value.as_str().map_or(0, str::len).saturating_mul(function.cost());
+                self.take(bytes / BYTES_OF_STEP)?;
                 function.of(value).map(Some)
             }
             Condition::Not(condition) => Ok(self.holds(condition, here)?.map(|holds| !holds)),
@@ -298,12 +317,22 @@ impl Field {
 }
 
 impl Function {
+    /// How often it looks at each byte of a string, at most.
+    fn cost(&self) -> usize {
+        match self {
+            Self::Test(pattern) => pattern.cost(),
+            _ => 1,
+        }
+    }
+
     fn of(&self, value: &Value) -> Result<bool, Stop> {
         match self {
             Self::StartsWith(start) => Ok(text(value)?.starts_with(start)),
             Self::EndsWith(end) => Ok(text(value)?.ends_with(end)),
             // jq fails for what is no string, jaq does not.
             Self::Contains(part) => Ok(value.as_str().is_some_and(|text| text.contains(part))),
+            Self::Test(pattern) => Ok(pattern.matches(text(value)?)),
+            Self::OneOf(all) => Ok(all.iter().any(|one| one.equals(value))),
             Self::Has(name) => match name.of(value) {
                 Ok(found) => Ok(found.is_some()),
                 Err(why) => Err(Stop::Mismatch(why)),

@@ -1,5 +1,6 @@
 //! Reads paths with selections.
 
+use super::pattern::Pattern;
 use super::{Condition, Field, Function, Literal, Name, Part, Selection};
 
 /// Most parts of an expression, and levels of its parentheses.
@@ -43,8 +44,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 let end = 1 + word(&rest[1..]);
                 (Token::Name(&rest[1..end]), end)
             }
-            // Two are another token.
-            '.' if rest[1..].starts_with('.') => return None,
+            '.' if rest[1..].starts_with('.') => (Token::Symbol(&rest[..2]), 2),
             '"' => {
                 let (inside, _) = rest[1..].split_once('"')?;
                 if inside.contains('\\') {
@@ -160,6 +160,13 @@ impl<'t> Parser<'t> {
     }
 
     fn path(&mut self) -> Option<Vec<Part>> {
+        if self.skips(Token::Symbol("..")) {
+            // What may follow it directly differs between jq and jaq.
+            let ends = self.peek().is_none_or(|next| {
+                ["|", ",", ")"].iter().any(|symbol| next == Token::Symbol(symbol))
+            });
+            return ends.then(|| self.counted(Part::All)).flatten().map(|part| vec![part]);
+        }
         let mut parts = match self.peek()? {
             Token::Name(_) => Vec::new(),
             Token::Symbol(".") => self.start()?,
@@ -279,19 +286,25 @@ impl<'t> Parser<'t> {
     }
 
     fn operand(&mut self) -> Option<Operand> {
-        let literal = match self.peek()? {
+        match self.peek()? {
             Token::Name(_) | Token::Symbol(".") => {
                 let field = |part| match part {
                     Part::Field(field) => Some(field),
                     _ => None,
                 };
                 let path = self.path()?.into_iter().map(field).collect::<Option<_>>()?;
-                return Some(Operand::Condition(self.counted(Condition::Truthy(path))?));
+                Some(Operand::Condition(self.counted(Condition::Truthy(path))?))
             }
-            Token::Symbol("(") => return self.nested(Self::condition).map(Operand::Condition),
-            Token::Word("startswith" | "endswith" | "contains" | "has") => {
-                return self.function(Vec::new()).map(Operand::Condition);
+            Token::Symbol("(") => self.nested(Self::condition).map(Operand::Condition),
+            Token::Word("startswith" | "endswith" | "contains" | "has" | "test" | "IN") => {
+                self.function(Vec::new()).map(Operand::Condition)
             }
+            _ => self.literal().map(Operand::Literal),
+        }
+    }
+
+    fn literal(&mut self) -> Option<Literal> {
+        let literal = match self.peek()? {
             Token::Word("null") => Literal::Null,
             Token::Word("true") => Literal::Bool(true),
             Token::Word("false") => Literal::Bool(false),
@@ -305,7 +318,7 @@ impl<'t> Parser<'t> {
             _ => return None,
         };
         self.at += 1;
-        Some(Operand::Literal(literal))
+        Some(literal)
     }
 
     /// A function of the value of a path, such as `startswith("…")`.
@@ -315,12 +328,21 @@ impl<'t> Parser<'t> {
             if word == "has" {
                 return parser.name().map(Function::Has);
             }
+            if word == "IN" {
+                let mut all = vec![parser.literal()?];
+                while parser.skips(Token::Symbol(",")) {
+                    let more = parser.literal()?;
+                    all.push(parser.counted(more)?);
+                }
+                return Some(Function::OneOf(all));
+            }
             let Token::Text(text) = parser.next()? else { return None };
             let text = text.to_owned();
             match word {
                 "startswith" => Some(Function::StartsWith(text)),
                 "endswith" => Some(Function::EndsWith(text)),
                 "contains" => Some(Function::Contains(text)),
+                "test" => Pattern::new(&text).map(Function::Test),
                 _ => None,
             }
         })?;
