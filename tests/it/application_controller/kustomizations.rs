@@ -345,3 +345,61 @@ async fn an_application_of_a_kustomization_is_synced() {
     let message = world.refusal_of(&world.with_source("other", refused)).await;
     assert!(message.contains("label team already in kustomization file"), "{message}");
 }
+
+/// SE-037 through the controller: what is deployed with each block is what the edits of Argo CD
+/// give.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_037_applications_with_kustomize_blocks_are_deployed_as_edited() {
+    let Some(kustomize) = program("kustomize/kustomize") else { return };
+    let settings = confined(|programs| programs.kustomize = kustomize.clone());
+    let world = World::with(settings.clone()).await;
+    write(world.repo.path(), &FILES);
+    world.commit();
+    let deploy = async |(at, (block, edits)): (usize, (Value, Vec<Vec<&'static str>>))| {
+        let name = format!("app-{at}");
+        let edited = tempfile::tempdir().unwrap();
+        write(edited.path(), &FILES);
+        for edit in edits {
+            let edit = edit.iter().map(|word| word.replace(":shop", &format!(":{name}")));
+            let mut call = Command::new(&kustomize);
+            call.arg("edit").args(edit).current_dir(edited.path().join("app"));
+            assert!(call.status().unwrap().success(), "{block}");
+        }
+        let want = render(edited.path(), &settings, &json!({})).await.unwrap();
+        let mut app = world.with_source(&name, json!({"path": "app", "kustomize": block}));
+        app["spec"]["destination"]["namespace"] = name.as_str().into();
+        app["spec"]["syncPolicy"] = json!({
+            "automated": {}, "syncOptions": ["CreateNamespace=true"],
+        });
+        // The one whose manifests have a namespace.
+        let namespace = block["namespace"].as_str().unwrap_or(&name);
+        if namespace != name {
+            world.create("v1", "Namespace", &json!({"metadata": {"name": namespace}})).await;
+        }
+        world.create_app(&app).await;
+        world.until_good(&name).await;
+        for object in &want {
+            let text = |at: &str| object.pointer(at).and_then(Value::as_str).unwrap();
+            let (kind, of) = (text("/kind"), text("/metadata/name"));
+            let live = world.get(text("/apiVersion"), kind, namespace, of).await;
+            assert!(is_within(object, &live), "{block}: {kind} {of} is {live}, and not {object}");
+        }
+        want.len()
+    };
+    let all = futures::future::join_all(edits().into_iter().enumerate().map(deploy)).await;
+    assert!(all.iter().all(|count| *count >= 2), "{all:?}");
+}
+
+/// Whether an object has all that another one has; the server adds defaults.
+fn is_within(want: &Value, live: &Value) -> bool {
+    match (want, live) {
+        (Value::Object(want), Value::Object(live)) => want
+            .iter()
+            .all(|(name, value)| live.get(name).is_some_and(|live| is_within(value, live))),
+        (Value::Array(want), Value::Array(live)) => {
+            want.len() == live.len()
+                && want.iter().zip(live).all(|(one, live)| is_within(one, live))
+        }
+        (want, live) => want == live,
+    }
+}
