@@ -93,6 +93,11 @@ impl Gate {
         row.steering.back.is_some() || step.is_some_and(|step| self.is_open(step))
     }
 
+    /// Whether an Application keeps its place until it is started again.
+    pub fn keeps_place(&self, row: &Row<'_>) -> bool {
+        row.keeps_place() && self.admits(row)
+    }
+
     /// Whether an Application is promoted, and its operation is not written.
     pub fn has_unwritten(&self, row: &Row<'_>) -> bool {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };
@@ -158,8 +163,9 @@ impl Gate {
         let limit = snapshot.settings.stalled_after();
         let timeout = snapshot.settings.rules.progressing_timeout;
         for (step, row) in awaited {
-            let count = in_flight.per_step.get(step).map(Places::all).unwrap_or_default();
-            let moves = count > 0;
+            let places = in_flight.per_step.get(step).copied().unwrap_or_default();
+            let moves = places.all() > 0;
+            let count = places.taken(self.keeps_place(row));
             let turn =
                 Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
             let live_health = snapshot.settings.require_live_health;
@@ -196,7 +202,7 @@ fn left_out(snapshot: &RolloutSnapshot<'_>, rows: &[Row<'_>], waits: &mut Waits)
     let timeout = snapshot.settings.rules.progressing_timeout;
     for row in rows.iter().filter(is_left_out) {
         let Some(step) = row.member.step() else { continue };
-        let Some(unfinished) = Unfinished::of_excused(row) else { continue };
+        let Some(unfinished) = Unfinished::of_skipped(row) else { continue };
         waits.count += 1;
         wait::add(&mut waits.kinds, unfinished.kind, row.entry.as_ref().map(|entry| entry.since));
         if waits.first.len() < WAITING_LIMIT {

@@ -24,9 +24,11 @@
 //!
 //! In flight, and so counted against `maxUpdate`, are Pending and Progressing
 //! entries and all requested or running operations, no matter who requested
-//! them. An Application that is not running and cannot run is not counted, and
-//! is promoted later:
+//! them. What else is counted, and what is not:
 //!
+//! - **It is tried again.** A failed Application keeps its place until it is started again, as
+//!   long as its step is open ([`Row::keeps_place`]): whatever it waits for, no other one starts
+//!   beside it. Other sets do not wait for it.
 //! - **A sync window denies the sync.** The Application is not promoted, and a
 //!   promotion whose operation is not written yet is reverted. An operation
 //!   that is written but has not started is withdrawn
@@ -88,7 +90,7 @@ use jiff::{SignedDuration, Timestamp};
 use self::counts::Counts;
 use self::gate::Gate;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
-use self::snapshot::{Lag, Places, Row};
+use self::snapshot::{Lag, Row};
 use self::steer::pace::Pace;
 use self::steer::{RunDecision, Steer};
 use self::steering::RowSteering;
@@ -202,7 +204,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         withdrawals,
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
-        in_flight: rows.iter().map(|row| Places::of(row).all()).sum(),
+        in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
         waits_for_pools: match waits.kinds.contains_key(&WaitKind::MaxInFlight) {
             true => full_pools,
             false => Vec::new(),

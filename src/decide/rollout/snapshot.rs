@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Entry, Phase, Rules};
+use super::gate::Gate;
 use super::observed::Observed;
 use super::record::Record;
 use super::steer::started::{Started, Target};
@@ -195,11 +196,8 @@ impl Row<'_> {
     /// was counted until its retry, and another one must not start in its place.
     pub fn keeps_place(&self) -> bool {
         let steering = &self.steering;
-        steering.keeps_place
-            && !steering.is_excused()
-            && !steering.is_over
-            && !self.is_in_flight()
-            && self.phase() == Some(Phase::Progressing)
+        let is_free = steering.is_excused() || steering.is_over || self.is_in_flight();
+        steering.keeps_place && !is_free && self.phase() != Some(Phase::Healthy)
     }
 
     /// Its target: its generated spec with the revisions that it resolves to.
@@ -244,14 +242,16 @@ pub(super) struct InFlight {
 pub(super) struct Places {
     /// By what is in flight.
     pub in_flight: u64,
-    /// By those that are started again ([`Row::keeps_place`]).
+    /// By those that are started again ([`Row::keeps_place`]) as soon as their step is open.
     pub kept: u64,
 }
 
 impl Places {
-    /// Those of one Application.
-    pub fn of(row: &Row<'_>) -> Self {
-        Self { in_flight: u64::from(row.is_in_flight()), kept: u64::from(row.keeps_place()) }
+    /// Those of one Application. In a step that is closed it cannot start, and an earlier one
+    /// must not wait for it.
+    pub fn of(row: &Row<'_>, gate: &Gate) -> Self {
+        let keeps = gate.keeps_place(row);
+        Self { in_flight: u64::from(row.is_in_flight()), kept: u64::from(keeps) }
     }
 
     /// How many are taken.

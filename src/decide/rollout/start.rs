@@ -91,7 +91,7 @@ pub(super) fn revert_excess(
     for row in rows.iter().filter(|row| !gate.has_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
         if let Some(of_step) = entry.step.and_then(|step| places.get_mut(step)) {
-            *of_step += Places::of(row);
+            *of_step += Places::of(row, gate);
         }
     }
     for row in rows.iter_mut().filter(|row| gate.has_unwritten(row)) {
@@ -138,7 +138,7 @@ pub(super) fn promote(
     };
     for row in rows.iter_mut() {
         let (is_open, was_in_flight) = (gate.admits(row), row.is_in_flight());
-        let keeps_place = row.keeps_place();
+        let keeps_place = gate.keeps_place(row);
         let is_denied = row.denied().is_some();
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
         let steering = &row.steering;

@@ -232,6 +232,8 @@ impl<'a> Existing<'a> {
             {
                 Rung::Held(hold)
             }
+            // What keeps it from its retry, and not what failed before.
+            Phase::Progressing if self.is_retried() => self.rung_of_waiting(turn),
             Phase::Progressing => {
                 let last = seen.operation.as_ref();
                 let has_failed = last.is_some_and(ObservedOperation::has_failed);
@@ -293,7 +295,7 @@ impl<'a> Existing<'a> {
             _ if seen.compared != Compared::Current => Rung::NotCompared(seen),
             _ if !seen.knows_its_revisions() => Rung::NoComparison(seen),
             _ if !seen.is_current() => Rung::ComparedBefore(seen),
-            _ if !seen.may_be_started() => Rung::NotHealthy(entry, seen),
+            _ if !seen.may_be_started() && !self.is_retried() => Rung::NotHealthy(entry, seen),
             _ if let Some(lag) = self.behind => Rung::Behind(&lag.revision, seen),
             Limit::AtMost(limit) if !turn.is_free() => {
                 Rung::MaxUpdate { in_flight: turn.in_flight, limit }
@@ -515,9 +517,10 @@ impl<'a> Unfinished<'a> {
         Some(Self::at(row, Rung::of(row, turn, require_live_health)?))
     }
 
-    /// The same for one that its step goes on without.
-    pub fn of_excused(row: &'a Row<'a>) -> Option<Self> {
-        Some(Self::at(row, Rung::of_any(row, Turn::UNLIMITED, false)?))
+    /// The same for one that a person skips: whatever is wrong with it, nobody has to act.
+    pub fn of_skipped(row: &'a Row<'a>) -> Option<Self> {
+        let unfinished = Self::at(row, Rung::of_any(row, Turn::UNLIMITED, false)?);
+        Some(Self { kind: WaitKind::Skipped, ..unfinished })
     }
 
     fn at(row: &'a Row<'a>, rung: Rung<'a>) -> Self {

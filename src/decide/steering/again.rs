@@ -71,17 +71,8 @@ fn is_skipped(run: &Run, names: &[&str]) -> Option<String> {
     if names.is_empty() || !names.iter().all(skips) {
         return None;
     }
-    let (run_name, named) = (&run.name, names.join(", "));
-    Some(match run.phase().has_ended() {
-        true => format!(
-            "run {run_name} skips {named}, and has ended: the next run takes it; wavegate sync \
-             syncs it now"
-        ),
-        false => {
-            let undo = format!("wavegate skip {} --undo", names.join(" "));
-            format!("run {run_name} skips {named}: {undo} takes it in again")
-        }
-    })
+    let undo = format!("wavegate skip {} --undo", names.join(" "));
+    Some(format!("run {} skips {}: {undo} takes it in again", run.name, names.join(", ")))
 }
 
 /// Leaves Applications out of a run: it does not promote them and does not wait for them.
@@ -125,19 +116,19 @@ pub fn undo_skip(run: &Run, names: &[&str]) -> Verdict {
     if known.is_empty() {
         return Verdict::Already(format!("run {name} does not skip {}", names.join(", ")));
     }
-    if run.phase().has_ended() {
-        return Verdict::Refused(format!(
-            "run {name} has ended ({}): the next run takes {} again",
-            run.phase(),
-            known.join(", ")
-        ));
-    }
-    Verdict::Change {
-        says: format!(
-            "take {} into run {name} again: promoted, and waited for, also when its step was \
-             complete without it",
-            known.join(", ")
+    let known_names = known.join(", ");
+    let says = match run.phase() {
+        phase if phase.has_ended() => format!(
+            "take {known_names} into run {name} again, which has ended ({phase}): wavegate retry \
+             starts what it has started before"
         ),
+        _ => format!(
+            "take {known_names} into run {name} again: promoted, and waited for, also when its \
+             step was complete without it"
+        ),
+    };
+    Verdict::Change {
+        says,
         applications: i64::try_from(known.len()).unwrap_or(i64::MAX),
         change: Change::Removal {
             list: "skip",

@@ -440,7 +440,7 @@ fn starting_again_and_leaving_out() {
         ),
         (
             retry(&in_phase("Complete", skipped.clone(), json!({})), &["web"], PERSON),
-            "refused: run shop-7 skips web, and has ended: the next run takes it; wavegate sync syncs it now",
+            "refused: run shop-7 skips web: wavegate skip web --undo takes it in again",
         ),
         (
             skip(&held(), &["api", "web"]),
@@ -457,7 +457,7 @@ fn starting_again_and_leaving_out() {
         (undo_skip(&held(), &["web"]), "already: run shop-7 does not skip web"),
         (
             undo_skip(&in_phase("Complete", skipped.clone(), json!({})), &["web"]),
-            "refused: run shop-7 has ended (Complete): the next run takes web again",
+            "will take web into run shop-7 again, which has ended (Complete): wavegate retry starts what it has started before",
         ),
         (skip(&in_phase("Held", skipped, json!({})), &["web"]), "already: run shop-7 skips web"),
         (

@@ -68,7 +68,7 @@ impl Pace {
         let in_places: Vec<(&Row<'_>, Places)> = rows
             .iter()
             .filter(|row| !gate.has_unwritten(row))
-            .map(|row| (row, Places::of(row)))
+            .map(|row| (row, Places::of(row, gate)))
             .filter(|(_, places)| *places != Places::default())
             .collect();
         let spread = |(index, rule): (usize, &super::rules::SpreadRule)| {
@@ -149,7 +149,7 @@ impl Pace {
         }
         for pool in &self.pools {
             if self.is_full(pool, keeps_place, reserved(pool)) {
-                return Some((WaitKind::MaxInFlight, self.message(pool)));
+                return Some((WaitKind::MaxInFlight, self.message(pool, keeps_place)));
             }
         }
         None
@@ -165,7 +165,7 @@ impl Pace {
         pool.elsewhere + self.places.taken(keeps_place) + reserved >= pool.max
     }
 
-    fn message(&self, pool: &Pool) -> String {
+    fn message(&self, pool: &Pool, keeps_place: bool) -> String {
         let users: Vec<String> =
             pool.users.iter().take(3).map(|(set, count)| format!("{count} of {set}")).collect();
         let users = match users.as_slice() {
@@ -178,7 +178,7 @@ impl Pace {
         };
         format!(
             "{} of {} are in flight in all sets of policy {}{users}{turn}",
-            pool.elsewhere + self.places.all(),
+            pool.elsewhere + self.places.taken(keeps_place),
             pool.max,
             pool.policy
         )

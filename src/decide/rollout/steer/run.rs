@@ -199,7 +199,7 @@ impl State {
             row.steering.excuse = is_skipped.then_some(Excuse::Skipped);
         }
         let deadline = steering.rules.deadline;
-        self.retry(rows, steering.rules, now);
+        self.retry(rows, deadline, now);
         let is_rolling_back =
             |phase: RunPhase| matches!(phase, RunPhase::RollingBack | RunPhase::RolledBack);
         if !is_rolling_back(self.status.phase) {
@@ -207,13 +207,12 @@ impl State {
                 let Some(started) = row.member.started else { continue };
                 let is_no_worse =
                     steering.rules.ignores_baseline && failures::is_no_worse(row, deadline, now);
-                // One that is started again has not failed, until that start has ended.
-                let is_judged =
-                    !started.goes_back && !row.steering.retries && row.steering.excuse.is_none();
+                let is_judged = !started.goes_back && row.steering.excuse.is_none();
                 if is_judged && !is_no_worse {
                     row.steering.failure = failures::of(row, deadline, now);
                 }
             }
+            self.keep_places(steering.rules, rows);
             self.verdict = failures::judge(steering.rules, rows);
         }
         self.obey(rows, now);
@@ -231,11 +230,22 @@ impl State {
         failures::excuse(steering.rules, &self.verdict, rows, now);
     }
 
+    /// One that is started again has not failed, until that start has ended; but it keeps its place
+    /// in its step, unless its failure was excused and the place has been given to another one.
+    fn keep_places(&self, rules: &Rules, rows: &mut [Row<'_>]) {
+        let is_over = matches!(self.status.phase, RunPhase::Aborted | RunPhase::Superseded);
+        let was_excused = is_over || failures::judge(rules, rows).excuses;
+        for row in rows.iter_mut().filter(|row| row.steering.retries) {
+            let failure = row.steering.failure.take();
+            let is_left_behind = failure.is_none() && row.phase() == Some(Phase::Progressing);
+            let had_place = is_left_behind || failure.is_some() && !was_excused;
+            row.steering.keeps_place = had_place && !is_over;
+        }
+    }
+
     /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again. One
-    /// of a run that goes back repeats the ways back that failed, and lifts none. Without a budget
-    /// for failures, each has a place of its step until it is started again, as it had when it
-    /// failed.
-    fn retry(&mut self, rows: &mut [Row<'_>], rules: &Rules, now: Timestamp) {
+    /// of a run that goes back repeats the ways back that failed, and lifts none.
+    fn retry(&mut self, rows: &mut [Row<'_>], deadline: Option<SignedDuration>, now: Timestamp) {
         let known = self.status.retried.len().min(self.spec.retries.len());
         self.status.retried.truncate(known);
         for retry in self.spec.retries.clone().iter().skip(known) {
@@ -266,11 +276,8 @@ impl State {
                 Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
             timeline::add(&mut self.status, transition, now);
         }
-        let is_counted = rules.budgets.is_empty() && self.is_live();
         for row in rows.iter_mut() {
-            let goes_back = row.member.started.is_none_or(|started| started.goes_back);
-            row.steering.retries = self.is_retried(row, rules.deadline, now);
-            row.steering.keeps_place = row.steering.retries && is_counted && !goes_back;
+            row.steering.retries = self.is_retried(row, deadline, now);
         }
     }
 

@@ -658,9 +658,13 @@ fn a_retry_starts_a_failed_application_once_as_st_063() {
 /// not start in its place.
 #[test]
 fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
-    for policy in
-        [json!({}), json!({"maxInFlight": 1}), json!({"spread": [{"label": "step", "max": 1}]})]
-    {
+    for policy in [
+        json!({}),
+        json!({"maxInFlight": 1}),
+        json!({"spread": [{"label": "step", "max": 1}]}),
+        json!({"failures": {"max": 0, "onFailure": "Hold"}}),
+        json!({"failures": {"deadline": "20m"}}),
+    ] {
         let mut fleet = Fleet::new(&[3], json!(1)).policy(policy.clone());
         fleet.push("r2");
         fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Degraded;
@@ -687,7 +691,14 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         // The sync windows deny it at first.
         fleet.denied = Some(Denied { reason: "window".to_owned(), until: None });
         fleet.run(2);
-        assert_eq!(fleet.plan.as_ref().unwrap().in_flight, 1, "its place is kept: {policy}");
+        let plan = fleet.plan.as_ref().unwrap();
+        assert_eq!(
+            (plan.steps[0].in_flight, plan.in_flight),
+            (1, 0),
+            "its place is kept: {policy}"
+        );
+        let wait = plan.waiting.iter().find(|wait| wait.application == "s1-1").unwrap();
+        assert_eq!(wait.kind, WaitKind::SyncWindow, "{wait:?}");
         fleet.denied = None;
         let mut order = Vec::new();
         for _ in 0..20 {
@@ -701,6 +712,36 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         }
         assert_eq!(order, ["s1-1", "s1-0", "s1-2"], "{policy}");
         assert_eq!(fleet.deployed("r2"), 3, "{policy}");
+    }
+}
+
+/// In a step that is closed it cannot start, and what is to complete the earlier step takes the
+/// place in a limit of all steps.
+#[test]
+fn a_kept_place_of_a_closed_step_holds_no_earlier_step_as_st_063() {
+    for policy in [json!({"maxInFlight": 1}), json!({"spread": [{"label": "none", "max": 1}]})] {
+        let mut fleet = Fleet::new(&[1, 1], json!(1)).policy(policy.clone());
+        if policy["maxInFlight"] == 1 {
+            let (policy, users) = ("p0".to_owned(), Vec::new());
+            fleet.pools = vec![Pool { policy, max: 1, elsewhere: 0, users, reserved: 0 }];
+        }
+        fleet.push("r2");
+        fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Degraded;
+        fleet.run(20);
+        fleet.apps.get_mut("s1-0").unwrap().deployed = "r1".to_owned();
+        fleet.run(3);
+        fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Healthy;
+        let at = fleet.now;
+        fleet.said(|spec| {
+            spec.retries.push(crate::api::steering::Retry {
+                by: "ann".to_owned(),
+                at: Some(crate::api::Time(at)),
+                applications: Vec::new(),
+            });
+        });
+        fleet.run(30);
+        assert_eq!(fleet.status().phase, RunPhase::Complete, "{policy}: {:?}", fleet.kinds());
+        assert_eq!(fleet.deployed("r2"), 2, "{policy}");
     }
 }
 
