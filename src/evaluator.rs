@@ -52,11 +52,17 @@ const MAX_EXCEEDING: usize = 5;
 /// How long an expression that exceeded a limit is not evaluated again for its scope.
 const PENALTY: Duration = Duration::from_secs(60);
 
-/// Most entries of each memory.
+/// Most entries of each memory but that of answers.
 const REMEMBERED: usize = 4096;
 
 /// Most steps of the paths of a remembered answer.
 const REMEMBERED_STEPS: usize = 64;
+
+/// Most steps of all remembered answers of a half, some 15 MiB.
+const ALL_REMEMBERED_STEPS: usize = 1 << 18;
+
+/// What an answer takes besides its steps, in steps.
+const STEPS_OF_ANSWER: usize = 3;
 
 /// How often a worker is tried that cannot be started.
 const ATTEMPTS: u32 = 3;
@@ -92,6 +98,8 @@ struct Known {
     checked: HashMap<String, Result<Sees, String>>,
     /// Answers: the newer half, and the older one.
     answers: [HashMap<Key, Found>; 2],
+    /// The steps of the newer half.
+    steps: usize,
     /// Expressions of a scope that exceeded a limit, with the limit and the end of that.
     exceeding: HashMap<(String, String), (String, Instant)>,
 }
@@ -114,11 +122,15 @@ impl Known {
         if steps > REMEMBERED_STEPS {
             return;
         }
-        if self.answers[0].len() >= REMEMBERED {
+        let steps = steps + STEPS_OF_ANSWER;
+        if self.steps + steps > ALL_REMEMBERED_STEPS {
             self.answers.swap(0, 1);
             self.answers[0].clear();
+            self.steps = 0;
         }
-        self.answers[0].insert(key, found.clone());
+        if self.answers[0].insert(key, found.clone()).is_none() {
+            self.steps += steps;
+        }
     }
 
     /// What this expression exceeded less than a minute ago.

@@ -783,3 +783,25 @@ fn places_that_an_expression_sees() {
         assert_eq!(serde_json::to_value(part(&object, &sees)).unwrap(), want, "{places}");
     }
 }
+
+/// A fleet of ten thousand objects is remembered, and the memory of all answers is bounded.
+#[test]
+fn remembered_answers_are_bounded_by_their_size() {
+    let mut known = Known::default();
+    let found: Found = Ok(vec![vec![json!("a"); 9]]);
+    let steps = 10 + STEPS_OF_ANSWER;
+    for number in 0..10_000 {
+        known.remember((1, number), &found);
+    }
+    assert_eq!(known.answer(&(1, 0)), Some(found.clone()));
+    for number in 0..100_000 {
+        known.remember((1, number), &found);
+        // One that is known takes nothing more.
+        known.remember((1, number), &found);
+    }
+    let kept: usize = known.answers.iter().map(HashMap::len).sum();
+    assert!((10_000..=2 * ALL_REMEMBERED_STEPS / steps).contains(&kept), "{kept}");
+    assert_eq!((known.answer(&(1, 99_999)), known.answer(&(1, 0))), (Some(found), None));
+    known.remember((2, 0), &Ok(vec![vec![json!("a"); 9]; 9]));
+    assert_eq!(known.answer(&(2, 0)), None, "too many steps");
+}

@@ -162,17 +162,15 @@ fn function() -> impl Strategy<Value = String> {
 
 /// Regular expressions of the form that is followed.
 fn pattern() -> impl Strategy<Value = String> {
-    let atom = word(&["a", "b", ".", "[ab]", "[^a]", "[a-c]", "é", "0", "^", "$", ""])
-        .prop_filter("it is ASCII", |atom| atom.is_ascii());
-    atom.prop_recursive(3, 8, 3, |inner| {
-        let some = || proptest::collection::vec(inner.clone(), 1..4);
-        let repeated = (inner.clone(), word(&["*", "+", "?"]));
-        prop_oneof![
-            3 => some().prop_map(|all| all.concat()),
-            1 => some().prop_map(|all| all.join("|")),
-            2 => repeated.prop_map(|(one, often)| format!("({one}){often}")),
-        ]
-    })
+    let some = || {
+        let atom = word(&["a", "b", ".", "[ab]", "[^a]", "[a-c]", "0", "^", "$", ""]);
+        proptest::collection::vec(atom, 1..4)
+    };
+    let group = (some(), word(&["", "|"]), word(&["", "*", "+", "?"]));
+    let group = group.prop_map(|(all, between, often)| format!("({}){often}", all.join(&between)));
+    let several = prop_oneof![2 => some().prop_map(|all| all.concat()), 1 => group];
+    let several = proptest::collection::vec(several, 1..4);
+    (several, word(&["", "", "|"])).prop_map(|(all, between)| all.join(&between))
 }
 
 fn condition() -> impl Strategy<Value = String> {
@@ -199,6 +197,25 @@ fn condition() -> impl Strategy<Value = String> {
     })
 }
 
+/// Fields by conditions on their names.
+fn keyed() -> impl Strategy<Value = String> {
+    let condition = (function(), word(&["", " | not"]));
+    let condition = condition.prop_map(|(of, not)| format!("{of}{not}"));
+    let fields = word(&["", ".a", ".b", ".a.b"]);
+    (condition, fields, 0..4, word(&["", ".a?", "[]?"])).prop_map(|(condition, path, form, then)| {
+        let start = if path.is_empty() { "." } else { &*path };
+        let select = format!("keys[] | select({condition})");
+        match form {
+            0 => format!("{start}[{start} | {select}]{then}"),
+            1 => format!("{start} | .[({select})]{then}"),
+            2 => format!("{start}[(({start} | {select}))]{then}"),
+            _ => format!(
+                "({start} | keys[] as $k | select($k == \"a\" or ($k | {condition})) | .[$k]{then})"
+            ),
+        }
+    })
+}
+
 fn expression() -> impl Strategy<Value = String> {
     let whole = prop_oneof![
         4 => Just(String::new()),
@@ -210,7 +227,9 @@ fn expression() -> impl Strategy<Value = String> {
         text if text.contains('(') => format!("select(.a{whole})"),
         whole => format!("select({one}{whole})"),
     });
-    let leaf = prop_oneof![6 => path(true), 4 => selects, 1 => Just("..".to_owned())];
+    let leaf = prop_oneof![
+        6 => path(true), 4 => selects, 1 => Just("..".to_owned()), 1 => keyed(),
+    ];
     leaf.prop_recursive(4, 10, 3, |inner| {
         let some = || proptest::collection::vec(inner.clone(), 2..4);
         prop_oneof![
@@ -276,7 +295,7 @@ proptest! {
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), 0..3, word(&[
             ".", "|", ",", "?", "[", "]", "(", ")", "\"", "=", "==", "!=", "-", "a", ".a", "[0]",
             "[]", "1", "0.", "e1", " ", "\n", "#", "\\", ":", ";", "/", "//", "not", "and", "or",
-            "null", "select", "startswith", "has", "..", "test(\"a\")", "[[", "(?", "^", "$", "*", "+",
+            "null", "select", "startswith", "has", "..", "test(\"a\")", "[[", "keys[]", "keys", "as", "$k", ".[$k]", "(?", "^", "$", "*", "+",
             "$a", "@text", "{", "}", "é", "\u{a0}", "<", "|=",
         ])), 1..4),
         objects in proptest::collection::vec(prop_oneof![object(), value()], 1..3),
@@ -371,6 +390,13 @@ fn odd_cases_agree_with_jaq() {
         ".none | select(. == null)",
         ".none | select(.x) | .y",
         "select(.none == null).l[1]",
+        ".o[.o | keys[] | select(. == \"x\")]",
+        ".o | keys[] as $k | select($k != \"y\") | .[$k]",
+        ".l | keys[] as $k | select($k == 1 or $k == 3) | .[$k]",
+        ".l | .[keys[] | select(startswith(\"a\"))]",
+        ".n | keys[] as $k | select($k) | .[$k]",
+        ".t | .[keys[] | select(.)]",
+        "keys[] as $k | select($k | IN(\"l\", \"t\")) | .[$k][0]?",
         "..",
         ".l | .. | select(.t? == null)",
         ".. | select(. == 1)",

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! paths      = union *( "|" union )
-//! union      = path *( "," path )
-//! path       = ".." | ( "." | field | "(" paths ")" | "select(" condition ")" ) *( field | "[]" ["?"] )
+//! union      = path *( "," path ) | "keys[] as" $name "| select(" condition ") | .[" $name "]" rest
+//! path       = ".." | ( "." | field | "(" paths ")" | "select(" condition ")" ) rest
+//! rest       = *( field | "[]" ["?"] | keyed )
+//! keyed      = "[" [ path "|" ] "keys[] | select(" condition ")" "]" | the same in parentheses
 //! field      = ( .name | ."name" | ["name"] | [-1] ) ["?"]
 //! condition  = any *( "|" ( "not" | function ) )
 //! any        = all *( "or" all )
@@ -62,6 +64,8 @@ enum Part {
     },
     /// `..`
     All,
+    /// The fields whose names have a property: `keys[] as $k | select(… $k …) | .[$k]`
+    Keyed(Condition),
     /// `select(…)`
     Where(Condition),
     /// `…, …`
@@ -198,6 +202,7 @@ impl<'a> Walk<'a> {
                 },
                 Part::Each { optional } => return self.each(here, *optional, rest),
                 Part::All => return self.all(value, rest),
+                Part::Keyed(condition) => return self.keyed(here, condition, rest),
                 Part::Where(condition) => {
                     if self.holds(condition, here)? != Some(true) {
                         return Ok(());
@@ -254,11 +259,48 @@ impl<'a> Walk<'a> {
     /// Follows the rest from a value and from all that it contains, at any depth.
     fn all(&mut self, value: Option<&'a Value>, rest: Rest<'_>) -> Result<(), Stop> {
         self.follow(value, rest)?;
-        let all = Rest { parts: &[Part::All], then: Some(&rest) };
+        // Without a link for each level.
+        let then = if rest.parts.is_empty() { rest.then } else { Some(&rest) };
+        let all = Rest { parts: &[Part::All], then };
         match value {
             Some(here @ (Value::Array(_) | Value::Object(_))) => self.each(here, false, all),
             _ => Ok(()),
         }
+    }
+
+    /// Follows the rest from the fields of an object whose names meet a condition, in the order of
+    /// their names; and from such elements of a list, by their positions.
+    fn keyed(
+        &mut self,
+        here: &'a Value,
+        condition: &Condition,
+        rest: Rest<'_>,
+    ) -> Result<(), Stop> {
+        let mut fields: Vec<(Value, Place<'a>, &'a Value)> = match here {
+            Value::Object(map) => {
+                self.take(map.keys().map(|name| 1 + name.len() / BYTES_OF_STEP).sum())?;
+                let field = |(name, value): (&'a String, &'a Value)| {
+                    (Value::from(name.as_str()), Place::Key(name), value)
+                };
+                map.iter().map(field).collect()
+            }
+            Value::Array(list) => {
+                self.take(list.len())?;
+                let element =
+                    |(at, value): (usize, &'a Value)| (Value::from(at), Place::Index(at), value);
+                list.iter().enumerate().map(element).collect()
+            }
+            _ => return Err(Stop::Mismatch(format!("{} has no keys", shown(here)))),
+        };
+        fields.sort_by(|(one, ..), (other, ..)| one.as_str().cmp(&other.as_str()));
+        for (name, place, value) in fields {
+            if self.holds(condition, &name)? == Some(true) {
+                self.path.push(place);
+                self.follow(Some(value), rest)?;
+                self.path.pop();
+            }
+        }
+        Ok(())
     }
 
     /// The result of a condition; `None` when it has none, since a `?` left out an error.

@@ -13,7 +13,8 @@ const MAX_DIGITS: usize = 15;
 impl Selection {
     /// Reads an expression; `None` when it is not of this form, or no expression at all.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut parser = Parser { tokens: tokens(text)?, at: 0, parts: 0, nesting: 0 };
+        let mut parser =
+            Parser { tokens: tokens(text)?, at: 0, parts: 0, nesting: 0, variable: None };
         let parts = parser.paths()?;
         (parser.at == parser.tokens.len()).then_some(Self(parts))
     }
@@ -28,6 +29,8 @@ enum Token<'t> {
     /// Digits, and maybe a fraction.
     Number(&'t str),
     Word(&'t str),
+    /// `$name`
+    Variable(&'t str),
     Symbol(&'t str),
 }
 
@@ -68,6 +71,10 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
                 }
                 (Token::Number(&rest[..end]), end)
             }
+            '$' if rest[1..].starts_with(starts_word) => {
+                let end = 1 + word(&rest[1..]);
+                (Token::Variable(&rest[1..end]), end)
+            }
             c if starts_word(c) => (Token::Word(&rest[..word(rest)]), word(rest)),
             '.' | '[' | ']' | '(' | ')' | '?' | ',' => (Token::Symbol(&rest[..1]), 1),
             '|' | '=' | '!' | '-' => {
@@ -93,6 +100,8 @@ struct Parser<'t> {
     at: usize,
     parts: usize,
     nesting: usize,
+    /// What conditions are about, if that has a name.
+    variable: Option<&'t str>,
 }
 
 /// One side of a comparison.
@@ -149,6 +158,9 @@ impl<'t> Parser<'t> {
     }
 
     fn union(&mut self) -> Option<Vec<Part>> {
+        if self.peek() == Some(Token::Word("keys")) {
+            return self.named_keys();
+        }
         let mut all = vec![self.path()?];
         while self.skips(Token::Symbol(",")) {
             all.push(self.path()?);
@@ -159,6 +171,67 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// `keys[]`
+    fn keys(&mut self) -> Option<()> {
+        self.skips(Token::Word("keys")).then_some(())?;
+        self.expect("[")?;
+        self.expect("]")
+    }
+
+    /// `| select(…)`, of names of fields.
+    fn selected(&mut self) -> Option<Part> {
+        self.expect("|")?;
+        self.skips(Token::Word("select")).then_some(())?;
+        let condition = self.nested(Self::condition)?;
+        self.counted(Part::Keyed(condition))
+    }
+
+    /// `keys[] as $k | select(… $k …) | .[$k]`, and the fields after it.
+    fn named_keys(&mut self) -> Option<Vec<Part>> {
+        self.keys()?;
+        self.skips(Token::Word("as")).then_some(())?;
+        let Token::Variable(name) = self.next()? else { return None };
+        // Within the condition of another one, which names something else.
+        if self.variable.replace(name).is_some() {
+            return None;
+        }
+        let keyed = self.selected()?;
+        self.variable = None;
+        for symbol in ["|", ".", "["] {
+            self.expect(symbol)?;
+        }
+        self.skips(Token::Variable(name)).then_some(())?;
+        self.expect("]")?;
+        self.after(vec![keyed], false)
+    }
+
+    /// The name of fields of a path that has these parts, by the names themselves:
+    /// `keys[] | select(…)`, maybe of the same path, and maybe in parentheses.
+    fn keyed(&mut self, parts: &[Part]) -> Option<Part> {
+        let part = self.keyed_by(parts)?;
+        self.expect("]")?;
+        // Without errors to be left out.
+        (self.peek() != Some(Token::Symbol("?"))).then_some(part)
+    }
+
+    fn keyed_by(&mut self, parts: &[Part]) -> Option<Part> {
+        if self.peek() == Some(Token::Symbol("(")) {
+            return self.nested(|parser| parser.keyed_by(parts));
+        }
+        let from = match self.peek()? {
+            Token::Word("keys") => Vec::new(),
+            _ => {
+                let from = self.path()?;
+                self.expect("|")?;
+                from
+            }
+        };
+        let is_field = |part: &Part| matches!(part, Part::Field(_));
+        (from == parts && from.iter().all(is_field)).then_some(())?;
+        self.keys()?;
+        self.selected()
+    }
+
     fn path(&mut self) -> Option<Vec<Part>> {
         if self.skips(Token::Symbol("..")) {
             // What may follow it directly differs between jq and jaq.
@@ -167,7 +240,8 @@ impl<'t> Parser<'t> {
             });
             return ends.then(|| self.counted(Part::All)).flatten().map(|part| vec![part]);
         }
-        let mut parts = match self.peek()? {
+        let starts_here = matches!(self.peek()?, Token::Name(_) | Token::Symbol("."));
+        let parts = match self.peek()? {
             Token::Name(_) => Vec::new(),
             Token::Symbol(".") => self.start()?,
             Token::Symbol("(") => self.nested(Self::paths)?,
@@ -178,17 +252,23 @@ impl<'t> Parser<'t> {
             }
             _ => return None,
         };
+        self.after(parts, starts_here)
+    }
+
+    /// The rest of a path after some parts; `starts_here` when these are all from the value that
+    /// it is applied to, which names of fields are computed from.
+    fn after(&mut self, mut parts: Vec<Part>, starts_here: bool) -> Option<Vec<Part>> {
         loop {
             let part = match self.peek() {
                 Some(Token::Name(name)) => {
                     self.at += 1;
                     self.field(Name::Key(name.to_owned()))?
                 }
-                Some(Token::Symbol("[")) => self.bracket()?,
+                Some(Token::Symbol("[")) => self.bracket(&parts, starts_here)?,
                 Some(Token::Symbol(".")) => {
                     self.at += 1;
                     match self.peek()? {
-                        Token::Symbol("[") => self.bracket()?,
+                        Token::Symbol("[") => self.bracket(&parts, starts_here)?,
                         _ => self.quoted()?,
                     }
                 }
@@ -214,8 +294,11 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn bracket(&mut self) -> Option<Part> {
+    fn bracket(&mut self, parts: &[Part], starts_here: bool) -> Option<Part> {
         self.expect("[")?;
+        if let Some(Token::Name(_) | Token::Word("keys") | Token::Symbol("(" | ".")) = self.peek() {
+            return if starts_here { self.keyed(parts) } else { None };
+        }
         if self.skips(Token::Symbol("]")) {
             let optional = self.optional();
             return self.counted(Part::Each { optional });
@@ -287,6 +370,18 @@ impl<'t> Parser<'t> {
 
     fn operand(&mut self) -> Option<Operand> {
         match self.peek()? {
+            Token::Variable(name) if self.variable == Some(name) => {
+                self.at += 1;
+                Some(Operand::Condition(self.counted(Condition::Truthy(Vec::new()))?))
+            }
+            // Of another value than the variable.
+            Token::Name(_)
+            | Token::Symbol(".")
+            | Token::Word("startswith" | "endswith" | "contains" | "has" | "test" | "IN")
+                if self.variable.is_some() =>
+            {
+                None
+            }
             Token::Name(_) | Token::Symbol(".") => {
                 let field = |part| match part {
                     Part::Field(field) => Some(field),
@@ -342,7 +437,11 @@ impl<'t> Parser<'t> {
                 "startswith" => Some(Function::StartsWith(text)),
                 "endswith" => Some(Function::EndsWith(text)),
                 "contains" => Some(Function::Contains(text)),
-                "test" => Pattern::new(&text).map(Function::Test),
+                "test" => {
+                    // It takes memory, and time to compile.
+                    parser.parts += text.len() / 2;
+                    Pattern::new(&text).map(Function::Test)
+                }
                 _ => None,
             }
         })?;

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use regex::{Regex, RegexBuilder};
 
 /// Longest one, in bytes.
-const MAX_LENGTH: usize = 200;
+pub(super) const MAX_LENGTH: usize = 64;
 
-/// Most memory of a compiled one, in bytes.
-const MAX_SIZE: usize = 1 << 17;
+/// Most memory of a compiled one, in bytes, and of its search.
+const MAX_SIZE: usize = 1 << 14;
+const MAX_CACHE: usize = 1 << 15;
 
-/// A regular expression of literals, sets of characters, `.`, `*`, `+`, `?`, `|`, groups, `^` and
-/// `$`. It takes a time in proportion to the text, whatever is searched.
+/// How much longer a byte of a text may take for each byte of the expression, beside a function
+/// that compares bytes.
+const COST: usize = 64;
+
+/// A regular expression of literals, sets of characters, `.`, `*`, `+`, `?`, `|`, groups without
+/// groups in them, `^` and `$`. It takes a time in proportion to the text, whatever is searched.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     text: String,
@@ -27,16 +32,8 @@ impl PartialEq for Pattern {
 impl Pattern {
     /// `None` when it is not of this form: flags, counts, classes by name, sets of sets.
     pub(super) fn new(text: &str) -> Option<Self> {
-        let is_known = |c: char| c.is_ascii_alphanumeric() || " _/.-^$*+?|()[]:,=@".contains(c);
-        let has_same_meaning = text.chars().all(is_known)
-            && !["(?", "[[", "[:", "--", "**", "*+", "*?", "++", "+*", "+?", "?*", "?+", "??"]
-                .iter()
-                .any(|other| text.contains(other));
-        if text.len() > MAX_LENGTH || !has_same_meaning {
-            return None;
-        }
-        let mut builder = RegexBuilder::new(text);
-        let regex = builder.size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build().ok()?;
+        let mut builder = RegexBuilder::new(&without_captures(text)?);
+        let regex = builder.size_limit(MAX_SIZE).dfa_size_limit(MAX_CACHE).build().ok()?;
         Some(Self { text: text.to_owned(), regex: Arc::new(regex) })
     }
 
@@ -44,8 +41,44 @@ impl Pattern {
         self.regex.is_match(text)
     }
 
-    /// How often a byte is looked at, at most: once in each state.
+    /// How many bytes a function that compares them would look at in the time of one, at most.
     pub(super) fn cost(&self) -> usize {
-        1 + self.text.len()
+        COST * (1 + self.text.len())
     }
+}
+
+/// The same with groups that remember nothing; `None` when it is not of the form.
+fn without_captures(text: &str) -> Option<String> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    let mut whole = String::new();
+    let (mut is_set, mut is_group) = (false, false);
+    let mut before = ' ';
+    for char in text.chars() {
+        let is_repetition = "*+?".contains(char);
+        let is_known = match char {
+            ' ' | '_' | '/' | '.' | '-' | '^' | '$' | '|' | ':' | ',' | '=' | '@' => {
+                // A difference of sets.
+                !(is_set && char == '-' && before == '-')
+            }
+            '*' | '+' | '?' => is_set || !"*+?(".contains(before),
+            '[' => !std::mem::replace(&mut is_set, true),
+            ']' => std::mem::replace(&mut is_set, false),
+            '(' if !is_set => !std::mem::replace(&mut is_group, true),
+            ')' if !is_set => std::mem::replace(&mut is_group, false),
+            '(' | ')' => true,
+            char => char.is_ascii_alphanumeric(),
+        };
+        if !is_known {
+            return None;
+        }
+        whole.push(char);
+        if char == '(' && !is_set {
+            whole.push_str("?:");
+        }
+        // In a set it repeats nothing.
+        before = if is_set && is_repetition { ' ' } else { char };
+    }
+    Some(whole)
 }
