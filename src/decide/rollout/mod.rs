@@ -27,7 +27,7 @@
 //! them. What else is counted, and what is not:
 //!
 //! - **It is tried again.** A failed Application keeps its place until it is started again, as
-//!   long as its step is open ([`Row::keeps_place`]): whatever it waits for, no other one starts
+//!   long as its step is open: whatever it waits for, no other one starts
 //!   beside it. Other sets do not wait for it.
 //! - **A sync window denies the sync.** The Application is not promoted, and a
 //!   promotion whose operation is not written yet is reverted. An operation
