@@ -98,6 +98,12 @@ impl Gate {
         row.keeps_place() && self.admits(row)
     }
 
+    /// The places of one Application. In a step that is closed it cannot start, and an earlier one
+    /// must not wait for it.
+    pub fn places_of(&self, row: &Row<'_>) -> Places {
+        Places { in_flight: u64::from(row.is_in_flight()), kept: u64::from(self.keeps_place(row)) }
+    }
+
     /// Whether an Application is promoted, and its operation is not written.
     pub fn has_unwritten(&self, row: &Row<'_>) -> bool {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };

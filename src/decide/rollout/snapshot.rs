@@ -5,7 +5,6 @@ use std::ops::AddAssign;
 use jiff::{SignedDuration, Timestamp};
 
 use super::entry::{Entry, Phase, Rules};
-use super::gate::Gate;
 use super::observed::Observed;
 use super::record::Record;
 use super::steer::started::{Started, Target};
@@ -247,13 +246,6 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Those of one Application. In a step that is closed it cannot start, and an earlier one
-    /// must not wait for it.
-    pub fn of(row: &Row<'_>, gate: &Gate) -> Self {
-        let keeps = gate.keeps_place(row);
-        Self { in_flight: u64::from(row.is_in_flight()), kept: u64::from(keeps) }
-    }
-
     /// How many are taken.
     pub fn all(&self) -> u64 {
         self.in_flight + self.kept

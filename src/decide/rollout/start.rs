@@ -91,7 +91,7 @@ pub(super) fn revert_excess(
     for row in rows.iter().filter(|row| !gate.has_unwritten(row)) {
         let Some(entry) = &row.entry else { continue };
         if let Some(of_step) = entry.step.and_then(|step| places.get_mut(step)) {
-            *of_step += Places::of(row, gate);
+            *of_step += gate.places_of(row);
         }
     }
     for row in rows.iter_mut().filter(|row| gate.has_unwritten(row)) {

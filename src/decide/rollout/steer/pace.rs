@@ -68,7 +68,7 @@ impl Pace {
         let in_places: Vec<(&Row<'_>, Places)> = rows
             .iter()
             .filter(|row| !gate.has_unwritten(row))
-            .map(|row| (row, Places::of(row, gate)))
+            .map(|row| (row, gate.places_of(row)))
             .filter(|(_, places)| *places != Places::default())
             .collect();
         let spread = |(index, rule): (usize, &super::rules::SpreadRule)| {

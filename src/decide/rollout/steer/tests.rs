@@ -373,6 +373,14 @@ impl Fleet {
         change(&mut self.runs.last_mut().unwrap().1);
     }
 
+    /// A person retries what has failed.
+    fn retry(&mut self) {
+        let at = Some(crate::api::Time(self.now));
+        let retry =
+            crate::api::steering::Retry { by: "ann".to_owned(), at, applications: Vec::new() };
+        self.said(|spec| spec.retries.push(retry));
+    }
+
     /// A person syncs it to `r1`, after it was synced to its target.
     fn sync_by_a_person(&mut self, name: &str) {
         let now = self.now;
@@ -613,14 +621,7 @@ fn more_failures_hold_until_a_person_acts_or_they_recover_as_st_042() {
     for app in retried.apps.values_mut() {
         app.fate = Fate::Healthy;
     }
-    let at = retried.now;
-    retried.said(|spec| {
-        spec.retries.push(crate::api::steering::Retry {
-            by: "ann".to_owned(),
-            at: Some(crate::api::Time(at)),
-            applications: Vec::new(),
-        });
-    });
+    retried.retry();
     retried.run(60);
     assert_eq!((retried.deployed("r2"), retried.status().phase), (6, RunPhase::Complete));
 
@@ -680,14 +681,7 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         }
         fleet.run(3);
         fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Healthy;
-        let at = fleet.now;
-        fleet.said(|spec| {
-            spec.retries.push(crate::api::steering::Retry {
-                by: "ann".to_owned(),
-                at: Some(crate::api::Time(at)),
-                applications: Vec::new(),
-            });
-        });
+        fleet.retry();
         // The sync windows deny it at first.
         fleet.denied = Some(Denied { reason: "window".to_owned(), until: None });
         fleet.run(2);
@@ -731,14 +725,7 @@ fn a_kept_place_of_a_closed_step_holds_no_earlier_step_as_st_063() {
         fleet.apps.get_mut("s1-0").unwrap().deployed = "r1".to_owned();
         fleet.run(3);
         fleet.apps.get_mut("s2-0").unwrap().fate = Fate::Healthy;
-        let at = fleet.now;
-        fleet.said(|spec| {
-            spec.retries.push(crate::api::steering::Retry {
-                by: "ann".to_owned(),
-                at: Some(crate::api::Time(at)),
-                applications: Vec::new(),
-            });
-        });
+        fleet.retry();
         fleet.run(30);
         assert_eq!(fleet.status().phase, RunPhase::Complete, "{policy}: {:?}", fleet.kinds());
         assert_eq!(fleet.deployed("r2"), 2, "{policy}");
