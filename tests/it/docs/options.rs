@@ -16,7 +16,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 25] = [
+const OF_OTHERS: [(&str, &str); 26] = [
     ("--replicas", "argocd admin cluster"),
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
@@ -29,6 +29,7 @@ const OF_OTHERS: [(&str, &str); 25] = [
     ("--server-side", "kubectl apply"),
     ("--binary", "cargo bench"),
     ("--oldest", "tests/cluster/up"),
+    ("--build", "tests/cluster/up"),
     ("--enable-helm", "kustomize build"),
     ("--load-restrictor", "kustomize build"),
     ("--reorder", "kustomize build"),

@@ -269,7 +269,7 @@ fn turn() -> impl Arbitrary<Value = Turn> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn what_is_not_listed_is_never_taken_for_more_than_it_was(
         turns in proptest::collection::vec(turn(), 0..200),
