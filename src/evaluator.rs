@@ -55,14 +55,18 @@ const PENALTY: Duration = Duration::from_secs(60);
 /// Most entries of each memory but that of answers.
 const REMEMBERED: usize = 4096;
 
-/// Most steps of the paths of a remembered answer.
-const REMEMBERED_STEPS: usize = 64;
+/// Most memory of a remembered answer, and of all of a half, in bytes.
+const REMEMBERED_SIZE: usize = 4 << 10;
+const ALL_REMEMBERED_SIZE: usize = 15 << 20;
 
-/// Most steps of all remembered answers of a half, some 15 MiB.
-const ALL_REMEMBERED_STEPS: usize = 1 << 18;
+/// Most memory of all answers to a question, in bytes.
+const ANSWERS_SIZE: usize = 64 << 20;
 
-/// What an answer takes besides its steps, in steps.
-const STEPS_OF_ANSWER: usize = 3;
+/// What an answer takes besides its paths, a path besides its steps, and a step besides its name,
+/// in bytes.
+const ANSWER_SIZE: usize = 160;
+const PATH_SIZE: usize = 32;
+const STEP_SIZE: usize = 48;
 
 /// How often a worker is tried that cannot be started.
 const ATTEMPTS: u32 = 3;
@@ -98,8 +102,8 @@ struct Known {
     checked: HashMap<String, Result<Sees, String>>,
     /// Answers: the newer half, and the older one.
     answers: [HashMap<Key, Found>; 2],
-    /// The steps of the newer half.
-    steps: usize,
+    /// The size of the newer half, in bytes.
+    size: usize,
     /// Expressions of a scope that exceeded a limit, with the limit and the end of that.
     exceeding: HashMap<(String, String), (String, Instant)>,
 }
@@ -114,22 +118,20 @@ impl Known {
     }
 
     fn remember(&mut self, key: Key, found: &Found) {
-        let steps = match found {
-            Ok(paths) => paths.iter().map(|path| path.len() + 1).sum(),
-            Err(Error::Mismatch(_)) => 0,
-            Err(_) => return,
-        };
-        if steps > REMEMBERED_STEPS {
+        if !matches!(found, Ok(_) | Err(Error::Mismatch(_))) {
             return;
         }
-        let steps = steps + STEPS_OF_ANSWER;
-        if self.steps + steps > ALL_REMEMBERED_STEPS {
+        let size = size(found);
+        if size > REMEMBERED_SIZE {
+            return;
+        }
+        if self.size + size > ALL_REMEMBERED_SIZE {
             self.answers.swap(0, 1);
             self.answers[0].clear();
-            self.steps = 0;
+            self.size = 0;
         }
         if self.answers[0].insert(key, found.clone()).is_none() {
-            self.steps += steps;
+            self.size += size;
         }
     }
 
@@ -217,6 +219,7 @@ impl Workers {
         let began = Instant::now();
         let total = self.limit.saturating_mul(ALL_TOGETHER);
         let mut answers = BTreeMap::new();
+        let mut taken = 0;
         let mut exceeding: HashMap<usize, String> = HashMap::new();
         let mut waiting: VecDeque<Vec<Item>> = batches(items, objects).into();
         while !waiting.is_empty() {
@@ -225,6 +228,8 @@ impl Workers {
                 // The same would happen again.
                 let why = format!("all rules together take longer than {total:?}");
                 Some(Error::Exhausted(why))
+            } else if taken > ANSWERS_SIZE {
+                Some(too_many())
             } else if exceeding.len() >= MAX_EXCEEDING {
                 let why = format!("{MAX_EXCEEDING} other rules do, so it is not evaluated");
                 Some(Error::Deferred(why))
@@ -249,6 +254,7 @@ impl Workers {
                         let mut count = results.len();
                         for (item, result) in batch.iter().zip(results) {
                             let found = found(result);
+                            taken += size(&found);
                             if let Err(Error::Exhausted(why)) = &found {
                                 exceeding.insert(item.expression, why.clone());
                             }
@@ -352,6 +358,22 @@ fn batches(items: Vec<Item>, objects: &[Box<RawValue>]) -> Vec<Vec<Item>> {
     all
 }
 
+/// The memory of an answer, in bytes, about.
+fn size(found: &Found) -> usize {
+    let of_step = |step: &Value| match step {
+        Value::String(name) => STEP_SIZE + name.len(),
+        // A slice.
+        Value::Object(_) => 8 * STEP_SIZE,
+        _ => STEP_SIZE,
+    };
+    let of_path = |path: &Vec<Value>| PATH_SIZE + path.iter().map(of_step).sum::<usize>();
+    let inside = match found {
+        Ok(paths) => paths.iter().map(of_path).sum(),
+        Err(error) => error.to_string().len(),
+    };
+    ANSWER_SIZE + inside
+}
+
 /// A result of the worker.
 fn found(result: Value) -> Found {
     let Value::Object(mut result) = result else {
@@ -408,7 +430,7 @@ impl Evaluate for Workers {
 
     fn paths(&self, scope: &str, questions: &[Question<'_>]) -> Vec<Vec<Found>> {
         let mut batch = Batch::default();
-        let mut answers: BTreeMap<(usize, usize), Found> = BTreeMap::new();
+        let mut answers = Answers::default();
         let now = Instant::now();
         for (at, question) in questions.iter().enumerate() {
             let mut sent: Vec<(Sees, usize, u64)> = Vec::new();
@@ -425,7 +447,7 @@ impl Evaluate for Workers {
                             (object, digest)
                         }
                         Err(error) => {
-                            answers.insert((at, of), Err(Error::Mismatch(error.to_string())));
+                            answers.give((at, of), Err(Error::Mismatch(error.to_string())));
                             continue;
                         }
                     },
@@ -434,9 +456,9 @@ impl Evaluate for Workers {
                 let key = (self.digest(text), digest);
                 let known = self.known.lock();
                 if let Some(found) = known.answer(&key) {
-                    answers.insert((at, of), found);
+                    answers.give((at, of), found);
                 } else if let Some(why) = known.exceeded(scope, text, now) {
-                    answers.insert((at, of), Err(Error::Deferred(why)));
+                    answers.give((at, of), Err(Error::Deferred(why)));
                 } else {
                     batch.ask(key, (object, expression), (at, of));
                 }
@@ -450,16 +472,44 @@ impl Evaluate for Workers {
             for (item, found) in evaluated {
                 let (key, places) = &batch.asked[item];
                 known.remember(*key, &found);
-                answers.extend(places.iter().map(|place| (*place, found.clone())));
+                places.iter().for_each(|place| answers.give_copy(*place, &found));
             }
         }
         let missing = || Err(Error::Unavailable("no answer".to_owned()));
         let of_question = |(at, question): (usize, &Question<'_>)| {
             let count = question.expressions.len();
-            (0..count).map(|of| answers.remove(&(at, of)).unwrap_or_else(missing)).collect()
+            (0..count).map(|of| answers.all.remove(&(at, of)).unwrap_or_else(missing)).collect()
         };
         questions.iter().enumerate().map(of_question).collect()
     }
+}
+
+/// The answers to some questions, by question and expression: no more than fit in memory.
+#[derive(Default)]
+struct Answers {
+    all: BTreeMap<(usize, usize), Found>,
+    /// Their size in bytes.
+    size: usize,
+}
+
+impl Answers {
+    fn give(&mut self, place: (usize, usize), found: Found) {
+        self.size = self.size.saturating_add(size(&found));
+        let found = if self.size > ANSWERS_SIZE { Err(too_many()) } else { found };
+        self.all.insert(place, found);
+    }
+
+    fn give_copy(&mut self, place: (usize, usize), found: &Found) {
+        match self.size.saturating_add(size(found)) > ANSWERS_SIZE {
+            true => self.give(place, Err(too_many())),
+            false => self.give(place, found.clone()),
+        }
+    }
+}
+
+fn too_many() -> Error {
+    let most = ANSWERS_SIZE >> 20;
+    Error::Exhausted(format!("all rules together select {most} MiB of paths"))
 }
 
 /// What has to be evaluated for some questions: equal ones once.

@@ -784,12 +784,33 @@ fn places_that_an_expression_sees() {
     }
 }
 
+/// Equal questions are asked once, and each of their answers takes memory.
+#[test]
+fn all_answers_of_a_comparison_are_bounded() {
+    let mut answers = Answers::default();
+    let large: Found = Ok(vec![vec![json!("a".repeat(1 << 20))]]);
+    for at in 0..1000 {
+        answers.give_copy((at, 0), &large);
+    }
+    let given = answers.all.values().filter(|found| found.is_ok()).count();
+    assert!((40..=ANSWERS_SIZE >> 20).contains(&given), "{given}");
+    assert_eq!(answers.all[&(999, 0)], Err(too_many()));
+    let object = json!({"data": (0..2000).map(|n| (n.to_string(), n)).collect::<BTreeMap<_, _>>()});
+    let texts = vec![".data[] | select(. * 1 == .)"; 500];
+    let evaluate = jq(JQ_TIME);
+    let expressions: Vec<Expression> = texts.iter().map(|text| Expression::foreign(text)).collect();
+    let question = Question { object: &object, expressions: expressions.iter().collect() };
+    let found = evaluate.paths("tests", &[question]).remove(0);
+    assert!(found.first().is_some_and(|found| found.as_ref().is_ok_and(|all| all.len() == 2000)));
+    let exceeds = |found: &Result<_, Error>| matches!(found, Err(Error::Exhausted(_)));
+    assert!(found.last().is_some_and(exceeds), "{:?}", found.last().map(Result::is_ok));
+}
+
 /// A fleet of ten thousand objects is remembered, and the memory of all answers is bounded.
 #[test]
 fn remembered_answers_are_bounded_by_their_size() {
     let mut known = Known::default();
     let found: Found = Ok(vec![vec![json!("a"); 9]]);
-    let steps = 10 + STEPS_OF_ANSWER;
     for number in 0..10_000 {
         known.remember((1, number), &found);
     }
@@ -800,8 +821,20 @@ fn remembered_answers_are_bounded_by_their_size() {
         known.remember((1, number), &found);
     }
     let kept: usize = known.answers.iter().map(HashMap::len).sum();
-    assert!((10_000..=2 * ALL_REMEMBERED_STEPS / steps).contains(&kept), "{kept}");
+    assert!((10_000..=2 * ALL_REMEMBERED_SIZE / size(&found)).contains(&kept), "{kept}");
     assert_eq!((known.answer(&(1, 99_999)), known.answer(&(1, 0))), (Some(found), None));
-    known.remember((2, 0), &Ok(vec![vec![json!("a"); 9]; 9]));
-    assert_eq!(known.answer(&(2, 0)), None, "too many steps");
+    for (number, large) in
+        [vec![vec![json!("a"); 9]; 9], vec![vec![json!("a".repeat(5_000))]]].into_iter().enumerate()
+    {
+        let key = (2, number as u64);
+        known.remember(key, &Ok(large));
+        assert_eq!(known.answer(&key), None, "too large");
+    }
+    // A long name counts by its length.
+    let long: Found = Ok(vec![vec![json!("a".repeat(3_000))]]);
+    for number in 0..20_000 {
+        known.remember((3, number), &long);
+    }
+    let kept = known.answers.iter().flat_map(HashMap::values).filter(|one| **one == long).count();
+    assert!(kept <= 2 * ALL_REMEMBERED_SIZE / 3_000, "{kept}");
 }

@@ -46,6 +46,9 @@ const STEPS_OF_PLACE: usize = 8;
 /// The bytes of a string that a function looks at in one step.
 const BYTES_OF_STEP: usize = 256;
 
+/// The literals with which a value is compared in one step.
+const LITERALS_OF_STEP: usize = 8;
+
 /// Longest name in a message.
 const MAX_NAME: usize = 100;
 
@@ -317,7 +320,7 @@ impl<'a> Walk<'a> {
             Condition::Calls(path, function) => {
                 let Some(value) = self.value(path, here)? else { return Ok(None) };
                 let bytes = value.as_str().map_or(0, str::len).saturating_mul(function.cost());
-                self.take(bytes / BYTES_OF_STEP)?;
+                self.take(bytes / BYTES_OF_STEP + function.steps())?;
                 function.of(value).map(Some)
             }
             Condition::Not(condition) => Ok(self.holds(condition, here)?.map(|holds| !holds)),
@@ -363,7 +366,16 @@ impl Function {
     fn cost(&self) -> usize {
         match self {
             Self::Test(pattern) => pattern.cost(),
+            Self::OneOf(all) => all.len(),
             _ => 1,
+        }
+    }
+
+    /// The steps that it takes for a value of any length.
+    fn steps(&self) -> usize {
+        match self {
+            Self::OneOf(all) => all.len() / LITERALS_OF_STEP,
+            _ => 0,
         }
     }
 

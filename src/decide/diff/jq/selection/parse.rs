@@ -7,6 +7,9 @@ use super::{Condition, Field, Function, Literal, Name, Part, Selection};
 pub(super) const MAX_PARTS: usize = 200;
 pub(super) const MAX_NESTING: usize = 16;
 
+/// The parts of a pattern, besides half of its length.
+const PARTS_OF_PATTERN: usize = 8;
+
 /// Most digits of a number: all numbers with so few are exact, and differ.
 const MAX_DIGITS: usize = 15;
 
@@ -439,7 +442,7 @@ impl<'t> Parser<'t> {
                 "contains" => Some(Function::Contains(text)),
                 "test" => {
                     // It takes memory, and time to compile.
-                    parser.parts += text.len() / 2;
+                    parser.parts += PARTS_OF_PATTERN + text.len() / 2;
                     Pattern::new(&text).map(Function::Test)
                 }
                 _ => None,

@@ -280,6 +280,25 @@ fn steps_are_limited() {
     assert!((1..30_000).contains(&answered), "{answered}");
 }
 
+/// Patterns are compiled at each comparison, and are compared, as literals are, with each text.
+#[test]
+fn patterns_and_literals_are_limited() {
+    let patterns = |count| format!("select({})", vec!["test(\".\")"; count].join(" or "));
+    assert!(Selection::parse(&patterns(20)).is_some());
+    assert!(Selection::parse(&patterns(25)).is_none());
+    let taken = |text: &str, object: &Value| {
+        let mut left = MAX_STEPS;
+        let _ = Selection::parse(text).unwrap().paths(object, &mut left);
+        MAX_STEPS - left
+    };
+    let names: Vec<String> = (0..150).map(|n| format!("\"{}{n:03}\"", "a".repeat(9))).collect();
+    let one_of = format!(".[] | select(IN({}))", names.join(", "));
+    let list = |text: &str| Value::from(vec![text; 1000]);
+    let (short, long) = ("a", "a".repeat(12));
+    assert!(taken(&one_of, &list(short)) >= 15 * 1000);
+    assert!(taken(&one_of, &list(&long)) >= 20 * 1000);
+}
+
 /// What a message shows of an object.
 #[test]
 fn messages_do_not_show_texts_of_the_object() {
