@@ -130,7 +130,7 @@ impl Gate {
         let state = |(index, gate): (usize, &StepGate)| StepState {
             total: gate.total,
             complete: gate.complete,
-            in_flight: places.get(index).map(Places::all).unwrap_or_default(),
+            in_flight: places.get(index).map_or(0, |places| places.in_flight),
             limit: gate.limit,
             open: self.is_open(index),
         };
@@ -170,10 +170,10 @@ impl Gate {
         let timeout = snapshot.settings.rules.progressing_timeout;
         for (step, row) in awaited {
             let places = in_flight.per_step.get(step).copied().unwrap_or_default();
-            let moves = places.all() > 0;
-            let count = places.taken(self.keeps_place(row));
+            let keeps_place = self.keeps_place(row);
+            let moves = places.taken(keeps_place) > 0;
             let turn =
-                Turn { limit: self.limit(step), in_flight: count, is_full: in_flight.is_full };
+                Turn { limit: self.limit(step), places, keeps_place, is_full: in_flight.is_full };
             let live_health = snapshot.settings.require_live_health;
             let Some(unfinished) = Unfinished::of(row, turn, live_health) else { continue };
             waits.count += 1;
@@ -183,8 +183,10 @@ impl Gate {
                 waits.first.push(unfinished.wait(step, timeout));
             }
             let Some(entry) = &row.entry else { continue };
-            let since = entry.since.max(opened);
-            let has_turn = entry.phase != Phase::Waiting || !moves;
+            let steering = &row.steering;
+            let since = entry.since.max(opened).max(steering.retried_at.unwrap_or(entry.since));
+            let is_started = entry.phase != Phase::Waiting && !steering.retries;
+            let has_turn = is_started || !moves;
             let is_stalled =
                 has_turn && !unfinished.kind.is_wanted() && now.duration_since(since) >= limit;
             if is_stalled && waits.stalled.len() < WAITING_LIMIT {

@@ -342,8 +342,8 @@ fn wake_at(
         .flatten();
     let windows = rows.iter().filter_map(|row| {
         let denied = row.denied()?;
-        let is_due_back = row.steering.back.is_some();
-        let is_waiting = row.phase() == Some(Phase::Waiting) || is_due_back;
+        let is_forced = row.steering.retries || row.steering.back.is_some();
+        let is_waiting = row.phase() == Some(Phase::Waiting) || is_forced;
         denied.until.filter(|_| is_waiting && gate.admits(row))
     });
     let holds = rows.iter().filter_map(|row| row.steering.hold.as_ref()?.until);

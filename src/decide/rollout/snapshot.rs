@@ -260,6 +260,17 @@ impl Places {
         }
     }
 
+    /// The same in words, with its limit.
+    pub fn shown(&self, keeps_place: bool, limit: u64, what: &str) -> String {
+        let in_flight = format!("{} of {limit}{what} are in flight", self.in_flight);
+        match self.kept {
+            0 => in_flight,
+            _ if keeps_place => in_flight,
+            1 => format!("{in_flight}, and 1 that is retried keeps its place"),
+            kept => format!("{in_flight}, and {kept} that are retried keep their places"),
+        }
+    }
+
     /// One more is in flight, in a place that was kept for it or a new one.
     pub fn take(&mut self, keeps_place: bool) {
         self.in_flight += 1;

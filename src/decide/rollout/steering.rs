@@ -108,6 +108,8 @@ pub struct RowSteering {
     pub excuse: Option<Excuse>,
     /// Whether it is started again, whatever its state (ST-063).
     pub retries: bool,
+    /// When that was asked for, or a later retry of others.
+    pub retried_at: Option<Timestamp>,
     /// Whether it had a place in its step when it failed, which it has again for its retry.
     pub keeps_place: bool,
     /// The revisions that it goes back to now (ST-061).

@@ -46,7 +46,7 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::phase::{Compared, Entry, Mark, Observed, ObservedOperation, Phase};
-use super::snapshot::{Denied, Lag, Row, Unwritten};
+use super::snapshot::{Denied, Lag, Places, Row, Unwritten};
 use super::steering::{Hold, RowSteering};
 pub use super::wait_kind::{EndedBy, WaitKind};
 use crate::api::SyncStatusCode;
@@ -142,11 +142,20 @@ pub enum Write {
 
 impl Turn {
     /// Nothing has to wait for another Application.
-    pub const UNLIMITED: Self = Self { limit: Limit::Unlimited, in_flight: 0, is_full: false };
+    pub const UNLIMITED: Self = Self {
+        limit: Limit::Unlimited,
+        places: Places { in_flight: 0, kept: 0 },
+        keeps_place: false,
+        is_full: false,
+    };
+
+    fn shown(self, limit: u64) -> String {
+        self.places.shown(self.keeps_place, limit, "")
+    }
 
     /// Whether one more of the step may start.
     pub fn is_free(self) -> bool {
-        self.limit.permits_more(self.in_flight)
+        self.limit.permits_more(self.places.taken(self.keeps_place))
     }
 }
 
@@ -176,8 +185,10 @@ const fn kind_of(failure: &Unwritten) -> WaitKind {
 pub struct Turn {
     /// How many may be.
     pub limit: Limit,
-    /// How many are.
-    pub in_flight: u64,
+    /// The places that are taken.
+    pub(super) places: Places,
+    /// Whether one of them is kept for the Application that is asked about.
+    pub keeps_place: bool,
     /// An Application was not promoted because the status is full.
     pub is_full: bool,
 }
@@ -197,7 +208,7 @@ enum Rung<'a> {
     NotCompared(&'a Observed),
     NoComparison(&'a Observed),
     ComparedBefore(&'a Observed),
-    MaxUpdate { in_flight: u64, limit: u64 },
+    MaxUpdate(Turn, u64),
     StatusFull,
     Promotion(&'a Entry, &'a Observed),
     OperationStart,
@@ -297,9 +308,7 @@ impl<'a> Existing<'a> {
             _ if !seen.is_current() => Rung::ComparedBefore(seen),
             _ if !seen.may_be_started() && !self.is_retried() => Rung::NotHealthy(entry, seen),
             _ if let Some(lag) = self.behind => Rung::Behind(&lag.revision, seen),
-            Limit::AtMost(limit) if !turn.is_free() => {
-                Rung::MaxUpdate { in_flight: turn.in_flight, limit }
-            }
+            Limit::AtMost(limit) if !turn.is_free() => Rung::MaxUpdate(turn, limit),
             _ if let Some(hold) = self.hold() => Rung::Held(hold),
             Limit::AtMost(_) | Limit::Unlimited if turn.is_full => Rung::StatusFull,
             Limit::AtMost(_) | Limit::Unlimited => Rung::Promotion(entry, seen),
@@ -399,10 +408,7 @@ impl<'a> Rung<'a> {
             Self::Held(hold) => hold.message.clone(),
             Self::GoesBack(turn) => match turn.limit {
                 Limit::AtMost(limit) if !turn.is_free() => {
-                    let in_flight = turn.in_flight;
-                    format!(
-                        "it goes back once maxUpdate permits it: {in_flight} of {limit} are in flight"
-                    )
+                    format!("it goes back once maxUpdate permits it: {}", turn.shown(limit))
                 }
                 Limit::AtMost(_) | Limit::Unlimited => {
                     "it goes back to its last good revisions".to_owned()
@@ -424,7 +430,7 @@ impl<'a> Rung<'a> {
             Self::ComparedBefore(seen) => {
                 with_detail(&"it has not been compared since the end of its operation", seen)
             }
-            Self::MaxUpdate { in_flight, limit } => format!("{in_flight} of {limit} are in flight"),
+            Self::MaxUpdate(turn, limit) => turn.shown(*limit),
             Self::StatusFull => {
                 "as many Applications are in flight as the status of the ApplicationSet can hold"
                     .to_owned()

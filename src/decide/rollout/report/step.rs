@@ -1,6 +1,7 @@
 //! The steps of a rollout, in numbers of Applications.
 
 use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::snapshot::Places;
 use crate::decide::rollout::steps::Step as Rule;
 use crate::decide::rollout::wait::Turn;
 
@@ -21,7 +22,8 @@ impl Step {
 
     /// How many may be in flight, and are.
     pub fn turn(&self) -> Turn {
-        Turn { limit: self.limit(), in_flight: self.count.promoted, is_full: false }
+        let places = Places { in_flight: self.count.promoted, kept: 0 };
+        Turn { limit: self.limit(), places, keeps_place: false, is_full: false }
     }
 }
 

@@ -136,14 +136,13 @@ impl Pace {
         for spread in &self.spreads {
             let value = spread.values.get(application).map_or("", String::as_str);
             let places = spread.places.get(value).copied().unwrap_or_default();
-            let count = places.taken(keeps_place);
-            if count >= spread.max {
+            if places.taken(keeps_place) >= spread.max {
                 let what = match value {
-                    "" => format!("without label {}", spread.label),
-                    value => format!("of {}={value}", spread.label),
+                    "" => format!(" without label {}", spread.label),
+                    value => format!(" of {}={value}", spread.label),
                 };
-                let Spread { max, policy, .. } = spread;
-                let message = format!("{count} of {max} {what} are in flight (policy {policy})");
+                let shown = places.shown(keeps_place, spread.max, &what);
+                let message = format!("{shown} (policy {})", spread.policy);
                 return Some((WaitKind::Pace, message));
             }
         }
@@ -155,9 +154,10 @@ impl Pace {
         None
     }
 
-    /// The policies whose limit of all sets denies one more, by name.
+    /// The policies whose limit of all sets denies one more, by name. Places that are kept in this
+    /// set are for others to take, so it does not wait for them there.
     pub fn full_pools(&self) -> Vec<String> {
-        let full = self.pools.iter().filter(|pool| self.is_full(pool, false, pool.reserved));
+        let full = self.pools.iter().filter(|pool| self.is_full(pool, true, pool.reserved));
         full.map(|pool| pool.policy.clone()).collect()
     }
 
@@ -173,15 +173,14 @@ impl Pace {
             users => format!(": {}", users.join(", ")),
         };
         let turn = match pool.reserved {
+            _ if keeps_place => String::new(),
             0 => String::new(),
             count => format!("; {count} other sets have waited for longer"),
         };
-        format!(
-            "{} of {} are in flight in all sets of policy {}{users}{turn}",
-            pool.elsewhere + self.places.taken(keeps_place),
-            pool.max,
-            pool.policy
-        )
+        let places =
+            Places { in_flight: pool.elsewhere + self.places.in_flight, kept: self.places.kept };
+        let shown = places.shown(keeps_place, pool.max, "");
+        format!("{shown} in all sets of policy {}{users}{turn}", pool.policy)
     }
 
     /// Counts one that is promoted, or stays so.

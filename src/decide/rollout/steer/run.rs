@@ -239,7 +239,9 @@ impl State {
             let failure = row.steering.failure.take();
             let is_left_behind = failure.is_none() && row.phase() == Some(Phase::Progressing);
             let had_place = is_left_behind || failure.is_some() && !was_excused;
-            row.steering.keeps_place = had_place && !is_over;
+            // What went back is at rest, and gave its place away.
+            let went_back = row.member.started.is_some_and(|started| started.goes_back);
+            row.steering.keeps_place = had_place && !is_over && !went_back;
         }
     }
 
@@ -278,6 +280,8 @@ impl State {
         }
         for row in rows.iter_mut() {
             row.steering.retries = self.is_retried(row, deadline, now);
+            let last = self.status.retried.last().filter(|_| row.steering.retries);
+            row.steering.retried_at = last.map(|last| last.0);
         }
     }
 
@@ -511,8 +515,12 @@ impl State {
                     None => held_by(WaitKind::HeldBack, message),
                 }
             } else if is_quarantined {
+                let why = match self.status.phase {
+                    RunPhase::Aborted => "its run was aborted",
+                    _ => "a run was aborted or has ended without it",
+                };
                 let message = format!(
-                    "its target was aborted, and is not promoted to again: {}",
+                    "{why}, and its target is not promoted to again: {}",
                     steering.command("retry")
                 );
                 held_by(WaitKind::Quarantined, message)

@@ -60,8 +60,9 @@ struct Fleet {
     paused: Option<String>,
     runs: Vec<(String, RolloutRunSpec, RolloutRunStatus)>,
     pools: Vec<Pool>,
-    /// What denies syncs of all.
+    /// What denies syncs, of all or of one.
     denied: Option<Denied>,
+    denied_one: Option<&'static str>,
     /// Whether the targets cannot be compared.
     unreadable: bool,
     /// Whether what drifts stays as it is.
@@ -135,6 +136,7 @@ impl Fleet {
             runs: Vec::new(),
             pools: Vec::new(),
             denied: None,
+            denied_one: None,
             unreadable: false,
             ignores_drift: false,
             taken: 0,
@@ -197,7 +199,8 @@ impl Fleet {
                 steps: Some(&memberships[name]),
                 invalid: None,
                 unwritten: None,
-                denied: self.denied.as_ref(),
+                denied: (self.denied.as_ref())
+                    .filter(|_| self.denied_one.is_none_or(|one| one == name.as_str())),
                 excluded: None,
                 resource: None,
                 observed: Some(&app.observed),
@@ -687,8 +690,8 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         fleet.run(2);
         let plan = fleet.plan.as_ref().unwrap();
         assert_eq!(
-            (plan.steps[0].in_flight, plan.in_flight),
-            (1, 0),
+            (plan.steps[0].in_flight, plan.in_flight, plan.starts.len()),
+            (0, 0, 0),
             "its place is kept: {policy}"
         );
         let wait = plan.waiting.iter().find(|wait| wait.application == "s1-1").unwrap();
@@ -707,6 +710,72 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         assert_eq!(order, ["s1-1", "s1-0", "s1-2"], "{policy}");
         assert_eq!(fleet.deployed("r2"), 3, "{policy}");
     }
+}
+
+/// One that only keeps its place is named by its own wait; the others say so, and the set stands in
+/// no queue of another limit for them.
+#[test]
+fn a_kept_place_is_told_and_waits_for_no_other_set_as_st_063() {
+    let mut fleet = Fleet::new(&[3], json!(2)).policy(json!({"maxInFlight": 1}));
+    let pool =
+        Pool { policy: "p0".to_owned(), max: 1, elsewhere: 0, users: Vec::new(), reserved: 0 };
+    fleet.pools = vec![pool];
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Degraded;
+    fleet.run(20);
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
+    let opens = fleet.now.checked_add(SignedDuration::from_secs(20)).unwrap();
+    fleet.denied = Some(Denied { reason: "window".to_owned(), until: Some(opens) });
+    fleet.denied_one = Some("s1-0");
+    fleet.retry();
+    fleet.run(3);
+    let plan = fleet.plan.as_ref().unwrap();
+    let why = |name: &str| {
+        let wait = plan.waiting.iter().find(|wait| wait.application == name).unwrap();
+        (wait.kind, wait.message.as_str())
+    };
+    assert_eq!(why("s1-0"), (WaitKind::SyncWindow, "a sync window denies it: window"));
+    let told = "0 of 1 are in flight, and 1 that is retried keeps its place in all sets of \
+                policy p0";
+    assert_eq!(why("s1-1"), (WaitKind::MaxInFlight, told));
+    assert_eq!(plan.waits_for_pools, Vec::<String>::new(), "the place is free for other sets");
+    assert_eq!(plan.stalled, [], "its turn has just come");
+    assert!(plan.wake_at <= Some(opens), "{:?}", plan.wake_at);
+    // Another set has it now, and this one waits for that.
+    fleet.pools[0].elsewhere = 1;
+    fleet.run(1);
+    assert_eq!(fleet.plan.as_ref().unwrap().waits_for_pools, ["p0"]);
+    fleet.pools[0].elsewhere = 0;
+    fleet.denied = None;
+    fleet.run(40);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (3, RunPhase::Complete));
+}
+
+/// What went back is at rest, so that its retry waits for a place as any other.
+#[test]
+fn what_went_back_keeps_no_place_for_its_retry_as_st_063() {
+    let mut fleet = Fleet::new(&[5], json!(1));
+    fleet.push("r2");
+    while fleet.deployed("r2") < 4 {
+        fleet.run(1);
+    }
+    let at = fleet.now;
+    fleet.said(|spec| {
+        spec.rollback = Some(crate::api::steering::WordOfPerson {
+            by: "ann".to_owned(),
+            at: Some(crate::api::Time(at)),
+        });
+    });
+    fleet.run(40);
+    assert_eq!((fleet.deployed("r1"), fleet.status().phase), (5, RunPhase::RolledBack));
+    fleet.denied = Some(Denied { reason: "window".to_owned(), until: None });
+    fleet.denied_one = Some("s1-1");
+    fleet.retry();
+    fleet.run(60);
+    assert_eq!(fleet.deployed("r2"), 4, "all but the one that is denied: {:?}", fleet.kinds());
+    fleet.denied = None;
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (5, RunPhase::Complete));
 }
 
 /// In a step that is closed it cannot start, and what is to complete the earlier step takes the
