@@ -116,7 +116,8 @@ lenient! {
         /// The time that is left, from the last runs (ST-083).
         pub estimate: Option<Estimate>,
         /// Digests of the targets that are not promoted to (ST-060), sorted, as base64 of four
-        /// bytes each.
+        /// bytes each; after a point, those of Applications with their specs, and of the revisions
+        /// with which these are such targets.
         pub quarantine: String,
         /// When each of the retries in the spec was acted on.
         pub retried: Vec<Time>,

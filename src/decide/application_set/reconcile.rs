@@ -266,6 +266,7 @@ fn decide_rollout(
             unwritten: one.unwritten.as_ref(),
             denied: one.denied.as_ref(),
             excluded: one.excluded.as_ref(),
+            is_going: one.existing.is_some_and(|existing| existing.is_going),
             resource: one.existing.and_then(|existing| existing.blocking_resource.as_deref()),
             observed: one.existing.map(|existing| &existing.observed),
             entry: one.stored.or(one.implied.as_ref()),

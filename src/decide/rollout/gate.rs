@@ -130,7 +130,7 @@ impl Gate {
         let state = |(index, gate): (usize, &StepGate)| StepState {
             total: gate.total,
             complete: gate.complete,
-            in_flight: places.get(index).map_or(0, |places| places.in_flight),
+            in_flight: places.get(index).map(Places::all).unwrap_or_default(),
             limit: gate.limit,
             open: self.is_open(index),
         };
@@ -185,7 +185,12 @@ impl Gate {
             let Some(entry) = &row.entry else { continue };
             let steering = &row.steering;
             let since = entry.since.max(opened).max(steering.retried_at.unwrap_or(entry.since));
-            let is_started = entry.phase != Phase::Waiting && !steering.retries;
+            let is_started = match entry.phase {
+                Phase::Waiting => false,
+                // Its operation cannot be written.
+                Phase::Pending => true,
+                Phase::Progressing | Phase::Healthy => !steering.retries,
+            };
             let has_turn = is_started || !moves;
             let is_stalled =
                 has_turn && !unfinished.kind.is_wanted() && now.duration_since(since) >= limit;

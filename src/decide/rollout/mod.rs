@@ -95,7 +95,7 @@ use self::steer::pace::Pace;
 use self::steer::{RunDecision, Steer};
 use self::steering::RowSteering;
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
-use self::wait::{Wait, WaitKind};
+use self::wait::Wait;
 
 pub use self::gate::StepState;
 pub use self::snapshot::{Denied, Member, RolloutSettings, RolloutSnapshot};
@@ -167,16 +167,17 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
     let gate = time_out(snapshot, &mut rows, now);
     if let Some(steer) = &mut steer {
         steer.hold(snapshot, &gate, &mut rows, now);
-        start::revert_held(&mut rows, now);
-        // Now it is known what goes back.
-        start::revert_denied(&mut rows, now);
     }
+    start::hold_going(&mut rows);
+    start::revert_held(&mut rows, now);
+    // Now it is known what goes back.
+    start::revert_denied(&mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
     let mut unlimited = Pace::default();
     let pace = steer.as_mut().map_or(&mut unlimited, Steer::pace);
     let places = start::revert_excess(&gate, pace, &mut rows, now);
     let in_flight = start::promote(snapshot, &gate, pace, &mut rows, places, now);
-    let full_pools = pace.full_pools();
+    let waits_for_pools = pace.waits_for();
     let starts = start::starts(snapshot, &gate, steer.as_ref(), &rows);
 
     let open_step = gate.first_incomplete();
@@ -205,10 +206,7 @@ pub fn step(snapshot: &RolloutSnapshot<'_>, now: Timestamp) -> RolloutPlan {
         refreshes: refreshes(&rows),
         transitions: transition::transitions(&rows),
         in_flight: rows.iter().filter(|row| row.is_in_flight()).count() as u64,
-        waits_for_pools: match waits.kinds.contains_key(&WaitKind::MaxInFlight) {
-            true => full_pools,
-            false => Vec::new(),
-        },
+        waits_for_pools,
         counts: Counts {
             waits: waits.kinds,
             ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))

@@ -172,6 +172,14 @@ impl Observed {
             || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
     }
 
+    /// The revisions of the last sync that succeeded; none if they are not known.
+    pub(super) fn deployed_revisions(&self) -> &[String] {
+        match &self.deployed {
+            Deployed::At(_, revisions) => revisions,
+            Deployed::Never | Deployed::NotKept => &[],
+        }
+    }
+
     /// The promotions of the current and the last operation.
     pub(super) fn promotions(&self) -> impl Iterator<Item = Timestamp> + use<> {
         let requested = self.requested.as_ref().and_then(|operation| operation.promotion);

@@ -34,6 +34,8 @@ pub struct Member<'a> {
     /// Why no application controller reconciles it, if that is known: it is waited for all
     /// the same, and the reason is reported.
     pub excluded: Option<&'a Excluded>,
+    /// Whether it is being deleted: no operation of it is written any more.
+    pub is_going: bool,
     /// The resource that it waits for, as `apps/Deployment shop/web`, if known.
     pub resource: Option<&'a str>,
     /// What is observed, if it exists and is owned by the set.

@@ -11,6 +11,7 @@ use super::steer::Steer;
 use super::steer::pace::Pace;
 use super::steer::started::Started;
 use super::steering::Hold;
+use super::wait_kind::WaitKind;
 use crate::api::time;
 
 /// One sync to start: an `operation` to write (AS-360).
@@ -42,6 +43,15 @@ pub(super) fn revert_denied(rows: &mut [Row<'_>], now: Timestamp) {
         if seen.has_idle_promotion() || is_denied && is_unwritten {
             entry.deny(now);
         }
+    }
+}
+
+/// Holds those that are being deleted: their operation would not be written, so that they took a
+/// place for ever.
+pub(super) fn hold_going(rows: &mut [Row<'_>]) {
+    for row in rows.iter_mut().filter(|row| row.member.is_going) {
+        let message = "it is being deleted".to_owned();
+        row.steering.hold = Some(Hold { kind: WaitKind::Deletion, message, until: None });
     }
 }
 

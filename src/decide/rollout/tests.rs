@@ -47,6 +47,7 @@ fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> 
             invalid: generated.and_then(|app| app.invalid.as_deref()),
             unwritten: None,
             excluded: None,
+            is_going: false,
             resource: None,
             denied: generated.and_then(|app| app.denied.as_ref()),
             observed: snapshot.current.get(name),

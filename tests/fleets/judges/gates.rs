@@ -87,6 +87,16 @@ impl Gates {
         let start = changed.after.as_deref().and_then(app::start).unwrap_or_default();
         let run = start["run"].as_str().unwrap_or_default();
         let run = known.world.named(Kind::Run, run);
+        // What a run had started for the same target has passed then, and is healed by one that
+        // has ended.
+        let earlier = changed.before.as_deref().and_then(app::start).unwrap_or_default();
+        let ended = ["Complete", "CompleteWithFailures", "Aborted"];
+        let is_healed = !start["target"].is_null()
+            && earlier["target"] == start["target"]
+            && run.is_some_and(|run| ended.iter().any(|phase| run["status"]["phase"] == *phase));
+        if is_healed {
+            return Ok(());
+        }
         let approvals: BTreeSet<&str> = run
             .and_then(|run| run["spec"]["approvals"].as_array())
             .into_iter()

@@ -28,6 +28,10 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
         let signature = signature::of(row.member.resource, message, &names);
         Some(Failure { signature, message: message.to_owned() })
     };
+    // What a person has synced to is no failure of it (ST-065).
+    if entry.is_held() {
+        return None;
+    }
     let is_running = seen.has_operation_in_flight();
     if entry.phase == Phase::Healthy && !entry.timed_out() {
         // It was Healthy for its target, and is not any more.
@@ -48,7 +52,9 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
     if !is_running && last.is_some() && seen.is_degraded() {
         return failure(degraded(seen));
     }
-    let deadline = deadline.filter(|deadline| is_overdue(started, *deadline, now))?;
+    // One that waits again has drifted after it was Healthy, or its start was withdrawn.
+    let waits = entry.phase == Phase::Waiting && !is_running;
+    let deadline = deadline.filter(|deadline| !waits && is_overdue(started, *deadline, now))?;
     let limit = gotime::duration::print(deadline);
     failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
 }

@@ -1,7 +1,7 @@
 //! Limits besides `maxUpdate` (ST-030): the ramp of a step, a limit for each value of a label,
 //! and limits that sets share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rules::Rules;
 use crate::api::steering::{RolloutRunStatus, RunStep};
@@ -20,6 +20,8 @@ pub struct Pace {
     pools: Vec<Pool>,
     /// The places in this set that are taken.
     places: Places,
+    /// The policies for whose places it waits, by name.
+    waited: BTreeSet<String>,
 }
 
 /// The batch of a step.
@@ -97,19 +99,31 @@ impl Pace {
             spreads: rules.spreads.iter().enumerate().map(spread).collect(),
             pools: steering.pools.to_vec(),
             places,
+            waited: BTreeSet::new(),
         }
     }
 
     /// Why one more Application must not be promoted; `None` when it may. One that keeps its place
     /// takes none from the other sets, however long they have waited.
     pub fn denies(
-        &self,
+        &mut self,
         application: &str,
         step: usize,
         keeps_place: bool,
     ) -> Option<(WaitKind, String)> {
         let reserved = |pool: &Pool| if keeps_place { 0 } else { pool.reserved };
-        self.exceeds(application, step, keeps_place, reserved)
+        let denied = self.exceeds(application, step, keeps_place, reserved);
+        if denied.as_ref().is_some_and(|(kind, _)| *kind == WaitKind::MaxInFlight) {
+            // Other sets cannot give the places that this one keeps for itself.
+            let own = self.places.taken(keeps_place);
+            let is_for_others = |max: u64| self.places.kept == 0 || own < max;
+            let full = self.pools.iter().filter(|pool| {
+                self.is_full(pool, keeps_place, reserved(pool)) && is_for_others(pool.max)
+            });
+            let waited: Vec<String> = full.map(|pool| pool.policy.clone()).collect();
+            self.waited.extend(waited);
+        }
+        denied
     }
 
     /// Whether one that is promoted keeps its place until its operation is written. Another set
@@ -154,11 +168,9 @@ impl Pace {
         None
     }
 
-    /// The policies whose limit of all sets denies one more, by name. Places that are kept in this
-    /// set are for others to take, so it does not wait for them there.
-    pub fn full_pools(&self) -> Vec<String> {
-        let full = self.pools.iter().filter(|pool| self.is_full(pool, true, pool.reserved));
-        full.map(|pool| pool.policy.clone()).collect()
+    /// The policies that deny one, but for those places that this set keeps for itself; by name.
+    pub fn waits_for(&self) -> Vec<String> {
+        self.waited.iter().cloned().collect()
     }
 
     fn is_full(&self, pool: &Pool, keeps_place: bool, reserved: u64) -> bool {

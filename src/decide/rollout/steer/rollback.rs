@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::started::Started;
 use crate::api::HealthStatus;
-use crate::decide::rollout::phase::{Observed, ObservedOperation};
+use crate::decide::rollout::phase::{Entry, Observed, ObservedOperation};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::Hold;
 use crate::decide::rollout::wait_kind::WaitKind;
@@ -55,6 +55,17 @@ pub fn standing(started: &Started, seen: &Observed, retries: bool) -> Standing {
     }
 }
 
+/// Where one stands that a person has synced: it is waited for while that sync goes on.
+fn standing_of_held(started: &Started, seen: &Observed) -> Standing {
+    let is_at_good = !started.good.is_empty() && seen.deployed_revisions() == started.good;
+    match seen.health {
+        _ if seen.has_operation_in_flight() => Standing::Running,
+        HealthStatus::Healthy if is_at_good && seen.is_judged() => Standing::Back,
+        HealthStatus::Healthy | HealthStatus::Progressing if is_at_good => Standing::Running,
+        _ => Standing::Cannot,
+    }
+}
+
 /// Whether one that is held at its last good revisions has to be synced to them again: its
 /// resources differ, after a sync to them that succeeded. One that fails holds, until a person
 /// retries it (ST-062).
@@ -80,6 +91,8 @@ pub struct Progress {
     pub back: u64,
     /// The names of those that cannot go back by themselves.
     pub cannot: Vec<String>,
+    /// The names of those that a person has synced to something else.
+    pub held: Vec<String>,
     /// The names of those whose way back has failed.
     pub failed: Vec<String>,
 }
@@ -102,17 +115,23 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
         let (started, seen) = (row.member.started?, row.member.observed?);
         let has_drifted = healed_at.is_some_and(|now| is_to_be_healed(started, seen, now));
         let retries = row.steering.retries || has_drifted;
-        // One of no step gets no operation (AS-316).
-        row.steering.is_started.then(|| match row.member.step() {
-            Some(_) => standing(started, seen, retries),
-            None => Standing::Cannot,
+        // A sync of a person is not synced over (ST-065).
+        let is_held = row.entry.as_ref().is_some_and(Entry::is_held) && !row.steering.retries;
+        // One of no step gets no operation (AS-316), nor one that is being deleted.
+        let can_start = row.member.step().is_some() && !row.member.is_going;
+        row.steering.is_started.then(|| match can_start {
+            true if is_held => standing_of_held(started, seen),
+            true => standing(started, seen, retries),
+            false => Standing::Cannot,
         })
     };
     for row in rows.iter() {
         let Some(standing) = standing_of(row) else { continue };
         match standing {
             Standing::Cannot => {
-                progress.cannot.push(row.member.name.to_owned());
+                let is_held = row.entry.as_ref().is_some_and(Entry::is_held);
+                let names = if is_held { &mut progress.held } else { &mut progress.cannot };
+                names.push(row.member.name.to_owned());
                 continue;
             }
             Standing::Back => progress.back += 1,
@@ -164,6 +183,11 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
             }
             Some(Standing::Due | Standing::Running | Standing::Failed) => {
                 hold("it goes back after the Applications of the later steps".to_owned())
+            }
+            Some(Standing::Cannot) if row.entry.as_ref().is_some_and(Entry::is_held) => {
+                let command = retry.rsplit_once(' ').map_or(retry, |(start, _)| start);
+                let name = row.member.name;
+                hold(format!("a person has synced it, and it does not go back: {command} {name}"))
             }
             Some(Standing::Cannot) => hold(
                 "it cannot go back by itself: revert the ApplicationSet, or sync it by hand"

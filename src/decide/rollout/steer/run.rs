@@ -1,6 +1,8 @@
 //! The run of a rollout (ST-002 … ST-006): when one begins, what people say about it, and its
 //! next state.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::failures::{self, Verdict};
@@ -23,6 +25,9 @@ use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
+
+/// How much a time of another clock, or of a promotion, may be ahead.
+const AHEAD: SignedDuration = SignedDuration::from_secs(3);
 
 /// How many policies a message names.
 const NAMED: usize = 3;
@@ -102,11 +107,13 @@ impl State {
             state.name = None;
             return state;
         }
+        state.quarantine.release(rows);
         // It was created, and its status was not written.
         if state.name.is_some() && state.status.started_at.is_none() {
             state.status = beginning(rows, now);
             if let Some(before) = steering.history.last() {
-                let aborted = TargetSet::read(&before.quarantine);
+                let mut aborted = TargetSet::read(&before.quarantine);
+                aborted.release(rows);
                 state.quarantine = inherited(&aborted, before.phase, &before.skipped, rows);
                 state.status.policies.clone_from(&before.policies);
             }
@@ -143,8 +150,10 @@ impl State {
             return false;
         }
         let Some(entry) = &row.entry else { return true };
-        let is_known = row.member.started.is_some_and(|one| row.has_target(&one.target));
-        entry.phase != Phase::Healthy && !entry.is_held() && !is_known && !self.quarantine.has(row)
+        entry.phase != Phase::Healthy
+            && !entry.is_held()
+            && !is_known(row)
+            && !self.quarantine.has(row)
     }
 
     fn renew(
@@ -319,12 +328,26 @@ impl State {
             && !is_rolling_back
             && entry.phase != Phase::Healthy
             && seen.stays_out_of_sync();
-        let is_meant = |applications: &[String]| {
-            has_failed && applications.is_empty()
+        // One of all is about those that had failed when it was read. When one that was Healthy has
+        // become Degraded is not known.
+        let ended = seen.operation.as_ref().and_then(|last| last.finished_at);
+        let was_overdue = |since: &Time| {
+            deadline.is_some_and(|deadline| since.0.duration_since(started.at) >= deadline)
+        };
+        let abort = self.spec.abort.as_ref().filter(|abort| abort.terminate);
+        let was_terminated = abort.and_then(|abort| abort.at.as_ref()).is_some_and(|at| {
+            started.at <= at.0 && seen.operation.as_ref().is_some_and(|last| last.has_failed())
+        });
+        let had_failed = |since: &Time| {
+            let had_ended = ended.is_none_or(|ended| ended.duration_since(since.0) <= AHEAD);
+            has_failed && (had_ended || was_terminated || was_overdue(since))
+        };
+        let is_meant = |applications: &[String], since: &Time| {
+            had_failed(since) && applications.is_empty()
                 || (has_failed || is_left_behind) && is_named(applications)
         };
         !seen.has_operation_in_flight()
-            && due.clone().any(|(retry, _)| is_meant(&retry.applications))
+            && due.clone().any(|(retry, since)| is_meant(&retry.applications, since))
     }
 
     /// Holds what a policy may hold while the policies that applied to the run, or to the one
@@ -376,10 +399,15 @@ impl State {
                 self.abort(rows, &abort.by, "", now);
             }
             if abort.terminate && self.status.phase == RunPhase::Aborted {
+                // As long as they run, since a write may fail; but not what was started later.
+                let ended = self.status.ended_at.as_ref().map(|ended| ended.0);
+                let last = ended.and_then(|ended| ended.checked_add(AHEAD).ok());
+                let is_of_run = |promotion: Timestamp| last.is_some_and(|last| promotion <= last);
                 let is_own = |row: &&Row<'_>| {
                     let running = row.member.observed.is_some_and(|seen| {
                         seen.operation.as_ref().is_some_and(|last| {
-                            last.phase == OperationPhase::Running && last.promotion.is_some()
+                            last.phase == OperationPhase::Running
+                                && last.promotion.is_some_and(is_of_run)
                         })
                     });
                     row.steering.is_started && running
@@ -426,13 +454,27 @@ impl State {
     }
 
     fn quarantine_all(&mut self, rows: &[Row<'_>]) {
-        for row in rows.iter().filter(|row| row.member.step().is_some()) {
-            let is_healthy = row.entry.as_ref().is_some_and(|entry| entry.phase == Phase::Healthy);
-            if is_healthy && !row.steering.is_started {
-                continue;
-            }
-            self.quarantine.add(row);
+        let is_of_run = |row: &&Row<'_>| {
+            let is_open = row.member.step().is_some() && row.phase() != Some(Phase::Healthy);
+            row.steering.is_started || is_open
+        };
+        rows.iter().filter(is_of_run).for_each(|row| self.quarantine.add(row));
+        let deployed = |row: &'_ Row<'_>| {
+            row.member.observed.map(|seen| seen.deployed_revisions().to_vec()).unwrap_or_default()
+        };
+        // What others had before is not new.
+        let known: BTreeSet<Vec<String>> =
+            rows.iter().filter(|row| !row.steering.is_started).map(deployed).collect();
+        for row in rows.iter().filter(is_of_run) {
+            let good = row.member.started.filter(|_| row.steering.is_started);
+            let good = good.map(|started| started.good.clone()).filter(|good| !good.is_empty());
+            let before = good.unwrap_or_else(|| deployed(row));
+            self.quarantine.add_revisions(row, &before, &known);
         }
+        // The others may not have been compared with what these were started for.
+        rows.iter()
+            .filter(|row| !row.steering.is_started)
+            .for_each(|row| self.quarantine.add_late(row));
     }
 
     /// Holds Applications, once it is known which steps are open. `heals` is whether one that is
@@ -517,6 +559,7 @@ impl State {
             } else if is_quarantined {
                 let why = match self.status.phase {
                     RunPhase::Aborted => "its run was aborted",
+                    RunPhase::RollingBack | RunPhase::RolledBack => "its run was taken back",
                     _ => "a run was aborted or has ended without it",
                 };
                 let message = format!(
@@ -528,6 +571,9 @@ impl State {
                 && let Some(why) = &budget
             {
                 held_by(WaitKind::FailureBudget, why.clone())
+            } else if self.status.phase.has_ended() && is_known(row) {
+                // It has passed its gates before, and is healed. Nobody can open one of this run.
+                None
             } else {
                 let gates = steering.rules.gates_of(row.member.name);
                 gates.iter().find_map(|gate| shut.get(gate)?.hold_of(row)).cloned()
@@ -583,9 +629,10 @@ impl State {
         let name = self.name.clone()?;
         let had_ended = self.before.phase.has_ended() && self.new.is_none();
         let has_ended = self.status.phase.has_ended();
+        self.status.quarantine = self.quarantine.text();
         if had_ended && has_ended && self.before.phase == self.status.phase {
             // It is history. What people said since is acknowledged.
-            if self.status == self.before {
+            if self.status == self.before && self.terminates.is_empty() {
                 return None;
             }
         } else {
@@ -608,7 +655,10 @@ impl State {
             || status.gates.iter().any(|gate| gate.is_open() && !was_open(gate, &self.before));
         let is_new = |entry: &&TimelineEntry| !self.before.timeline.contains(entry);
         let news = status.timeline.iter().filter(is_new).cloned().collect();
-        let is_recorded = is_urgent || status != self.before || self.superseded.is_some();
+        let is_recorded = is_urgent
+            || status != self.before
+            || self.superseded.is_some()
+            || !self.terminates.is_empty();
         is_recorded.then_some(RunDecision {
             name,
             new: self.new,
@@ -629,7 +679,7 @@ impl State {
             return;
         }
         if self.status.phase == RunPhase::RollingBack {
-            let Progress { total, back, cannot, failed } = &self.rollback;
+            let Progress { total, back, cannot, held, failed } = &self.rollback;
             let named = |names: &[String], what: &str| match names {
                 [] => String::new(),
                 [first, ..] => {
@@ -637,8 +687,9 @@ impl State {
                 }
             };
             self.status.message = format!(
-                "{back} of {total} are back{}{}",
+                "{back} of {total} are back{}{}{}",
                 named(failed, "failed"),
+                named(held, "stay where a person has synced them"),
                 named(cannot, "cannot go back by themselves: revert the ApplicationSet")
             );
             if self.rollback.is_complete() {
@@ -727,7 +778,15 @@ fn inherited(
             inherited.add(row);
         }
     }
+    if !is_complete {
+        inherited.add_rest(aborted, rows);
+    }
     inherited
+}
+
+/// Whether a run has started an Application for its present target.
+fn is_known(row: &Row<'_>) -> bool {
+    row.member.started.is_some_and(|one| row.has_target(&one.target))
 }
 
 /// Why the set is paused (ST-020).

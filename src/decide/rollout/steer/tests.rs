@@ -39,6 +39,7 @@ struct App {
     fate: Fate,
     /// The revision at which they fail all the same.
     fails_at: Option<String>,
+    is_going: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,6 +125,7 @@ impl Fleet {
                     deployed: "r1".to_owned(),
                     fate: Fate::Healthy,
                     fails_at: None,
+                    is_going: false,
                 };
                 apps.insert(format!("s{}-{index}", step + 1), app);
             }
@@ -202,6 +204,7 @@ impl Fleet {
                 denied: (self.denied.as_ref())
                     .filter(|_| self.denied_one.is_none_or(|one| one == name.as_str())),
                 excluded: None,
+                is_going: app.is_going,
                 resource: None,
                 observed: Some(&app.observed),
                 entry: app.entry.as_ref(),
@@ -359,7 +362,8 @@ impl Fleet {
         }
         let rules = self.rules();
         let status = &self.runs.last().unwrap().2;
-        for name in promoted {
+        // In one that has ended, only what has drifted starts.
+        for name in promoted.into_iter().filter(|_| !status.phase.has_ended()) {
             for gate in rules.gates_of(name) {
                 let is_open = status.gates[*gate].opened_at.is_some();
                 let goes_back = self.apps[name].started.as_ref().is_some_and(|one| one.goes_back);
@@ -691,7 +695,7 @@ fn a_failed_application_keeps_its_place_until_its_retry_as_st_063() {
         let plan = fleet.plan.as_ref().unwrap();
         assert_eq!(
             (plan.steps[0].in_flight, plan.in_flight, plan.starts.len()),
-            (0, 0, 0),
+            (1, 0, 0),
             "its place is kept: {policy}"
         );
         let wait = plan.waiting.iter().find(|wait| wait.application == "s1-1").unwrap();
@@ -741,14 +745,259 @@ fn a_kept_place_is_told_and_waits_for_no_other_set_as_st_063() {
     assert_eq!(plan.waits_for_pools, Vec::<String>::new(), "the place is free for other sets");
     assert_eq!(plan.stalled, [], "its turn has just come");
     assert!(plan.wake_at <= Some(opens), "{:?}", plan.wake_at);
-    // Another set has it now, and this one waits for that.
+    // Another set has it, and its own place is still all that holds the others.
     fleet.pools[0].elsewhere = 1;
+    fleet.run(1);
+    assert_eq!(fleet.plan.as_ref().unwrap().waits_for_pools, Vec::<String>::new());
+    fleet.denied = None;
     fleet.run(1);
     assert_eq!(fleet.plan.as_ref().unwrap().waits_for_pools, ["p0"]);
     fleet.pools[0].elsewhere = 0;
-    fleet.denied = None;
     fleet.run(40);
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (3, RunPhase::Complete));
+}
+
+/// What was behind a gate in an earlier run is healed, also when the last run has ended before the
+/// gate opened: nothing could open it any more.
+#[test]
+fn a_gate_of_a_run_that_has_ended_holds_nothing_as_st_010() {
+    for soak in ["", "30m"] {
+        let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gate(1, soak));
+        fleet.push("r2");
+        fleet.run(10);
+        approve(&mut fleet, "ann");
+        fleet.run(1900);
+        assert_eq!(fleet.status().phase, RunPhase::Complete, "{soak}");
+        fleet.apps.get_mut("s1-0").unwrap().head = "r3".to_owned();
+        fleet.run(30);
+        assert_eq!((fleet.runs.len(), fleet.status().phase), (2, RunPhase::Complete));
+        assert!(fleet.status().gates.iter().all(|gate| gate.opened_at.is_none()));
+        fleet.apps.get_mut("s2-0").unwrap().deployed = "drift".to_owned();
+        fleet.run(30);
+        assert_eq!((fleet.deployed("drift"), fleet.runs.len()), (0, 2), "{:?}", fleet.kinds());
+    }
+}
+
+/// One that is compared with the commit only after the abort has a target of the aborted run.
+#[test]
+fn a_target_that_is_known_after_the_abort_is_not_promoted_to_as_st_060() {
+    let abort = |fleet: &mut Fleet| {
+        let at = fleet.now;
+        fleet.said(|spec| {
+            spec.abort = Some(crate::api::steering::Abort {
+                by: "ann".to_owned(),
+                at: Some(crate::api::Time(at)),
+                terminate: false,
+            });
+        });
+    };
+    let aborted = || {
+        let mut fleet = Fleet::new(&[3], json!(1));
+        fleet.push("r2");
+        fleet.apps.get_mut("s1-2").unwrap().head = "r1".to_owned();
+        fleet.run(2);
+        abort(&mut fleet);
+        fleet.run(30);
+        assert_eq!(fleet.status().phase, RunPhase::Aborted);
+        fleet.apps.get_mut("s1-2").unwrap().head = "r2".to_owned();
+        fleet.run(30);
+        assert_eq!(fleet.apps["s1-2"].deployed, "r1", "{:?}", fleet.kinds());
+        assert_eq!(fleet.runs.len(), 1);
+        assert!(fleet.kinds().contains(&WaitKind::Quarantined), "{:?}", fleet.kinds());
+        fleet
+    };
+    let mut retried = aborted();
+    retried.retry();
+    retried.run(60);
+    assert_eq!(retried.deployed("r2"), 3);
+    // Another spec, or another commit, is another target.
+    let mut changed = aborted();
+    changed.apps.get_mut("s1-2").unwrap().spec = "other".to_owned();
+    changed.run(30);
+    assert_eq!(changed.apps["s1-2"].deployed, "r2");
+    let mut next = aborted();
+    next.apps.get_mut("s1-1").unwrap().head = "r3".to_owned();
+    next.run(30);
+    assert_eq!((next.apps["s1-1"].deployed.as_str(), next.runs.len()), ("r3", 2));
+    assert_eq!(next.apps["s1-2"].deployed, "r1", "the next run remembers it");
+    next.push("r3");
+    next.run(60);
+    assert_eq!(next.deployed("r3"), 3);
+}
+
+/// What no run has started, since a commit changes nothing of it, is healed after an abort; so is
+/// what the others had before.
+#[test]
+fn what_an_aborted_run_did_not_start_is_healed_as_st_060() {
+    for is_new in [false, true] {
+        let mut fleet = Fleet::new(&[3], json!(null));
+        if is_new {
+            // One at the commit of the others that was never deployed.
+            fleet.push("r2");
+            fleet.run(30);
+            let new = fleet.apps.get_mut("s1-0").unwrap();
+            (new.spec, new.deployed) = ("new".to_owned(), "none".to_owned());
+            new.observed.deployed = Deployed::Never;
+            new.started = None;
+        } else {
+            fleet.push("r2");
+            for name in ["s1-1", "s1-2"] {
+                fleet.apps.get_mut(name).unwrap().deployed = "r2".to_owned();
+            }
+        }
+        fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+        fleet.run(5);
+        let at = fleet.now;
+        fleet.said(|spec| {
+            spec.abort = Some(crate::api::steering::Abort {
+                by: "ann".to_owned(),
+                at: Some(crate::api::Time(at)),
+                terminate: false,
+            });
+        });
+        fleet.run(5);
+        assert_eq!(fleet.status().phase, RunPhase::Aborted);
+        let drifted = fleet.apps.get_mut("s1-1").unwrap();
+        drifted.deployed = "drift".to_owned();
+        drifted.target = "r2".to_owned();
+        fleet.run(30);
+        assert_eq!(fleet.apps["s1-1"].deployed, "r2", "{is_new}: {:?}", fleet.kinds());
+    }
+}
+
+/// A retry is also about an operation that a deadline had failed, and that ends later.
+#[test]
+fn a_retry_waits_for_what_hangs_beyond_its_deadline_as_st_063() {
+    let policy = json!({"failures": {"max": 0, "deadline": "15s", "onFailure": "Hold"}});
+    let mut fleet = Fleet::new(&[1], json!(null)).policy(policy);
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+    fleet.run(30);
+    assert_eq!(fleet.status().phase, RunPhase::Held);
+    fleet.retry();
+    fleet.run(20);
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Fails;
+    fleet.run(1);
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Complete));
+}
+
+/// The deadline is for what was started to become Healthy, and not for what was so, or what a
+/// person has synced.
+#[test]
+fn the_deadline_of_what_has_become_healthy_is_met_as_st_040() {
+    let policy = json!({
+        "gates": [{"name": "production", "steps": [2], "soak": "1h"}],
+        "failures": {"max": 0, "deadline": "15s", "onFailure": "Rollback"},
+    });
+    let soaking = || {
+        let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(policy.clone());
+        fleet.push("r2");
+        fleet.run(60);
+        assert_eq!(fleet.deployed("r2"), 1);
+        fleet
+    };
+    let mut drifted = soaking();
+    drifted.apps.get_mut("s1-0").unwrap().deployed = "drift".to_owned();
+    drifted.run(30);
+    let what = (drifted.deployed("r2"), drifted.status().phase.has_ended());
+    assert_eq!(what, (1, false), "{:?}", drifted.status());
+    let mut held = soaking();
+    held.sync_by_a_person("s1-0");
+    held.run(60);
+    assert!(!matches!(held.status().phase, RunPhase::RollingBack | RunPhase::RolledBack));
+}
+
+/// A sync of a person neither goes back nor keeps the others from it.
+#[test]
+fn what_a_person_holds_does_not_block_a_rollback_as_st_061() {
+    let mut fleet = Fleet::new(&[2, 2], json!(null));
+    fleet.push("r2");
+    fleet.run(60);
+    fleet.sync_by_a_person("s2-0");
+    let at = fleet.now;
+    let held = fleet.apps.get_mut("s2-0").unwrap();
+    held.observed.deployed = Deployed::At(at, vec!["r1".to_owned()]);
+    fleet.run(10);
+    let at = fleet.now;
+    fleet.said(|spec| {
+        spec.rollback = Some(crate::api::steering::WordOfPerson {
+            by: "ann".to_owned(),
+            at: Some(crate::api::Time(at)),
+        });
+    });
+    fleet.run(60);
+    assert_eq!(fleet.status().phase, RunPhase::RolledBack, "{:?}", fleet.status());
+    assert!(fleet.deployed("r1") >= 3, "{}", fleet.deployed("r1"));
+}
+
+/// What is terminated is so until it has ended: a write may fail, and an operation begin later.
+#[test]
+fn what_an_abort_terminates_is_terminated_until_it_ends_as_st_060() {
+    let mut fleet = Fleet::new(&[2], json!(null));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+    fleet.run(6);
+    let at = fleet.now;
+    fleet.said(|spec| {
+        spec.abort = Some(crate::api::steering::Abort {
+            by: "ann".to_owned(),
+            at: Some(crate::api::Time(at)),
+            terminate: true,
+        });
+    });
+    let is_running = |fleet: &Fleet| {
+        let last = fleet.apps["s1-0"].observed.operation.as_ref();
+        last.is_some_and(|last| last.phase.is_running())
+    };
+    for _ in 0..5 {
+        fleet.run(1);
+        let run = fleet.plan.as_ref().unwrap().run.as_ref();
+        let terminates = run.map_or(&[][..], |run| &run.terminates);
+        assert_eq!(terminates.iter().any(|name| name == "s1-0"), is_running(&fleet));
+    }
+}
+
+/// One that is being deleted gets no operation, so that it takes no place for one.
+#[test]
+fn one_that_is_being_deleted_takes_no_place_as_st_030() {
+    for policy in [json!({}), json!({"failures": {"max": 0, "deadline": "20m"}})] {
+        let mut fleet = Fleet::new(&[2], json!(1)).policy(policy);
+        fleet.apps.get_mut("s1-0").unwrap().is_going = true;
+        fleet.push("r2");
+        fleet.run(20);
+        assert_eq!(fleet.deployed("r2"), 1, "{:?}", fleet.kinds());
+        assert_eq!(fleet.kinds(), [WaitKind::Deletion]);
+        fleet.apps.get_mut("s1-0").unwrap().is_going = false;
+        fleet.run(20);
+        assert_eq!(fleet.deployed("r2"), 2);
+    }
+}
+
+/// A retry is about what has failed before it. What fails later is counted.
+#[test]
+fn a_failure_after_a_retry_counts_as_st_063() {
+    let policy = json!({"failures": {"max": 0, "onFailure": "Hold"}});
+    let mut fleet = Fleet::new(&[2], json!(null)).policy(policy);
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Degraded;
+    fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Hangs;
+    fleet.run(20);
+    assert_eq!(fleet.status().phase, RunPhase::Held);
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Healthy;
+    fleet.retry();
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().failed), (1, 0));
+    let first = fleet.apps["s1-1"].started.clone().unwrap().at;
+    fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Fails;
+    fleet.run(20);
+    assert_eq!((fleet.status().phase, fleet.status().failed), (RunPhase::Held, 1));
+    assert_eq!(fleet.apps["s1-1"].started.clone().unwrap().at, first);
+    fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Healthy;
+    fleet.retry();
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
 }
 
 /// What went back is at rest, so that its retry waits for a place as any other.

@@ -104,6 +104,7 @@ impl Fleet {
                 invalid: None,
                 unwritten: None,
                 excluded: None,
+                is_going: false,
                 resource: None,
                 denied: None,
                 observed: Some(&app.observed),
