@@ -58,10 +58,12 @@ impl Drop for Watchdog {
     }
 }
 
-/// Runs the cases of a size, as many at a time as there are cores.
+/// Runs the cases of a size, as many at a time as there are cores. With a limit of time in
+/// seconds (`WAVEGATE_TIME`), a slow machine runs the first ones only, and a quarter at least.
 fn all(size: Size, name: &'static str, count: u64) {
     let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", count));
-    let next = AtomicU64::new(first);
+    let limit = Duration::from_secs(number("WAVEGATE_TIME", u64::MAX));
+    let (next, ended) = (AtomicU64::new(first), AtomicU64::new(0));
     let (requests, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
     let began = Instant::now();
@@ -73,12 +75,14 @@ fn all(size: Size, name: &'static str, count: u64) {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let stops = has_failed.load(Ordering::Relaxed) && !keeps_going;
-                    if seed >= first + count || stops {
+                    let is_late = began.elapsed() > limit && seed >= first + count / 4;
+                    if seed >= first + count || stops || is_late {
                         return;
                     }
                     let watchdog = Watchdog::of(name, seed);
                     let ruling = run(&Case::of(seed, size), None, |_| {});
                     drop(watchdog);
+                    ended.fetch_add(1, Ordering::Relaxed);
                     requests.fetch_add(ruling.requests, Ordering::Relaxed);
                     if let Some(violation) = ruling.first(None) {
                         has_failed.store(true, Ordering::Relaxed);
@@ -93,6 +97,7 @@ fn all(size: Size, name: &'static str, count: u64) {
         }
     });
     let seconds = began.elapsed().as_secs_f64();
+    let count = ended.into_inner();
     println!(
         "{count} fleets ({name}) from seed {first} in {seconds:.1} s, {:.0} a minute; {} requests",
         count as f64 / seconds * 60.0,
