@@ -388,6 +388,18 @@ impl Fleet {
         self.said(|spec| spec.retries.push(retry));
     }
 
+    fn abort(&mut self, terminate: bool) {
+        let at = Some(crate::api::Time(self.now));
+        let abort = crate::api::steering::Abort { by: "ann".to_owned(), at, terminate };
+        self.said(|spec| spec.abort = Some(abort));
+    }
+
+    fn roll_back(&mut self) {
+        let at = Some(crate::api::Time(self.now));
+        let word = crate::api::steering::WordOfPerson { by: "ann".to_owned(), at };
+        self.said(|spec| spec.rollback = Some(word));
+    }
+
     /// A person syncs it to `r1`, after it was synced to its target.
     fn sync_by_a_person(&mut self, name: &str) {
         let now = self.now;
@@ -781,22 +793,12 @@ fn a_gate_of_a_run_that_has_ended_holds_nothing_as_st_010() {
 /// One that is compared with the commit only after the abort has a target of the aborted run.
 #[test]
 fn a_target_that_is_known_after_the_abort_is_not_promoted_to_as_st_060() {
-    let abort = |fleet: &mut Fleet| {
-        let at = fleet.now;
-        fleet.said(|spec| {
-            spec.abort = Some(crate::api::steering::Abort {
-                by: "ann".to_owned(),
-                at: Some(crate::api::Time(at)),
-                terminate: false,
-            });
-        });
-    };
     let aborted = || {
         let mut fleet = Fleet::new(&[3], json!(1));
         fleet.push("r2");
         fleet.apps.get_mut("s1-2").unwrap().head = "r1".to_owned();
         fleet.run(2);
-        abort(&mut fleet);
+        fleet.abort(false);
         fleet.run(30);
         assert_eq!(fleet.status().phase, RunPhase::Aborted);
         fleet.apps.get_mut("s1-2").unwrap().head = "r2".to_owned();
@@ -847,14 +849,7 @@ fn what_an_aborted_run_did_not_start_is_healed_as_st_060() {
         }
         fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
         fleet.run(5);
-        let at = fleet.now;
-        fleet.said(|spec| {
-            spec.abort = Some(crate::api::steering::Abort {
-                by: "ann".to_owned(),
-                at: Some(crate::api::Time(at)),
-                terminate: false,
-            });
-        });
+        fleet.abort(false);
         fleet.run(5);
         assert_eq!(fleet.status().phase, RunPhase::Aborted);
         let drifted = fleet.apps.get_mut("s1-1").unwrap();
@@ -920,13 +915,7 @@ fn what_a_person_holds_does_not_block_a_rollback_as_st_061() {
     let held = fleet.apps.get_mut("s2-0").unwrap();
     held.observed.deployed = Deployed::At(at, vec!["r1".to_owned()]);
     fleet.run(10);
-    let at = fleet.now;
-    fleet.said(|spec| {
-        spec.rollback = Some(crate::api::steering::WordOfPerson {
-            by: "ann".to_owned(),
-            at: Some(crate::api::Time(at)),
-        });
-    });
+    fleet.roll_back();
     fleet.run(60);
     assert_eq!(fleet.status().phase, RunPhase::RolledBack, "{:?}", fleet.status());
     assert!(fleet.deployed("r1") >= 3, "{}", fleet.deployed("r1"));
@@ -939,14 +928,7 @@ fn what_an_abort_terminates_is_terminated_until_it_ends_as_st_060() {
     fleet.push("r2");
     fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
     fleet.run(6);
-    let at = fleet.now;
-    fleet.said(|spec| {
-        spec.abort = Some(crate::api::steering::Abort {
-            by: "ann".to_owned(),
-            at: Some(crate::api::Time(at)),
-            terminate: true,
-        });
-    });
+    fleet.abort(true);
     let is_running = |fleet: &Fleet| {
         let last = fleet.apps["s1-0"].observed.operation.as_ref();
         last.is_some_and(|last| last.phase.is_running())
@@ -1008,13 +990,7 @@ fn what_went_back_keeps_no_place_for_its_retry_as_st_063() {
     while fleet.deployed("r2") < 4 {
         fleet.run(1);
     }
-    let at = fleet.now;
-    fleet.said(|spec| {
-        spec.rollback = Some(crate::api::steering::WordOfPerson {
-            by: "ann".to_owned(),
-            at: Some(crate::api::Time(at)),
-        });
-    });
+    fleet.roll_back();
     fleet.run(40);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (5, RunPhase::RolledBack));
     fleet.denied = Some(Denied { reason: "window".to_owned(), until: None });
@@ -1103,14 +1079,7 @@ fn an_aborted_target_is_not_promoted_to_until_it_changes_or_a_retry_as_st_060() 
         let mut fleet = Fleet::new(&[5], json!(1));
         fleet.push("r2");
         fleet.run(6);
-        let at = fleet.now;
-        fleet.said(|spec| {
-            spec.abort = Some(crate::api::steering::Abort {
-                by: "ann".to_owned(),
-                at: Some(crate::api::Time(at)),
-                terminate: false,
-            });
-        });
+        fleet.abort(false);
         let started = fleet.deployed("r2") + fleet.in_flight();
         fleet.run(30);
         assert_eq!(fleet.status().phase, RunPhase::Aborted);
@@ -1200,13 +1169,7 @@ fn a_person_takes_back_a_complete_run_as_st_061() {
     let mut fleet = Fleet::new(&[2, 2], json!(null));
     fleet.push("r2");
     fleet.run(30);
-    let at = fleet.now;
-    fleet.said(|spec| {
-        spec.rollback = Some(crate::api::steering::WordOfPerson {
-            by: "ann".to_owned(),
-            at: Some(crate::api::Time(at)),
-        });
-    });
+    fleet.roll_back();
     fleet.run(40);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (4, RunPhase::RolledBack));
 }
