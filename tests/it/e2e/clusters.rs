@@ -33,7 +33,11 @@ impl Far {
         let namespaces: Api<Namespace> = Api::all(server.client_as("test"));
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
         namespaces.create(&PostParams::default(), &object).await.unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // An address of its own, so that no other test gets its port while it is away.
+        static NEXT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(1);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let listener =
+            TcpListener::bind(std::net::SocketAddr::from(([127, 77, 0, number], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, serving) = serve(&server, listener);
         Self { server, address, namespace: namespace.to_owned(), stop, serving }
