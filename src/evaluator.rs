@@ -113,8 +113,8 @@ impl Known {
         self.checked.get(text)?.as_ref().ok()?.clone()
     }
 
-    fn answer(&self, key: &Key) -> Option<Found> {
-        self.answers.iter().find_map(|half| half.get(key)).cloned()
+    fn answer(&self, key: &Key) -> Option<&Found> {
+        self.answers.iter().find_map(|half| half.get(key))
     }
 
     fn remember(&mut self, key: Key, found: &Found) {
@@ -447,7 +447,7 @@ impl Evaluate for Workers {
                             (object, digest)
                         }
                         Err(error) => {
-                            answers.give((at, of), Err(Error::Mismatch(error.to_string())));
+                            answers.give((at, of), &Err(Error::Mismatch(error.to_string())));
                             continue;
                         }
                     },
@@ -458,7 +458,7 @@ impl Evaluate for Workers {
                 if let Some(found) = known.answer(&key) {
                     answers.give((at, of), found);
                 } else if let Some(why) = known.exceeded(scope, text, now) {
-                    answers.give((at, of), Err(Error::Deferred(why)));
+                    answers.give((at, of), &Err(Error::Deferred(why)));
                 } else {
                     batch.ask(key, (object, expression), (at, of));
                 }
@@ -472,7 +472,7 @@ impl Evaluate for Workers {
             for (item, found) in evaluated {
                 let (key, places) = &batch.asked[item];
                 known.remember(*key, &found);
-                places.iter().for_each(|place| answers.give_copy(*place, &found));
+                places.iter().for_each(|place| answers.give(*place, &found));
             }
         }
         let missing = || Err(Error::Unavailable("no answer".to_owned()));
@@ -493,17 +493,17 @@ struct Answers {
 }
 
 impl Answers {
-    fn give(&mut self, place: (usize, usize), found: Found) {
-        self.size = self.size.saturating_add(size(&found));
-        let found = if self.size > ANSWERS_SIZE { Err(too_many()) } else { found };
+    /// A copy of an answer that does not fit is not made.
+    fn give(&mut self, place: (usize, usize), found: &Found) {
+        let with_it = self.size.saturating_add(size(found));
+        let found = match with_it > ANSWERS_SIZE {
+            true => Err(too_many()),
+            false => {
+                self.size = with_it;
+                found.clone()
+            }
+        };
         self.all.insert(place, found);
-    }
-
-    fn give_copy(&mut self, place: (usize, usize), found: &Found) {
-        match self.size.saturating_add(size(found)) > ANSWERS_SIZE {
-            true => self.give(place, Err(too_many())),
-            false => self.give(place, found.clone()),
-        }
     }
 }
 

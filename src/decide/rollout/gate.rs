@@ -189,7 +189,7 @@ impl Gate {
                 Phase::Waiting => false,
                 // Its operation cannot be written.
                 Phase::Pending => true,
-                Phase::Progressing | Phase::Healthy => !steering.retries,
+                Phase::Progressing | Phase::Healthy => !steering.retries(),
             };
             let has_turn = is_started || !moves;
             let is_stalled =

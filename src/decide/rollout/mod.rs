@@ -340,7 +340,7 @@ fn wake_at(
         .flatten();
     let windows = rows.iter().filter_map(|row| {
         let denied = row.denied()?;
-        let is_forced = row.steering.retries || row.steering.back.is_some();
+        let is_forced = row.steering.retries() || row.steering.back.is_some();
         let is_waiting = row.phase() == Some(Phase::Waiting) || is_forced;
         denied.until.filter(|_| is_waiting && gate.admits(row))
     });

@@ -184,7 +184,7 @@ impl Row<'_> {
     /// tried again or goes back, counts only while it is promoted or has an operation.
     pub fn is_in_flight(&self) -> bool {
         let (seen, steering) = (self.member.observed, &self.steering);
-        match steering.is_excused() || steering.is_over || steering.retries {
+        match steering.is_excused() || steering.is_over || steering.retries() {
             true => {
                 seen.is_some_and(Observed::has_operation_in_flight)
                     || self.phase() == Some(Phase::Pending)
@@ -219,9 +219,14 @@ impl Row<'_> {
 
     /// Why sync windows deny a sync of it now; `None` also when nothing has to be synced.
     pub fn denied(&self) -> Option<&Denied> {
-        let is_forced = self.steering.retries || self.steering.back.is_some();
+        let is_forced = self.steering.retries() || self.steering.back.is_some();
         let is_needed = is_forced || self.member.observed.is_some_and(Observed::may_be_started);
         self.member.denied.filter(|_| is_needed)
+    }
+
+    /// Whether a sync of a person holds it.
+    pub fn is_held(&self) -> bool {
+        self.entry.as_ref().is_some_and(Entry::is_held)
     }
 
     pub fn phase(&self) -> Option<Phase> {

@@ -154,13 +154,13 @@ pub(super) fn promote(
         let steering = &row.steering;
         // A retry, and the way back, start one in any state.
         let is_forced = entry.phase != Phase::Pending
-            && (steering.retries || steering.back.is_some())
+            && (steering.retries() || steering.back.is_some())
             && !seen.has_operation_in_flight();
         let is_waiting = (entry.phase == Phase::Waiting || is_forced)
             && row.member.invalid.is_none()
             && steering.hold.is_none()
             // ST-065: a person's sync is never synced over.
-            && (!entry.is_held() || steering.retries);
+            && (!entry.is_held() || steering.retries());
         let Some(step) =
             entry.step.filter(|step| is_waiting && is_open && *step < gate.step_count())
         else {
@@ -207,7 +207,7 @@ pub(super) fn promote(
         in_flight.bytes += takes;
         let promotion = promotion();
         entry.promote(promotion);
-        if steering.retries
+        if steering.retries()
             && let Some(sync) = seen.person.as_deref()
         {
             // Taken back: it is older than the target from now on.

@@ -47,7 +47,12 @@ impl Steering<'_> {
 
     /// The command of a person about the set, for messages.
     pub fn command(&self, verb: &str) -> String {
-        format!("wavegate {verb} -n {} {}", self.namespace, self.set)
+        self.command_for(verb, self.set)
+    }
+
+    /// The same for one of its Applications.
+    pub fn command_for(&self, verb: &str, name: &str) -> String {
+        format!("wavegate {verb} -n {} {name}", self.namespace)
     }
 }
 
@@ -106,9 +111,7 @@ pub struct RowSteering {
     pub hold: Option<Hold>,
     /// Why its step goes on without it.
     pub excuse: Option<Excuse>,
-    /// Whether it is started again, whatever its state (ST-063).
-    pub retries: bool,
-    /// When that was asked for, or a later retry of others.
+    /// When its retry was requested, or a later one of others; `None` when it is not retried.
     pub retried_at: Option<Timestamp>,
     /// Whether it had a place in its step when it failed, which it has again for its retry.
     pub keeps_place: bool,
@@ -125,6 +128,11 @@ pub struct RowSteering {
 }
 
 impl RowSteering {
+    /// Whether it is started again, whatever its state (ST-063).
+    pub fn retries(&self) -> bool {
+        self.retried_at.is_some()
+    }
+
     /// Whether nothing waits for it.
     pub fn is_excused(&self) -> bool {
         self.excuse.is_some()

@@ -276,7 +276,7 @@ impl<'a> Existing<'a> {
 
     /// Whether it would start again but for what holds it.
     fn is_retried(self) -> bool {
-        self.steering.is_some_and(|steering| steering.retries)
+        self.steering.is_some_and(|steering| steering.retries())
     }
 
     fn hold(self) -> Option<&'a Hold> {

@@ -175,7 +175,7 @@ async fn only_commits_signed_by_listed_keys_are_deployed_as_se_080() {
     signers.commit_by(&world, &past, program.to_str().unwrap());
     world.refresh("app").await;
     refused(&world, &format!("is signed with key {}, which has expired", id(&past))).await;
-    // Nobody sees this commit before its key is revoked.
+    // The branch has this commit only when its key is revoked.
     git(world.repo.path(), &["checkout", "--quiet", "--detach"]);
     signers.commit(&world, &carol);
     signers.revoke(&carol);

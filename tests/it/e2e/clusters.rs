@@ -2,6 +2,7 @@
 //! goes away in the middle.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -34,10 +35,9 @@ impl Far {
         let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
         namespaces.create(&PostParams::default(), &object).await.unwrap();
         // An address of its own, so that no other test gets its port while it is away.
-        static NEXT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(1);
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let listener =
-            TcpListener::bind(std::net::SocketAddr::from(([127, 77, 0, number], 0))).await.unwrap();
+        static NEXT: AtomicU8 = AtomicU8::new(1);
+        let own = SocketAddr::from(([127, 77, 0, NEXT.fetch_add(1, Ordering::Relaxed)], 0));
+        let listener = TcpListener::bind(own).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, serving) = serve(&server, listener);
         Self { server, address, namespace: namespace.to_owned(), stop, serving }

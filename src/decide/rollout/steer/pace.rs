@@ -111,7 +111,7 @@ impl Pace {
         step: usize,
         keeps_place: bool,
     ) -> Option<(WaitKind, String)> {
-        let reserved = |pool: &Pool| if keeps_place { 0 } else { pool.reserved };
+        let reserved = |pool: &Pool| reserved(pool, keeps_place);
         let denied = self.exceeds(application, step, keeps_place, reserved);
         if denied.as_ref().is_some_and(|(kind, _)| *kind == WaitKind::MaxInFlight) {
             // Other sets cannot give the places that this one keeps for itself.
@@ -184,8 +184,7 @@ impl Pace {
             [] => String::new(),
             users => format!(": {}", users.join(", ")),
         };
-        let turn = match pool.reserved {
-            _ if keeps_place => String::new(),
+        let turn = match reserved(pool, keeps_place) {
             0 => String::new(),
             count => format!("; {count} other sets have waited for longer"),
         };
@@ -206,6 +205,11 @@ impl Pace {
             spread.places.entry(value).or_default().take(keeps_place);
         }
     }
+}
+
+/// The places of other sets that must stay free for one that starts.
+fn reserved(pool: &Pool, keeps_place: bool) -> u64 {
+    if keeps_place { 0 } else { pool.reserved }
 }
 
 /// How many of a step are started in the run, written or about to be.

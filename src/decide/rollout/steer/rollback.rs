@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::started::Started;
 use crate::api::HealthStatus;
-use crate::decide::rollout::phase::{Entry, Observed, ObservedOperation};
+use crate::decide::rollout::phase::{Observed, ObservedOperation};
 use crate::decide::rollout::snapshot::Row;
-use crate::decide::rollout::steering::Hold;
+use crate::decide::rollout::steering::{Hold, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
 
 /// An Application that stays OutOfSync with its last good revisions is synced to them again after
@@ -106,17 +106,20 @@ impl Progress {
 
 /// Decides which Applications of a run that goes back may be synced to their last good
 /// revisions now: those of the last step that is not back. All others are held. `healed_at` is the
-/// time if one that has drifted since is synced to them again; `retry` is the command that tries
-/// again.
-pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -> Progress {
+/// time if one that has drifted since is synced to them again.
+pub fn decide(
+    steering: &Steering<'_>,
+    rows: &mut [Row<'_>],
+    healed_at: Option<Timestamp>,
+) -> Progress {
     let mut progress = Progress::default();
     let mut last_step = None;
     let standing_of = |row: &Row<'_>| {
         let (started, seen) = (row.member.started?, row.member.observed?);
         let has_drifted = healed_at.is_some_and(|now| is_to_be_healed(started, seen, now));
-        let retries = row.steering.retries || has_drifted;
+        let retries = row.steering.retries() || has_drifted;
         // A sync of a person is not synced over (ST-065).
-        let is_held = row.entry.as_ref().is_some_and(Entry::is_held) && !row.steering.retries;
+        let is_held = row.is_held() && !row.steering.retries();
         // One of no step gets no operation (AS-316), nor one that is being deleted.
         let can_start = row.member.step().is_some() && !row.member.is_going;
         row.steering.is_started.then(|| match can_start {
@@ -129,8 +132,10 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
         let Some(standing) = standing_of(row) else { continue };
         match standing {
             Standing::Cannot => {
-                let is_held = row.entry.as_ref().is_some_and(Entry::is_held);
-                let names = if is_held { &mut progress.held } else { &mut progress.cannot };
+                let names = match row.is_held() {
+                    true => &mut progress.held,
+                    false => &mut progress.cannot,
+                };
                 names.push(row.member.name.to_owned());
                 continue;
             }
@@ -175,8 +180,9 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
                 hold(message)
             }
             Some(Standing::Failed) if is_in_turn => hold(format!(
-                "its way back to {} has failed; the rollback holds here: {retry}",
-                good.join(", ")
+                "its way back to {} has failed; the rollback holds here: {}",
+                good.join(", "),
+                steering.command("retry")
             )),
             Some(Standing::Due) if is_in_turn => {
                 hold("it goes back after those that are in flight".to_owned())
@@ -184,10 +190,9 @@ pub fn decide(rows: &mut [Row<'_>], retry: &str, healed_at: Option<Timestamp>) -
             Some(Standing::Due | Standing::Running | Standing::Failed) => {
                 hold("it goes back after the Applications of the later steps".to_owned())
             }
-            Some(Standing::Cannot) if row.entry.as_ref().is_some_and(Entry::is_held) => {
-                let command = retry.rsplit_once(' ').map_or(retry, |(start, _)| start);
-                let name = row.member.name;
-                hold(format!("a person has synced it, and it does not go back: {command} {name}"))
+            Some(Standing::Cannot) if row.is_held() => {
+                let retry = steering.command_for("retry", row.member.name);
+                hold(format!("a person has synced it, and it does not go back: {retry}"))
             }
             Some(Standing::Cannot) => hold(
                 "it cannot go back by itself: revert the ApplicationSet, or sync it by hand"

@@ -21,7 +21,7 @@ use crate::api::steering::{
 use crate::api::time::stored;
 use crate::api::{HealthStatus, OperationPhase, Time};
 use crate::decide::names::some_of;
-use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::phase::{Observed, Phase};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
@@ -244,7 +244,7 @@ impl State {
     fn keep_places(&self, rules: &Rules, rows: &mut [Row<'_>]) {
         let is_over = matches!(self.status.phase, RunPhase::Aborted | RunPhase::Superseded);
         let was_excused = is_over || failures::judge(rules, rows).excuses;
-        for row in rows.iter_mut().filter(|row| row.steering.retries) {
+        for row in rows.iter_mut().filter(|row| row.steering.retries()) {
             let failure = row.steering.failure.take();
             let is_left_behind = failure.is_none() && row.phase() == Some(Phase::Progressing);
             let had_place = is_left_behind || failure.is_some() && !was_excused;
@@ -288,8 +288,7 @@ impl State {
             timeline::add(&mut self.status, transition, now);
         }
         for row in rows.iter_mut() {
-            row.steering.retries = self.is_retried(row, deadline, now);
-            let last = self.status.retried.last().filter(|_| row.steering.retries);
+            let last = self.status.retried.last().filter(|_| self.is_retried(row, deadline, now));
             row.steering.retried_at = last.map(|last| last.0);
         }
     }
@@ -459,22 +458,17 @@ impl State {
             row.steering.is_started || is_open
         };
         rows.iter().filter(is_of_run).for_each(|row| self.quarantine.add(row));
-        let deployed = |row: &'_ Row<'_>| {
-            row.member.observed.map(|seen| seen.deployed_revisions().to_vec()).unwrap_or_default()
-        };
+        let others = || rows.iter().filter(|row| !row.steering.is_started);
         // What others had before is not new.
-        let known: BTreeSet<Vec<String>> =
-            rows.iter().filter(|row| !row.steering.is_started).map(deployed).collect();
+        let known: BTreeSet<&[String]> = others().map(|row| deployed(row)).collect();
         for row in rows.iter().filter(is_of_run) {
-            let good = row.member.started.filter(|_| row.steering.is_started);
-            let good = good.map(|started| started.good.clone()).filter(|good| !good.is_empty());
+            let started = row.member.started.filter(|_| row.steering.is_started);
+            let good = started.map(|started| &*started.good).filter(|good| !good.is_empty());
             let before = good.unwrap_or_else(|| deployed(row));
-            self.quarantine.add_revisions(row, &before, &known);
+            self.quarantine.add_revisions(row, before, &known);
         }
         // The others may not have been compared with what these were started for.
-        rows.iter()
-            .filter(|row| !row.steering.is_started)
-            .for_each(|row| self.quarantine.add_late(row));
+        others().for_each(|row| self.quarantine.add_late(row));
     }
 
     /// Holds Applications, once it is known which steps are open. `heals` is whether one that is
@@ -506,8 +500,7 @@ impl State {
                 true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
                 false => Vec::new(),
             };
-            let retry = steering.command("retry");
-            self.rollback = rollback::decide(rows, &retry, heals.then_some(now));
+            self.rollback = rollback::decide(steering, rows, heals.then_some(now));
             // Nothing goes back while the set is paused, or its limits are not known.
             for (row, hold) in rows.iter_mut().zip(holds) {
                 row.steering.back = None;
@@ -567,12 +560,12 @@ impl State {
                     steering.command("retry")
                 );
                 held_by(WaitKind::Quarantined, message)
-            } else if !row.steering.retries
+            } else if !row.steering.retries()
                 && let Some(why) = &budget
             {
                 held_by(WaitKind::FailureBudget, why.clone())
             } else if self.status.phase.has_ended() && is_known(row) {
-                // It has passed its gates before, and is healed. Nobody can open one of this run.
+                // A gate was open for it before, and no gate of this run can open any more.
                 None
             } else {
                 let gates = steering.rules.gates_of(row.member.name);
@@ -782,6 +775,11 @@ fn inherited(
         inherited.add_rest(aborted, rows);
     }
     inherited
+}
+
+/// The revisions of the last sync of an Application that succeeded; none if they are not known.
+fn deployed<'a>(row: &Row<'a>) -> &'a [String] {
+    row.member.observed.map_or(&[], Observed::deployed_revisions)
 }
 
 /// Whether a run has started an Application for its present target.

@@ -25,16 +25,16 @@ const REVISIONS: usize = 200;
 /// Between the parts of a text. No text of base64 has it.
 const SEPARATOR: char = '.';
 
-type Digest4 = [u8; 4];
+type Short = [u8; 4];
 
 /// Digests of targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetSet {
-    targets: BTreeSet<Digest4>,
+    targets: BTreeSet<Short>,
     /// Applications with their specs.
-    late: BTreeSet<Digest4>,
+    late: BTreeSet<Short>,
     /// Revisions of all sources, for those.
-    revisions: BTreeSet<Digest4>,
+    revisions: BTreeSet<Short>,
 }
 
 impl TargetSet {
@@ -42,7 +42,7 @@ impl TargetSet {
     pub fn read(text: &str) -> Self {
         let mut parts = text.split(SEPARATOR).map(|part| {
             let bytes = STANDARD.decode(part).unwrap_or_default();
-            bytes.as_chunks::<4>().0.iter().copied().collect::<BTreeSet<Digest4>>()
+            bytes.as_chunks::<4>().0.iter().copied().collect::<BTreeSet<Short>>()
         });
         let mut next = || parts.next().unwrap_or_default();
         Self { targets: next(), late: next(), revisions: next() }
@@ -50,7 +50,7 @@ impl TargetSet {
 
     /// The text for a status. Of more than fit, targets come first.
     pub fn text(&self) -> String {
-        let text = |all: &BTreeSet<Digest4>, most: usize| {
+        let text = |all: &BTreeSet<Short>, most: usize| {
             let bytes: Vec<u8> = all.iter().take(most).flatten().copied().collect();
             STANDARD.encode(bytes)
         };
@@ -81,14 +81,9 @@ impl TargetSet {
         }
     }
 
-    /// Adds the revisions of its target, if they differ from those before, and nobody has them:
-    /// for those that are added with their specs.
-    pub fn add_revisions(
-        &mut self,
-        row: &Row<'_>,
-        before: &[String],
-        known: &BTreeSet<Vec<String>>,
-    ) {
+    /// Adds the revisions of its target, if they differ from those before and are not known: for
+    /// those that are added with their specs.
+    pub fn add_revisions(&mut self, row: &Row<'_>, before: &[String], known: &BTreeSet<&[String]>) {
         if let Some((_, revisions)) = row.spec_and_revisions()
             && revisions != before
             && !revisions.is_empty()
@@ -142,9 +137,7 @@ impl TargetSet {
         let is_listed = || digest_of(row).is_some_and(|target| self.targets.contains(&target));
         !self.targets.is_empty() && is_listed() || self.has_become_one(row)
     }
-}
 
-impl TargetSet {
     /// Whether an Application has the revisions by now that the others had.
     fn has_become_one(&self, row: &Row<'_>) -> bool {
         !self.late.is_empty()
@@ -153,20 +146,20 @@ impl TargetSet {
     }
 }
 
-fn digest_of_spec(row: &Row<'_>) -> Option<Digest4> {
+fn digest_of_spec(row: &Row<'_>) -> Option<Short> {
     Some(digest(row.member.name, row.member.spec?, &["*".to_owned()]))
 }
 
-fn digest_of_revisions(revisions: &[String]) -> Digest4 {
+fn digest_of_revisions(revisions: &[String]) -> Short {
     digest("*", "*", revisions)
 }
 
-fn digest_of(row: &Row<'_>) -> Option<[u8; 4]> {
+fn digest_of(row: &Row<'_>) -> Option<Short> {
     let (spec, revisions) = row.spec_and_revisions()?;
     Some(digest(row.member.name, spec, revisions))
 }
 
-fn digest(application: &str, spec: &str, revisions: &[String]) -> [u8; 4] {
+fn digest(application: &str, spec: &str, revisions: &[String]) -> Short {
     let mut hash = Sha256::new();
     for part in [application, spec].into_iter().chain(revisions.iter().map(String::as_str)) {
         hash.update(part.as_bytes());

@@ -751,9 +751,9 @@ fn a_kept_place_is_told_and_waits_for_no_other_set_as_st_063() {
         (wait.kind, wait.message.as_str())
     };
     assert_eq!(why("s1-0"), (WaitKind::SyncWindow, "a sync window denies it: window"));
-    let told = "0 of 1 are in flight, and 1 that is retried keeps its place in all sets of \
+    let message = "0 of 1 are in flight, and 1 that is retried keeps its place in all sets of \
                 policy p0";
-    assert_eq!(why("s1-1"), (WaitKind::MaxInFlight, told));
+    assert_eq!(why("s1-1"), (WaitKind::MaxInFlight, message));
     assert_eq!(plan.waits_for_pools, Vec::<String>::new(), "the place is free for other sets");
     assert_eq!(plan.stalled, [], "its turn has just come");
     assert!(plan.wake_at <= Some(opens), "{:?}", plan.wake_at);
@@ -1179,10 +1179,7 @@ fn the_way_back_is_one_sync_while_it_becomes_healthy_as_st_061() {
     let mut fleet = Fleet::new(&[1], json!(null));
     fleet.push("r2");
     fleet.run(20);
-    let at = Some(crate::api::Time(fleet.now));
-    fleet.said(|spec| {
-        spec.rollback = Some(crate::api::steering::WordOfPerson { by: "ann".to_owned(), at });
-    });
+    fleet.roll_back();
     let mut starts = 0;
     for _ in 0..20 {
         fleet.act();
@@ -1202,10 +1199,7 @@ fn what_went_back_is_healed_within_the_limits_as_st_061() {
     let mut fleet = Fleet::new(&[3], json!(1));
     fleet.push("r2");
     fleet.run(30);
-    let at = Some(crate::api::Time(fleet.now));
-    fleet.said(|spec| {
-        spec.rollback = Some(crate::api::steering::WordOfPerson { by: "ann".to_owned(), at });
-    });
+    fleet.roll_back();
     fleet.run(30);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (3, RunPhase::RolledBack));
     let starts = |fleet: &mut Fleet, seconds: usize| {

@@ -2,18 +2,13 @@
 
 use super::*;
 use crate::api::Time;
-use crate::api::steering::{Abort, Retry, WordOfPerson};
+use crate::api::steering::Retry;
 
 fn retry(fleet: &mut Fleet) {
     let at = Some(Time(fleet.now));
     fleet.said(|spec| {
         spec.retries.push(Retry { by: "bob".to_owned(), at, applications: Vec::new() });
     });
-}
-
-fn take_back(fleet: &mut Fleet) {
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| spec.rollback = Some(WordOfPerson { by: "ann".to_owned(), at }));
 }
 
 #[test]
@@ -73,8 +68,7 @@ fn what_is_terminated_is_terminated_once_as_st_060() {
     fleet.push("r2");
     fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
     fleet.run(5);
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: true }));
+    fleet.abort(true);
     fleet.reconcile();
     let terminated = |fleet: &Fleet| {
         let run = fleet.plan.as_ref().and_then(|plan| plan.run.as_ref());
@@ -173,7 +167,7 @@ fn a_rollback_of_healthy_applications_waits_for_them_as_st_061() {
     fleet.run(20);
     assert_eq!(fleet.status().phase, RunPhase::Complete);
     fleet.paused = Some("freeze".to_owned());
-    take_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(5);
     let plan = fleet.plan.as_ref().unwrap();
     assert_eq!((plan.open_step, plan.waiting_count), (plan.open_step, 2), "not in silence");
@@ -190,7 +184,7 @@ fn a_rollback_of_nothing_ends_also_while_paused_as_st_061() {
     fleet.paused = Some("freeze".to_owned());
     fleet.push("r2");
     fleet.run(3);
-    take_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(3);
     assert_eq!(fleet.status().phase, RunPhase::RolledBack, "{:?}", fleet.status());
 }
@@ -219,7 +213,7 @@ fn what_goes_back_is_waited_for_also_when_it_is_skipped_as_st_061() {
     fleet.push("r2");
     fleet.run(20);
     fleet.strategy = Fleet::new(&[1], json!(0)).strategy;
-    take_back(&mut fleet);
+    fleet.roll_back();
     fleet.said(|spec| spec.skip = vec!["s1-0".to_owned()]);
     fleet.run(5);
     let wait = &fleet.plan.as_ref().unwrap().waiting[0];
@@ -234,7 +228,7 @@ fn what_is_of_no_step_cannot_go_back_as_st_061() {
     fleet.run(20);
     // No step selects those of the second step any more.
     fleet.strategy = Fleet::new(&[1], json!(null)).strategy;
-    take_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(20);
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (1, RunPhase::RolledBack));
 }
@@ -244,11 +238,8 @@ fn what_was_aborted_is_not_taken_by_the_next_run_because_it_was_skipped_as_st_06
     let mut fleet = Fleet::new(&[1, 1], json!(null));
     fleet.push("r2");
     fleet.run(2);
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| {
-        spec.skip = vec!["s2-0".to_owned()];
-        spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false });
-    });
+    fleet.said(|spec| spec.skip = vec!["s2-0".to_owned()]);
+    fleet.abort(false);
     fleet.run(10);
     assert_eq!(fleet.status().phase, RunPhase::Aborted);
     fleet.apps.get_mut("s1-0").unwrap().head = "r3".to_owned();
@@ -261,8 +252,7 @@ fn what_was_aborted_stays_so_when_the_first_status_of_the_next_run_is_lost_as_st
     let mut fleet = Fleet::new(&[1, 1], json!(null));
     fleet.push("r2");
     fleet.run(2);
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false }));
+    fleet.abort(false);
     fleet.run(10);
     fleet.apps.get_mut("s1-0").unwrap().head = "r3".to_owned();
     while fleet.runs.len() < 2 {
@@ -294,7 +284,7 @@ fn what_went_back_is_not_complete_by_an_older_comparison_as_st_061() {
     fleet.ignores_drift = true;
     fleet.push("r2");
     fleet.run(2);
-    take_back(&mut fleet);
+    fleet.roll_back();
     let went_back = |fleet: &Fleet| {
         let app = &fleet.apps["s1-0"];
         let has_ended = app.observed.operation.as_ref().is_some_and(|last| last.has_synced());
@@ -364,10 +354,7 @@ fn a_retry_of_one_in_an_aborted_run_begins_another_at_once_as_st_063() {
     let mut fleet = Fleet::new(&[2], json!(1)).policy(gate);
     fleet.push("r2");
     fleet.run(2);
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| {
-        spec.abort = Some(Abort { by: "ann".to_owned(), at: at.clone(), terminate: false });
-    });
+    fleet.abort(false);
     fleet.run(2);
     assert_eq!(fleet.status().phase, RunPhase::Aborted);
     let at = Some(Time(fleet.now));
@@ -514,7 +501,7 @@ fn hidden_policies_hold_what_has_drifted_and_what_goes_back_as_st_006() {
 
     fleet.push("r3");
     fleet.run(6);
-    take_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(1);
     fleet.policies.clear();
     fleet.hides_policies = true;
@@ -551,8 +538,7 @@ fn hidden_runs_hold_what_they_may_have_aborted_as_st_006() {
     let mut fleet = Fleet::new(&[1, 1], json!(null));
     fleet.push("r2");
     fleet.run(2);
-    let at = Some(Time(fleet.now));
-    fleet.said(|spec| spec.abort = Some(Abort { by: "ann".to_owned(), at, terminate: false }));
+    fleet.abort(false);
     fleet.run(10);
     assert_eq!(fleet.status().phase, RunPhase::Aborted);
     let deployed = fleet.deployed("r2");
@@ -611,7 +597,7 @@ fn what_is_in_flight_goes_back_first_within_the_limit_as_st_061() {
     fleet.apps.get_mut("s1-1").unwrap().fate = Fate::Progresses;
     fleet.run(12);
     assert_eq!(fleet.deployed("r2"), 2);
-    take_back(&mut fleet);
+    fleet.roll_back();
     let mut most = 0;
     for _ in 0..30 {
         fleet.run(1);

@@ -2,17 +2,12 @@
 //! cover too much, failures that nobody counts.
 
 use super::*;
-use crate::api::steering::{Retry, WordOfPerson};
+use crate::api::steering::Retry;
 
 fn retry(fleet: &mut Fleet, applications: &[&str]) {
     let applications = applications.iter().map(|name| (*name).to_owned()).collect();
     let at = Some(crate::api::Time(fleet.now));
     fleet.said(|spec| spec.retries.push(Retry { by: "ann".to_owned(), at, applications }));
-}
-
-fn roll_back(fleet: &mut Fleet) {
-    let at = Some(crate::api::Time(fleet.now));
-    fleet.said(|spec| spec.rollback = Some(WordOfPerson { by: "ann".to_owned(), at }));
 }
 
 fn budget(max: u64, on_failure: &str) -> Value {
@@ -71,7 +66,7 @@ fn a_retry_of_a_failed_rollback_takes_it_back_and_nothing_forward_as_st_062() {
     fleet.push("r2");
     fleet.run(20);
     fleet.apps.get_mut("s1-1").unwrap().fails_at = Some("r1".to_owned());
-    roll_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(20);
     let waiting = &fleet.plan.as_ref().unwrap().waiting;
     assert_eq!(fleet.status().phase, RunPhase::RollingBack);
@@ -210,7 +205,7 @@ fn what_goes_back_waits_for_its_window_as_as_366() {
     let until = fleet.now + SignedDuration::from_secs(30);
     let denied = Denied { reason: "window nightly".to_owned(), until: Some(until) };
     fleet.denied = Some(denied);
-    roll_back(&mut fleet);
+    fleet.roll_back();
     for _ in 0..29 {
         fleet.run(1);
         let plan = fleet.plan.as_ref().unwrap();
@@ -230,7 +225,7 @@ fn a_way_back_needs_no_comparison_with_the_target_as_st_061() {
     fleet.run(20);
     fleet.unreadable = true;
     fleet.run(2);
-    roll_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(10);
     assert_eq!(fleet.deployed("r1"), 2);
 }
@@ -263,18 +258,14 @@ fn what_went_back_is_not_healed_for_another_target_as_st_061() {
     let mut fleet = Fleet::new(&[1], json!(null));
     fleet.push("r2");
     fleet.run(20);
-    roll_back(&mut fleet);
+    fleet.roll_back();
     fleet.run(80);
     let app = fleet.apps.get_mut("s1-0").unwrap();
     app.spec = "other".to_owned();
     app.observed.has_left_its_hold = true;
     fleet.paused = Some("look at it".to_owned());
     fleet.run(2);
-    let at = Some(crate::api::Time(fleet.now));
-    fleet.said(|spec| {
-        let abort = crate::api::steering::Abort { by: "ann".to_owned(), at, terminate: false };
-        spec.abort = Some(abort);
-    });
+    fleet.abort(false);
     fleet.run(2);
     fleet.paused = None;
     assert_eq!(starts(&mut fleet, 90), [""; 0]);
