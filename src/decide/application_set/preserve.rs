@@ -7,10 +7,12 @@ use serde_json::{Map, Value};
 use crate::api::annotations;
 
 /// Annotations that are always preserved: other components write them.
-const ALWAYS: [&str; 5] = [
+const ALWAYS: [&str; 6] = [
     annotations::NOTIFIED,
     annotations::REFRESH,
     annotations::HYDRATE,
+    // A person writes it to an Application that waits for it.
+    annotations::DELETION_APPROVED,
     annotations::ROLLOUT,
     annotations::RUN,
 ];
