@@ -15,6 +15,7 @@ macro_rules! again_under_argo_cd_definitions {
     };
 }
 
+mod approvals;
 mod conditions;
 mod definitions;
 mod deletions;

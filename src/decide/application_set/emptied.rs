@@ -23,7 +23,9 @@
 //!   what it generates no longer is deleted. Another element that is emptied stays
 //!   emptied, wherever it is in the list now.
 //! - An approval is the hash of the names and UIDs, so that it covers no
-//!   others. It is removed when it is used, and when nothing is held.
+//!   others ([`Approval`]). Before the first deletion, what it names is written beside it: the rest
+//!   of them needs no other one when a deletion fails, or the controller ends. It is removed when
+//!   nothing is held.
 //! - What a generator found is stored before its Applications are created, and
 //!   kept as long as one of them is left: it is not forgotten because another
 //!   generator is emptied, a policy forbids the deletion, or a write fails.
@@ -40,13 +42,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
+use super::approval::Approval;
 use super::found::Found;
 use super::generated::Generated;
 use super::settings::Settings;
 use super::stored::{MESSAGE_LIMIT, Set};
-use super::write_plan::{Delete, Held, WritePlan};
+use super::write_plan::{Held, WritePlan};
 use crate::api::annotations::{APPROVED_DELETIONS, FOUND};
 use crate::api::conditions::application_set::reason;
 use crate::decide::names::some_of;
@@ -160,16 +162,22 @@ pub fn hold(
         // They wait for something else, or the policy forbids it.
         return HoldDecision { annotations: kept, held: None };
     }
-    let hash = hash_of(&writes.deletes);
-    if set.approved_deletions.as_deref() == Some(&hash) {
-        if emptied.is_empty() {
+    let approval = set.approved_deletions.as_deref().and_then(Approval::read);
+    if let Some(approval) = approval.filter(|approval| approval.covers(&writes.deletes)) {
+        let recorded = approval.recorded(&writes.deletes);
+        if emptied.is_empty() && recorded.is_none() {
             // The approval is removed when they are gone.
             return HoldDecision { annotations: kept, held: None };
         }
         *writes = std::mem::take(writes).without_deletes("the approval is recorded");
-        let annotations = annotations(set, now.as_ref(), doubts.failed.is_empty());
-        return HoldDecision { annotations, held: None };
+        let mut annotations = annotations(set, now.as_ref(), false).unwrap_or_default();
+        if let Some(recorded) = recorded {
+            annotations[APPROVED_DELETIONS] = recorded.into();
+        }
+        let is_changed = annotations.as_object().is_some_and(|all| !all.is_empty());
+        return HoldDecision { annotations: is_changed.then_some(annotations), held: None };
     }
+    let hash = Approval::of(&writes.deletes);
     *writes = std::mem::take(writes).without_deletes("a person approves it");
     let (reason, why) = match (emptied.is_empty(), doubts.over) {
         (false, _) => (reason::GENERATOR_FOUND_NOTHING, of_emptied(&emptied)),
@@ -272,17 +280,4 @@ fn emptied(stored: Option<&Found>, found: &BTreeMap<String, Finding>) -> Vec<Str
 fn generator(place: &str) -> &str {
     let of = place.strip_suffix(']').and_then(|place| place.rsplit_once('['));
     of.map_or(place, |(generator, _)| generator)
-}
-
-/// What an approval of these deletions has to be: of their names, and of their UIDs, so that it
-/// is no approval of later Applications of the same names.
-fn hash_of(deletes: &[Delete]) -> String {
-    let mut hash = Sha256::new();
-    for delete in deletes {
-        hash.update(delete.name.as_bytes());
-        hash.update(b" ");
-        hash.update(delete.uid.as_bytes());
-        hash.update(b"\n");
-    }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,6 +4,7 @@
 //! [`generated`] is the spec as read, [`observe`] what is kept of existing Applications,
 //! [`mod@plan`] the writes, and [`status`] what is reported.
 
+pub mod approval;
 pub mod autosync;
 mod conditions;
 pub mod decision;

@@ -9,6 +9,7 @@ use crate::api::conditions::application_set::DELETIONS_HELD;
 use crate::api::steering::RunGate;
 use crate::api::unknown::nearest;
 use crate::api::{Raw, time};
+use crate::decide::application_set::approval::Approval;
 use crate::decide::application_set::emptied;
 
 /// Approves a gate of a run, or without a name all that wait for nothing but approvals. An
@@ -161,7 +162,8 @@ pub fn approve_deletions(set: &Value) -> Verdict {
         );
         return Verdict::Refused(why);
     };
-    if annotation(set, APPROVED_DELETIONS) == Some(hash) {
+    let approval = annotation(set, APPROVED_DELETIONS).and_then(Approval::read);
+    if approval.is_some_and(|approval| approval.hash() == hash) {
         return Verdict::Already(
             "these deletions are approved; no controller has acted yet".to_owned(),
         );

@@ -4,7 +4,7 @@
 use super::*;
 use crate::api::annotations::{APPROVED_DELETIONS, FOUND};
 
-fn of_clusters(more: Value) -> Value {
+pub(super) fn of_clusters(more: Value) -> Value {
     let clusters = json!({"clusters": {"selector": {"matchLabels": {"env": "prod"}}}});
     let mut generators = vec![clusters];
     generators.extend(more.as_array().unwrap().clone());
@@ -21,7 +21,7 @@ impl ClusterState {
         Api::namespaced(self.server.client_as("test"), NAMESPACE)
     }
 
-    async fn add_cluster(&self, name: &str) {
+    pub(super) async fn add_cluster(&self, name: &str) {
         self.add_cluster_of(name, "prod").await;
     }
 
@@ -35,11 +35,11 @@ impl ClusterState {
         self.secrets().create(&PostParams::default(), &secret.unwrap()).await.unwrap();
     }
 
-    async fn remove_cluster(&self, name: &str) {
+    pub(super) async fn remove_cluster(&self, name: &str) {
         self.secrets().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    async fn until_found(&self, text: &str) {
+    pub(super) async fn until_found(&self, text: &str) {
         let has = |set: &Value| {
             set["metadata"]["annotations"][FOUND].as_str().is_some_and(|found| found.contains(text))
         };

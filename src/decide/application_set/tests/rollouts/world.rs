@@ -372,8 +372,8 @@ impl World {
             };
         }
         if let Some(annotations) = &decision.annotations {
-            assert_eq!(annotations[APPROVED_DELETIONS], Value::Null);
-            return match self.write_set(|set| set.approved_deletions = None) {
+            let approval = annotations[APPROVED_DELETIONS].as_str().map(str::to_owned);
+            return match self.write_set(|set| set.approved_deletions = approval) {
                 Answer::Crashed => None,
                 Answer::Failed(_) => retry,
                 Answer::Written | Answer::Outdated => Some(Next::Again),
