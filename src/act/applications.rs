@@ -106,7 +106,16 @@ impl Writer {
     }
 
     async fn merge(&self, name: &str, body: &Value) -> Ended {
-        self.settle(self.api.patch(name, &PatchParams::default(), &KubePatch::Merge(body)).await)
+        let known = self.cache.get(&ObjectKey::new(&self.namespace, name));
+        let patch = KubePatch::Merge(body);
+        let result = self.api.patch(name, &PatchParams::default(), &patch).await;
+        // A watch that is late has it still, and the next reconcile creates it (AS-152).
+        if let (Err(error), Some(known)) = (&result, known)
+            && is_gone(error)
+        {
+            self.forget(name, known.uid());
+        }
+        self.settle(result)
     }
 
     /// Deletes an Application, without its finalizer if that must be removed first: then

@@ -191,9 +191,12 @@ fn taken(input: &PlanInput<'_>) -> Option<Held> {
 }
 
 /// The removal of the finalizer for the resources, if their cluster is unknown
-/// (AS-166).
+/// (AS-166). Of several clusters with its name one is meant: the deletion waits until that is clear.
 fn release(input: &PlanInput<'_>, existing: &Existing) -> Option<Release> {
     let held = existing.held.as_ref()?;
+    if validate::clusters_named(&held.target.cluster, input.clusters) > 1 {
+        return None;
+    }
     let why = validate::destination_problem(&held.target, input.clusters)?;
     Some(Release { json: held.release.to_string(), why })
 }

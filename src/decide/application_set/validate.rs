@@ -112,16 +112,20 @@ pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
     destination_problem(target, &known.clusters)
 }
 
+/// How many clusters have a name.
+pub fn clusters_named(name: &str, clusters: &[Cluster]) -> usize {
+    clusters.iter().filter(|cluster| cluster.name == name).count()
+}
+
 /// Validation errors of a destination.
 pub fn destination_problem(target: &Target, clusters: &[Cluster]) -> Option<String> {
-    let named = |name: &str| clusters.iter().filter(|cluster| cluster.name == name).count();
     match (&*target.cluster, &*target.server) {
         ("", "") => Some("spec.destination: needs a server or a name".to_owned()),
         ("", server) if clusters.iter().any(|cluster| cluster.server == server) => None,
         ("", server) => {
             Some(format!("spec.destination.server: cluster {server} is not registered"))
         }
-        (name, "") => match named(name) {
+        (name, "") => match clusters_named(name, clusters) {
             1 => None,
             0 => Some(format!("spec.destination.name: cluster {name} not found")),
             count => Some(format!("spec.destination.name: {count} clusters are named {name}")),

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::api::annotations::RESOURCES_FINALIZER;
-use kube_sim::{Effect, Fault};
+use kube_sim::{Disturbance, Effect, Fault};
 
 fn all_at_once(names: &[&str]) -> Value {
     let members: Vec<(&str, &str)> = names.iter().map(|name| (*name, "x")).collect();
@@ -278,6 +278,57 @@ async fn a_finalizer_whose_cluster_is_unknown_is_removed_before_the_deletion_as_
     for reason in ["created", "Deleted"] {
         world.until_event(reason).await;
     }
+}
+
+/// A second Secret of the name: one of the clusters has the resources.
+#[tokio::test]
+async fn a_finalizer_stays_while_several_clusters_have_the_name_as_166() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+        Api::namespaced(world.server.client_as("test"), NAMESPACE);
+    let add = async |secret: &str| {
+        let secret = json!({
+            "metadata": {
+                "name": secret, "labels": {"argocd.argoproj.io/secret-type": "cluster"},
+            },
+            "stringData": {"name": "prod", "server": format!("https://{secret}.example.com")},
+        });
+        let secret = serde_json::from_value(secret).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    };
+    add("first").await;
+    let mut spec = all_at_once(&["app"]);
+    spec["template"]["metadata"]["finalizers"] = json!([RESOURCES_FINALIZER]);
+    spec["template"]["spec"]["destination"] = json!({"name": "prod", "namespace": "default"});
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "app", |_| true).await;
+    add("second").await;
+    world.until_condition("ErrorOccurred", "True", "ApplicationValidationError", "prod").await;
+    world.patch("ApplicationSet", "set", elements(&[])).await;
+    let live = world.until("Application", "app", is_going).await;
+    assert_eq!(live["metadata"]["finalizers"], json!([RESOURCES_FINALIZER]));
+    assert_eq!(world.sent("patch", "applications").len(), 0, "it is only deleted");
+}
+
+/// The watch is late: the cache has it still.
+#[tokio::test]
+async fn an_application_that_is_gone_at_its_patch_is_created_again_as_152() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = all_at_once(&["app"]);
+    spec["syncPolicy"] = json!({"preserveResourcesOnDeletion": true});
+    world.create("ApplicationSet", "set", spec).await;
+    let first = world.until("Application", "app", |_| true).await;
+    world.reconcile().await;
+    let of_applications = |watch: &RequestRecord| watch.resource == "applications";
+    world.server.disturb(&Disturbance::Silence(Duration::MAX), of_applications);
+    world.delete("Application", "app").await;
+    let moved = json!({"spec": {"template": {"spec": {"source": {"path": "moved"}}}}});
+    world.patch("ApplicationSet", "set", moved).await;
+    let is_new = |live: &Value| {
+        live["metadata"]["uid"] != first["metadata"]["uid"]
+            && live["spec"]["source"]["path"] == "moved"
+    };
+    world.until("Application", "app", is_new).await;
 }
 
 #[tokio::test]
