@@ -112,9 +112,10 @@ impl Queries {
         })
     }
 
-    fn size(&self) -> usize {
-        let answers = self.known.values().filter_map(|entry| entry.answer.as_ref().ok());
-        answers.map(|answer| answer.size()).sum()
+    /// The size in bytes of the answers to all other queries.
+    fn size_beside(&self, query: &Query) -> usize {
+        let others = self.known.iter().filter(|(other, _)| *other != query);
+        others.filter_map(|(_, entry)| entry.answer.as_ref().ok()).map(|answer| answer.size()).sum()
     }
 
     /// Asks services.
@@ -137,7 +138,7 @@ impl Queries {
         for (query, answered) in asked {
             let not_before = answered.as_ref().err().and_then(Failure::until);
             let answer = match answered {
-                Ok(answer) if self.size() + answer.size() > MAX_BYTES => Err(format!(
+                Ok(answer) if self.size_beside(&query) + answer.size() > MAX_BYTES => Err(format!(
                     "limit exceeded: the generators of the ApplicationSet are answered with more \
                      than {MAX_BYTES} bytes"
                 )),

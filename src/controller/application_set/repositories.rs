@@ -90,9 +90,10 @@ impl Answers {
             && self.read_with != credentials.version()
     }
 
-    /// The size of all answers in bytes.
-    fn size(&self) -> usize {
-        self.known.values().filter_map(|known| known.answer.as_ref().ok()).map(|a| a.size()).sum()
+    /// The size in bytes of the answers to all other requests.
+    fn size_beside(&self, request: &GitRequest) -> usize {
+        let others = self.known.iter().filter(|(other, _)| *other != request);
+        others.filter_map(|(_, known)| known.answer.as_ref().ok()).map(|answer| answer.size()).sum()
     }
 
     /// Drops the answers to requests that are no longer made.
@@ -135,7 +136,7 @@ impl Answers {
                     self.known.entry(request).and_modify(|known| known.read_at = now);
                     continue;
                 }
-                Ok(Some((_, answer))) if self.size() + answer.size() > MAX_BYTES => {
+                Ok(Some((_, answer))) if self.size_beside(&request) + answer.size() > MAX_BYTES => {
                     let error = format!(
                         "limit exceeded: the generators of the ApplicationSet read more than \
                          {MAX_BYTES} bytes of repositories"
