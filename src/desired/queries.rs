@@ -428,6 +428,13 @@ impl Filters {
         of_repositories.peek().is_none() || of_repositories.any(|one| one.holds_of(repository))
     }
 
+    /// Whether a repository of this name may count, whatever its labels are.
+    pub fn name(&self, name: &str) -> bool {
+        let mut of_repositories = self.0.iter().filter(|one| one.is_of_repositories()).peekable();
+        let allows = |one: &Compiled| one.repository.as_ref().is_none_or(|of| of.is_match(name));
+        of_repositories.peek().is_none() || of_repositories.any(allows)
+    }
+
     /// Whether a branch of a repository that counts does: one of the filters with conditions
     /// on branches must hold, if there are any. `paths` are those that were looked up.
     ///

@@ -1,13 +1,15 @@
 //! Gitea and Forgejo: API v1.
 
+use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
 
 use super::failure::{Failure, existing};
 use super::github::Request;
 use super::http::{Api, Pages, Reply, path_segments, segment};
+use super::listing::PARALLEL;
 use super::{Asker, Providers};
 use crate::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, Filters, Provider, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// An organization or a user.
@@ -15,6 +17,7 @@ use crate::desired::queries::{
 pub(super) struct Gitea {
     pub api: Api,
     pub query: Repositories,
+    pub filters: Filters,
 }
 
 #[derive(Deserialize)]
@@ -96,13 +99,13 @@ impl Gitea {
             }
         };
         let is_https = clone_protocol == "https";
-        let mut repositories = Vec::new();
         let kept = items.into_iter().filter(|one| scope.archived || !one.archived);
-        for one in kept.filter(|one| !one.empty) {
+        // Their labels are a request each.
+        let kept = kept.filter(|one| !one.empty && self.filters.name(&one.name));
+        let read = kept.map(|one| async move {
             let path = format!("/repos/{}/{}/labels?limit=50", segment(owner), segment(&one.name));
             let labels = self.api.pages(&path, page::<Label>(&path)).await?;
-            several |= labels.several;
-            repositories.push(Repository {
+            let repository = Repository {
                 organization: owner.clone(),
                 name: one.name,
                 slug: String::new(),
@@ -110,9 +113,13 @@ impl Gitea {
                 url: if is_https { one.html_url } else { one.ssh_url },
                 default_branch: one.default_branch,
                 labels: labels.items.into_iter().map(|label| label.name).collect(),
-            });
-        }
-        Ok(Pages { items: repositories, several })
+            };
+            Ok::<_, Failure>((repository, labels.several))
+        });
+        let read = futures::stream::iter(read).buffered(PARALLEL);
+        let read: Vec<(Repository, bool)> = read.try_collect().await?;
+        several |= read.iter().any(|(_, several)| *several);
+        Ok(Pages { items: read.into_iter().map(|(repository, _)| repository).collect(), several })
     }
 
     fn place(&self, repository: &Repository) -> String {

@@ -18,7 +18,7 @@ use super::{Answered, Asker, Providers};
 use crate::desired::queries::{Answer, Branch, Filters, Kind, Repositories, Repository, Selected};
 
 /// Repositories of one query that are asked about in parallel.
-const PARALLEL: usize = 4;
+pub(super) const PARALLEL: usize = 4;
 /// The most branches of one answer.
 const MAX_BRANCHES: usize = 100_000;
 
@@ -65,7 +65,8 @@ impl Server {
                 Self::GitLab(GitLab { api: GitLab::api(providers, provider, asker).await?, query })
             }
             Kind::Gitea => {
-                Self::Gitea(Gitea { api: Gitea::api(providers, provider, asker).await?, query })
+                let api = Gitea::api(providers, provider, asker).await?;
+                Self::Gitea(Gitea { api, filters: compiled(&query)?, query })
             }
             Kind::Bitbucket => Self::Bitbucket(Bitbucket {
                 api: Bitbucket::api(providers, provider, asker).await?,
@@ -96,14 +97,18 @@ impl Server {
     }
 }
 
+fn compiled(query: &Repositories) -> Result<Filters, Failure> {
+    Filters::new(&query.filters)
+        .map_err(|(place, cause)| Failure::new(format!("filters{place}: {cause}")))
+}
+
 /// Lists the branches.
 pub(super) async fn ask(
     providers: &Providers,
     query: &Repositories,
     asker: &Asker,
 ) -> Result<Answered, Failure> {
-    let filters = Filters::new(&query.filters)
-        .map_err(|(place, cause)| Failure::new(format!("filters{place}: {cause}")))?;
+    let filters = compiled(query)?;
     let server = Server::open(providers, query, asker).await?;
     let Pages { items, several } = server.repositories().await?;
     let is_paged = AtomicBool::new(several);

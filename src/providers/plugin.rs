@@ -18,8 +18,8 @@ use crate::redact;
 const DEFAULT_SECRET: &str = "argocd-secret";
 /// Timeout of a request, without another one.
 const TIMEOUT: u64 = 30;
-/// Longest timeout.
-const MAX_TIMEOUT: u64 = 240;
+/// Longest timeout: below that of the whole query (`QUERY_WITHIN`), whose message is about pages.
+const MAX_TIMEOUT: u64 = 190;
 
 #[derive(Deserialize)]
 struct Reply {

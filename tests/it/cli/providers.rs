@@ -348,6 +348,14 @@ fn gitea_is_asked_as_098() {
     filtered["spec"]["generators"][0]["scmProvider"]["filters"] =
         json!([{"pathsDoNotExist": ["x"]}]);
     gives(&filtered, &[token()], &[("one", "p")]);
+    // What a filter excludes by its name is not asked for labels.
+    filtered["spec"]["generators"][0]["scmProvider"]["filters"] =
+        json!([{"repositoryMatch": "^two$"}, {"repositoryMatch": "^tw", "labelMatch": "l"}]);
+    let asked_before = server.asked().len();
+    gives(&filtered, &[token()], &[("two", "p")]);
+    let asked = server.asked().split_off(asked_before);
+    let labels = asked.iter().map(Asked::place).filter(|place| place.ends_with("/labels"));
+    assert_eq!(labels.collect::<Vec<_>>(), ["/api/v1/repos/user/two/labels"]);
     let pulls = json!({"pullRequest": {"gitea": {
         "owner": "user", "repo": "one", "api": server.url(), "tokenRef": reference(), "labels": ["a"],
     }}});
