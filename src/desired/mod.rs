@@ -175,14 +175,23 @@ fn generate_into(
             }
             Ok(outputs) => {
                 for output in outputs {
+                    env.varied = false;
                     let failed = render_output(set, output, &mut engine, env, take)?;
                     first_error = first_error.or(failed);
+                    if env.varied {
+                        reads.warn(VARIES.to_owned());
+                    }
                 }
             }
         }
     }
     first_error.map_or(Ok(()), Err)
 }
+
+/// The warning about a template that reads the time or random values (AS-135). Argo CD generates
+/// every few minutes, and shows it at once.
+const VARIES: &str = "spec.template: reads the time or random values: after a restart, or when a \
+    generator finds something new, all its Applications change, or get other names";
 
 /// Renders the Applications of one generator; returns the first error, or fails when a
 /// limit is exceeded.

@@ -367,7 +367,7 @@ fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> 
         generated = generate_within(set, inputs, limits, context, now);
     }
     for warning in &generated.reads.warnings {
-        tracing::warn!("spec.generators: {warning}");
+        tracing::warn!("{warning}");
     }
     if generated.error.is_none() {
         tracing::info!(applications = generated.applications.len(), "generated");

@@ -39,6 +39,11 @@ impl Event {
     }
 }
 
+/// A warning about a generator or the template.
+pub fn generator(warning: &str) -> Event {
+    Event::warning("GeneratorWarning", "Generate", warning.to_owned())
+}
+
 /// A failure is reported when it appears or changes.
 pub fn failure(old: &Status, new: &Status, failure: Option<&Failure>) -> Option<Event> {
     let failure = failure?;

@@ -1,7 +1,7 @@
 //! What is reported of a reconcile, from the outcomes of its writes.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::decision::{Decision, Next, Snapshot};
 use super::events::{self, Event};
@@ -32,6 +32,8 @@ pub struct Reported {
     failure: Option<(String, Cause)>,
     /// The Applications that could not be written.
     failing: Failing,
+    /// The warnings about its generators and its template.
+    warnings: BTreeSet<String>,
 }
 
 /// The outcome of a decision.
@@ -81,6 +83,9 @@ pub fn record(
         .iter()
         .filter_map(|outcome| events::written(outcome, &decision.writes))
         .collect();
+    let warnings = &snapshot.generated.reads.warnings;
+    events.extend(warnings.difference(&reported.warnings).map(|one| events::generator(one)));
+    reported.warnings.clone_from(warnings);
     let failing = failing(decision, carried.outcomes);
     events.extend(reported.failing.report(&failing, snapshot.now));
     let failed = first_failure(snapshot, carried.outcomes, reported);

@@ -61,12 +61,15 @@ pub struct Env {
     pub used: fn() -> Duration,
     /// Whether an execution was long enough to check the time. Reset by the caller.
     pub looked: bool,
+    /// Whether an execution read the time or random bytes, so that the next one may render
+    /// another text. Reset by the caller.
+    pub varied: bool,
 }
 
 impl Env {
     /// An environment; see the fields for the parameters.
     pub fn new(now: jiff::Timestamp, random: Box<dyn Random>, used: fn() -> Duration) -> Self {
-        Self { now, random, used, looked: false }
+        Self { now, random, used, looked: false, varied: false }
     }
 }
 
@@ -252,11 +255,12 @@ impl<'e> Run<'e> {
     }
 
     /// The current time.
-    pub fn now(&self) -> Outcome<jiff::Timestamp> {
-        self.env
-            .as_ref()
-            .map(|env| env.now)
-            .ok_or_else(|| "the current time is not available here".into())
+    pub fn now(&mut self) -> Outcome<jiff::Timestamp> {
+        let Some(env) = &mut self.env else {
+            return Err("the current time is not available here".into());
+        };
+        env.varied = true;
+        Ok(env.now)
     }
 
     /// Fills a buffer with random bytes.
@@ -268,7 +272,10 @@ impl<'e> Run<'e> {
     /// The random source.
     pub fn random_source(&mut self) -> Outcome<&mut dyn Random> {
         match &mut self.env {
-            Some(env) => Ok(&mut *env.random),
+            Some(env) => {
+                env.varied = true;
+                Ok(&mut *env.random)
+            }
             None => Err("random values are not available here".into()),
         }
     }

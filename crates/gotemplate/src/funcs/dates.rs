@@ -51,7 +51,7 @@ fn time(time: GoTime) -> Value {
 }
 
 /// The time of a value; the current time for values of other types.
-fn point(run: &Run<'_>, value: &Value) -> Outcome<GoTime> {
+fn point(run: &mut Run<'_>, value: &Value) -> Outcome<GoTime> {
     match value {
         Value::Time(time) => Ok((**time).clone()),
         Value::Int(IntKind::Int | IntKind::Int64, n) => Ok(GoTime::from_unix(*n)),

@@ -351,3 +351,18 @@ async fn a_generator_reads_no_directory_where_signatures_are_demanded() {
     world.patch("AppProject", "signed", json!({"spec": {"signatureKeys": null}})).await;
     world.until_applications(&["a"]).await;
 }
+
+/// AS-135: what is generated after a restart would be rolled out.
+#[tokio::test]
+async fn a_template_that_reads_the_time_or_random_values_gives_a_warning_as_135() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = set(Value::Null);
+    spec["goTemplate"] = true.into();
+    spec["template"]["metadata"]["name"] = "{{.n}}".into();
+    spec["template"]["spec"]["source"]["path"] = "{{randAlphaNum 8 | lower}}".into();
+    world.create("ApplicationSet", "set", spec).await;
+    let note = world.until_event("GeneratorWarning").await;
+    assert!(note.contains("spec.template: reads the time or random values"), "{note}");
+    world.reconcile().await;
+    assert_eq!(world.events("GeneratorWarning").await.len(), 1);
+}
