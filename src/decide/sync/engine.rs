@@ -12,6 +12,7 @@ use super::object::{images, is_namespace};
 use super::options::AppOptions;
 use super::plan::{
     Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, TaskKey, Verb, WaitReason,
+    Waiting,
 };
 use super::snapshot::{NamespaceFact, SyncSnapshot};
 use super::task::Task;
@@ -35,8 +36,8 @@ pub(super) struct Engine<'a> {
     pub ran: Vec<usize>,
     /// Whether the stored progress was dropped by the server.
     pub restored: bool,
-    /// Tasks with an action whose response was lost.
-    pub lost: Vec<usize>,
+    /// Tasks with an action whose response was lost, and why.
+    pub lost: Vec<(usize, &'a str)>,
     /// Groups that run before all others: they release completed hooks.
     pub cleanup: Vec<Group>,
     pub warnings: Vec<String>,
@@ -371,8 +372,11 @@ impl<'a> Engine<'a> {
             return None;
         }
         let message = self.waiting_message(&awaited);
-        let waiting = awaited.iter().map(|at| self.wait(*at, self.wait_reason(*at))).collect();
-        let actions = vec![read].into_iter().filter(|group| !group.actions.is_empty()).collect();
+        let waiting = awaited.iter().map(|at| self.wait(*at, self.wait_reason(*at)));
+        let mut waiting: Vec<Waiting> = waiting.collect();
+        let (mut actions, held) = self.rest_of_wave(&awaited);
+        waiting.extend(held);
+        actions.extend(Some(read).filter(|group| !group.actions.is_empty()));
         Some(self.plan(OperationPhase::Running, message, actions, waiting, wakes.into_iter().min()))
     }
 
@@ -390,8 +394,12 @@ impl<'a> Engine<'a> {
     }
 
     /// A wave is complete only when its pruned objects are gone (SE-241.5). An
-    /// object of the same name with another UID is not the pruned one.
+    /// object of the same name with another UID is not the pruned one. A wave that has failed
+    /// ends without them (SE-241.11).
     fn await_deletions(&mut self) -> Option<SyncPlan> {
+        if self.progress.failure.is_some() {
+            return None;
+        }
         let leaving: Vec<usize> = (0..self.tasks.len())
             .filter(|at| {
                 let pruned = self.result(*at).filter(|r| r.status == ResultCode::Pruned);
@@ -405,15 +413,25 @@ impl<'a> Engine<'a> {
         }
         let tasks: Vec<&Task<'_>> = leaving.iter().map(|at| &self.tasks[*at]).collect();
         let message = messages::waiting(WaitReason::Deletion, &tasks);
-        let waiting = leaving.iter().map(|at| self.wait(*at, WaitReason::Deletion)).collect();
-        Some(self.plan(OperationPhase::Running, message, Vec::new(), waiting, None))
+        let waiting = leaving.iter().map(|at| self.wait(*at, WaitReason::Deletion));
+        let mut waiting: Vec<Waiting> = waiting.collect();
+        let (actions, held) = self.rest_of_wave(&leaving);
+        waiting.extend(held);
+        Some(self.plan(OperationPhase::Running, message, actions, waiting, None))
     }
 
     fn wait_for_answers(&mut self, stopping: bool) -> SyncPlan {
-        let lost = std::mem::take(&mut self.lost);
-        let tasks: Vec<&Task<'_>> = lost.iter().map(|at| &self.tasks[*at]).collect();
+        let mut lost = std::mem::take(&mut self.lost);
+        // The first one is named, with its reason.
+        lost.sort_by_key(|(at, _)| !self.tasks[*at].hook);
+        let tasks: Vec<&Task<'_>> = lost.iter().map(|(at, _)| &self.tasks[*at]).collect();
         let message = messages::waiting(WaitReason::LostResponse, &tasks);
-        let waiting = lost.iter().map(|at| self.wait(*at, WaitReason::LostResponse)).collect();
+        let waiting = lost.iter().map(|(at, why)| Waiting {
+            detail: (*why).to_owned(),
+            since: None,
+            ..self.wait(*at, WaitReason::LostResponse)
+        });
+        let waiting = waiting.collect();
         let again = self.now.checked_add(super::LOST_ANSWER_PAUSE).ok();
         let phase = match stopping {
             true => OperationPhase::Terminating,

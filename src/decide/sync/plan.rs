@@ -46,9 +46,7 @@ impl SyncPlan {
     /// the start, not the duration, which would change in every reconcile.
     pub fn detailed_message(&self) -> String {
         // The message names the first hook, or else the first resource.
-        let is_hook = |waiting: &&Waiting| {
-            matches!(waiting.reason, WaitReason::HookCompletion | WaitReason::HookDeletion)
-        };
+        let is_hook = |waiting: &&Waiting| waiting.reason == WaitReason::HookCompletion;
         let named = self.waiting_for.iter().find(is_hook).or(self.waiting_for.first());
         match named.filter(|waiting| !waiting.detail.is_empty()) {
             None => self.message.clone(),

@@ -29,13 +29,13 @@ impl Engine<'_> {
                             self.ran.push(at);
                         }
                     }
-                    Some(Happened::Unknown(_)) => self.lost.push(at),
+                    Some(Happened::Unknown(why)) => self.lost.push((at, why)),
                     Some(Happened::Done { .. } | Happened::Gone) | None => {}
                 }
             }
             for verb in [Verb::DryRun, Verb::Read] {
-                if let Some(Happened::Unknown(_)) = self.outcome(verb, at) {
-                    self.lost.push(at);
+                if let Some(Happened::Unknown(why)) = self.outcome(verb, at) {
+                    self.lost.push((at, why));
                 }
             }
             // Created by a reconcile that was interrupted before it was
@@ -50,7 +50,7 @@ impl Engine<'_> {
                 let message = messages::as_by_kubectl(&task.key.resource, "created");
                 self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
                 self.note(at, view.uid(), view.resource_version());
-                self.lost.retain(|lost| *lost != at);
+                self.lost.retain(|(lost, _)| *lost != at);
                 if self.tasks[at].needs_stamp() {
                     self.ran.push(at);
                 }
@@ -75,7 +75,7 @@ impl Engine<'_> {
                 let message = "the object was deleted while it was applied";
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(Happened::Unknown(_)) => return self.lost.push(at),
+            Some(Happened::Unknown(why)) => return self.lost.push((at, why)),
             None => return,
         }
         if verb != Verb::CreateNamespace {
@@ -92,7 +92,7 @@ impl Engine<'_> {
                 let message = messages::refusal(error);
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
-            Some(Happened::Unknown(_)) if !vanished => return self.lost.push(at),
+            Some(Happened::Unknown(why)) if !vanished => return self.lost.push((at, why)),
             None if !vanished => return,
             _ => {
                 self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");

@@ -12,10 +12,11 @@ use super::object::{defines, is_namespace};
 use super::options;
 use super::plan::{
     Action, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb,
-    WaitReason,
+    WaitReason, Waiting,
 };
 use super::prune::{self, PruneDecision};
 use super::snapshot::NamespaceFact;
+use super::task::Task;
 use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResultCode};
@@ -181,6 +182,22 @@ impl Engine<'_> {
     /// The next actions of one wave, or what it waits for. `None` when no
     /// action is needed; its tasks then have results.
     pub(super) fn run(&mut self, wave: &[usize]) -> Option<SyncPlan> {
+        let (groups, (reason, tasks)) = match self.actions_of(wave) {
+            (groups, None) if groups.is_empty() => return None,
+            (groups, None) => return Some(self.act(groups)),
+            (groups, Some(held)) => (groups, held),
+        };
+        let named: Vec<_> = tasks.iter().map(|at| &self.tasks[*at]).collect();
+        let message = messages::waiting(reason, &named);
+        let waiting = tasks.iter().map(|at| self.wait(*at, reason)).collect();
+        Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
+    }
+
+    /// The next actions of one wave, and its tasks that cannot run yet, with the reason.
+    pub(super) fn actions_of(
+        &mut self,
+        wave: &[usize],
+    ) -> (Vec<Group>, Option<(WaitReason, Vec<usize>)>) {
         let (prunes, unapproved) = self.prunes(wave);
         let mut blocked = Vec::new();
         let (mut released, mut deleted) = (Group::default(), Group::default());
@@ -205,17 +222,37 @@ impl Engine<'_> {
         }
         groups.retain(|group| !group.actions.is_empty());
 
-        let (reason, tasks) = match (blocked.is_empty(), unapproved.is_empty()) {
-            (false, _) => (WaitReason::HookDeletion, blocked),
-            (true, false) => (WaitReason::PruneConfirmation, unapproved),
-            (true, true) if !groups.is_empty() => return Some(self.act(groups)),
-            (true, true) if leaving.is_empty() => return None,
-            (true, true) => (WaitReason::Deletion, leaving),
+        let held = match (blocked.is_empty(), unapproved.is_empty()) {
+            (false, _) => Some((WaitReason::HookDeletion, blocked)),
+            (true, false) => Some((WaitReason::PruneConfirmation, unapproved)),
+            (true, true) if groups.is_empty() && !leaving.is_empty() => {
+                Some((WaitReason::Deletion, leaving))
+            }
+            (true, true) => None,
         };
-        let named: Vec<_> = tasks.iter().map(|at| &self.tasks[*at]).collect();
-        let message = messages::waiting(reason, &named);
-        let waiting = tasks.iter().map(|at| self.wait(*at, reason)).collect();
-        Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
+        (groups, held)
+    }
+
+    /// What is left of the wave of which these tasks are awaited: its next actions, and what
+    /// else it waits for. A wave is applied as a whole before anything of it is awaited (SE-251),
+    /// also when a part of it had to be postponed: what is awaited may need that part.
+    pub(super) fn rest_of_wave(&mut self, awaited: &[usize]) -> (Vec<Group>, Vec<Waiting>) {
+        let failed = |task: &Task<'_>| !task.is_sync_fail() && task.has_failed();
+        if self.progress.failure.is_some() || self.tasks.iter().any(failed) {
+            return Default::default();
+        }
+        let mut rest = self.pending();
+        let Some(slot) = rest.first().map(|at| self.tasks[*at].slot()) else {
+            return Default::default();
+        };
+        rest.retain(|at| self.tasks[*at].slot() == slot);
+        let is_open = awaited.iter().all(|at| self.tasks[*at].slot() == slot);
+        if !is_open || self.refuse_strangers(&rest) {
+            return Default::default();
+        }
+        let (groups, held) = self.actions_of(&rest);
+        let (reason, tasks) = held.unwrap_or((WaitReason::Deletion, Vec::new()));
+        (groups, tasks.into_iter().map(|at| self.wait(at, reason)).collect())
     }
 
     /// The tasks of a wave that can be applied, and those whose object is being deleted: what

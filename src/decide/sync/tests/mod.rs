@@ -2,6 +2,7 @@
 //! the specification's appendices; `world.rs` applies plans.
 
 mod crash;
+mod half_waves;
 mod hooks;
 mod options;
 mod order;

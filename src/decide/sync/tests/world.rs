@@ -118,6 +118,8 @@ pub struct World {
     pub unrelated: BTreeSet<String>,
     /// Errors of requests, by verb and name.
     pub refused: BTreeMap<(Verb, String), String>,
+    /// Requests that get lost once, by verb and name.
+    pub lost: BTreeSet<(Verb, String)>,
     /// The input of the next snapshot, including the state of the run.
     pub seen: SyncSnapshot,
     /// The state that survives a crash.
@@ -186,6 +188,7 @@ impl World {
             untracked: ["default".to_owned()].into(),
             unrelated: BTreeSet::new(),
             refused: BTreeMap::new(),
+            lost: BTreeSet::new(),
             seen,
             stored: (OperationPhase::Running, String::new(), vec![], Progress::default()),
             log: vec![],
@@ -427,6 +430,9 @@ impl World {
         self.log.push(format!("{verb} {group}/{kind}/{name}"));
         if let Some(error) = refused {
             return Happened::Failed(error);
+        }
+        if self.lost.remove(&(id.verb, name.clone())) {
+            return Happened::Unknown("connection reset".into());
         }
         if let Action::Prune(..) = action {
             self.prunes.push((name.clone(), self.at_prune()));
