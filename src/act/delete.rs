@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::meter::Meter;
 use super::outcome::{api, done, failed};
 use super::retry::{self, pause};
+use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
@@ -87,14 +88,16 @@ pub async fn delete(
             cluster.remove(key, uid);
             Happened::Gone
         }
-        // Either the precondition failed, since the name refers to another object now, or somebody
-        // else refuses: then the object is still there, and is deleted later.
+        // The precondition failed, since the name refers to another object now. If it does not,
+        // this is a refusal, such as that of an admission webhook, and the same again next time.
         Err(error) if has_code(&error, 409) => match cluster.read(resource, key).await {
-            Ok(Some(object)) if object["metadata"]["uid"] == uid => {
-                Happened::Unknown(reason(&error))
-            }
+            Ok(Some(object)) if object["metadata"]["uid"] == uid => match object.is_deleting() {
+                // The server refuses to delete it twice.
+                true => done(key, "deleted", &Value::Null, false),
+                false => Happened::Failed(reason(&error)),
+            },
             Ok(_) => Happened::Gone,
-            Err(error) => Happened::Unknown(error.to_string()),
+            Err(unread) => Happened::Unknown(format!("{}; {unread}", reason(&error))),
         },
         Err(error) => failed(&error),
     }

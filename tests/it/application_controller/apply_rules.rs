@@ -118,6 +118,30 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "3");
 }
 
+/// SE-252, SE-293: a webhook that refuses a deletion answers with a conflict. The sync went on
+/// for ever, and did not say why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_is_refused_with_a_conflict_fails_se_252() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/old.json", &config_map("old", "1", &[]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    sync(&world, "app", json!([])).await;
+    world.remove("app/old.json");
+    world.commit();
+    let deletes = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "delete"
+    };
+    world.server.inject(Fault::new(Effect::Status(409), deletes).times(usize::MAX));
+    let app = operate(&world, "app", json!({"prune": true})).await;
+    assert_eq!(phase(&app), "Failed", "{}", message(&app));
+    let row = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
+    let row = row.iter().find(|row| row["name"] == "old").unwrap();
+    assert_eq!(row["status"], "SyncFailed", "{app}");
+    assert_ne!(row["message"], "", "{app}");
+}
+
 /// SE-297, SE-566: the writes of all syncs share one limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_syncs_share_one_limit_of_requests_se_297_se_566() {
