@@ -328,9 +328,9 @@ impl Applier<'_> {
             if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
                 return done(send.key, verb, &Value::Null, true);
             }
-            let binding = send.key.group == "rbac.authorization.k8s.io"
-                && send.key.kind.ends_with("RoleBinding");
-            if immutable && live.is_some() && !send.dry_run && (force || binding) {
+            let moves = how != How::ServerSide
+                && live.as_ref().is_some_and(|live| changes_role(send.key, live, target));
+            if immutable && live.is_some() && !send.dry_run && (force || moves) {
                 return self.recreate(apply, &new, send).await;
             }
             // A conflict, or an object that was created or deleted in the meantime.
@@ -499,6 +499,22 @@ impl Applier<'_> {
 /// waits until it is gone.
 fn leaving(key: &ResourceKey) -> Happened {
     Happened::Unknown(format!("{key} is being deleted"))
+}
+
+/// Whether a binding of roles gets another role, which the server refuses for the same object
+/// (SE-343).
+fn changes_role(key: &ResourceKey, live: &Value, target: &Value) -> bool {
+    let is_binding = key.group == "rbac.authorization.k8s.io"
+        && matches!(key.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
+    let role = |object: &Value| {
+        let text = |field: &str| object["roleRef"][field].as_str().unwrap_or_default().to_owned();
+        let group = match text("apiGroup") {
+            group if group.is_empty() => key.group.clone(),
+            group => group,
+        };
+        (group, text("kind"), text("name"))
+    };
+    is_binding && role(live) != role(target)
 }
 
 /// The kind of a definition, in the first version that is served; `None` without one.

@@ -118,6 +118,53 @@ async fn conflicts_are_repeated_and_force_replaces_se_342_se_355() {
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "3");
 }
 
+/// SE-343: a binding is only deleted and created again when its role changes: whatever the server
+/// refused, its subjects were without their permissions meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_binding_is_replaced_only_when_its_role_changes_se_343() {
+    let world = World::start().await;
+    let write = |role: &str, subject: &str, has_group: bool| {
+        let mut binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "binding"},
+            "roleRef": {"kind": "Role", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": subject, "namespace": "web"}],
+        });
+        if has_group {
+            binding["roleRef"]["apiGroup"] = "rbac.authorization.k8s.io".into();
+        }
+        world.write("app/binding.json", &binding.to_string());
+        world.commit();
+    };
+    write("reader", "a", true);
+    world.create_app(&world.application("app", "app")).await;
+    let app = sync(&world, "app", json!([])).await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    let live =
+        async || world.get("rbac.authorization.k8s.io/v1", "RoleBinding", "web", "binding").await;
+    let uid = live().await["metadata"]["uid"].clone();
+    for (role, has_group, option, verb, is_replaced) in [
+        ("reader", true, "Validate=true", "patch", false),
+        ("reader", false, "Validate=true", "patch", false),
+        ("writer", true, "ServerSideApply=true", "apply", false),
+        ("writer", true, "Validate=true", "patch", true),
+    ] {
+        write(role, "b", has_group);
+        let writes = move |record: &RequestRecord| {
+            record.client == CONTROLLER
+                && record.resource == "rolebindings"
+                && record.verb == verb
+                && !record.dry_run
+        };
+        world.server.inject(Fault::new(Effect::Status(422), writes).times(1));
+        let app = sync(&world, "app", json!([option])).await;
+        let case = format!("{role} {has_group} {option}: {}", message(&app));
+        assert_eq!(phase(&app), if is_replaced { "Succeeded" } else { "Failed" }, "{case}");
+        assert_eq!(live().await["metadata"]["uid"] != uid, is_replaced, "{case}");
+    }
+    assert_eq!(live().await["roleRef"]["name"], "writer");
+}
+
 /// SE-252, SE-293: a webhook that refuses a deletion answers with a conflict. The sync went on
 /// for ever, and did not say why.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
