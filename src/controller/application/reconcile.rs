@@ -100,7 +100,7 @@ impl Reconciliation<'_> {
                     if is_over {
                         self.save().await?;
                     }
-                    Some(Box::pin(self.finalize()).await)
+                    Some(Box::pin(self.finalize()).await?)
                 }
                 Step::Finish => break,
             };
@@ -447,9 +447,9 @@ impl Reconciliation<'_> {
 
     /// One step of the deletion; returns what follows. Errors and the remaining
     /// finalizers are in the Application.
-    async fn finalize(&mut self) -> Wait {
+    async fn finalize(&mut self) -> Result<Wait, Error> {
         if !finalize::is_held(&self.app) {
-            return finalize::released();
+            return Ok(finalize::released());
         }
         let observed = self.observe_for_deletion().await;
         let decision = match &observed {
@@ -461,7 +461,13 @@ impl Reconciliation<'_> {
             }
         };
         let plan = decision.plan;
+        let ends_step = decision.app.metadata.finalizers != self.app.metadata.finalizers;
         self.app = decision.app;
+        // A step that has ended is stored before the next one deletes its hooks, or they would
+        // run again after a restart (SE-298).
+        if ends_step && plan.acts() {
+            self.save().await?;
+        }
         self.cached.memory = decision.memory;
         let done = match &observed {
             Ok(Deleting::In(seen, _)) => self.delete(seen, &plan).await,
@@ -481,7 +487,7 @@ impl Reconciliation<'_> {
             }
         }
         let now = self.now();
-        finalize::record(&mut self.app, state, now)
+        Ok(finalize::record(&mut self.app, state, now))
     }
 
     fn next_of_deletion(&self, observed: Result<DeletionInput<'_>, &str>) -> DeletionDecision {

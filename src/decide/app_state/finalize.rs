@@ -148,6 +148,11 @@ impl Plan {
 
 /// Whether a deletion has anything to do: other finalizers are those of others.
 pub fn is_held(app: &Fields) -> bool {
+    /// Whether it changes the cluster.
+    pub fn acts(&self) -> bool {
+        !self.removals.is_empty() || !self.creations.is_empty()
+    }
+
     app.metadata.finalizers.iter().any(|own| {
         let own = own.as_str();
         CASCADE.contains(&own) || HOOKS.contains(&own)

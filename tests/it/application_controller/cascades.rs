@@ -206,3 +206,43 @@ async fn a_deletion_with_a_request_waits_in_peace_se_512() {
     maps.patch("held", &PatchParams::default(), &free).await.unwrap();
     world.until("app", "gone", Value::is_null).await;
 }
+
+/// SE-298, SE-512: the hook was deleted before it was stored that it had ended, so it ran again
+/// after a write that failed, and the same after a restart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_hook_runs_once_whatever_becomes_of_the_write_of_its_end_se_298() {
+    const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
+    for hook in ["PreDelete", "PostDelete"] {
+        let world = World::start().await;
+        let hang = ("simulate.wavegate.dev/outcome", "hang");
+        let annotations = [(HOOK, hook), (POLICY, "HookSucceeded"), hang];
+        world.write("app/hook.json", &job("hook", &annotations));
+        world.write("app/one.json", &config_map("one", "1", &[]));
+        deployed(&world, "app").await;
+        world.until("app", "held", |app| finalizers(app).len() == 3).await;
+        world.server.forget_requests();
+        delete(&world, "app").await;
+        world.until_made(1).await;
+        world.rest().await;
+        let stores = |record: &RequestRecord| {
+            record.client == CONTROLLER
+                && record.resource == "applications"
+                && record.verb == "patch"
+        };
+        world.server.inject(Fault::new(Effect::Status(500), stores).times(usize::MAX));
+        let complete = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+        let jobs = world.api("batch/v1", "Job", "web");
+        jobs.patch_status("hook", &PatchParams::default(), &Patch::Merge(complete)).await.unwrap();
+        let failed = async {
+            let is_failed = |record: &RequestRecord| stores(record) && record.code == 500;
+            while world.server.requests().iter().filter(|record| is_failed(record)).count() < 8 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, failed).await.expect("the end is written again and again");
+        world.server.clear_faults();
+        world.until("app", "gone", Value::is_null).await;
+        assert_eq!(world.made(), ["jobs"], "{hook}");
+        assert!(world.get("batch/v1", "Job", "web", "hook").await.is_null(), "{hook}");
+    }
+}
