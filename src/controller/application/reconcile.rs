@@ -295,12 +295,12 @@ impl Reconciliation<'_> {
     /// Rounds of observe, decide and apply. The Application is written before each action
     /// that must be recorded first; the caller writes the remaining changes.
     async fn rounds(&mut self) -> Result<Next, Error> {
-        let begun = operate::begin(&self.app, &self.cached.memory, self.now());
+        let settings = self.ctx.settings.operation();
+        let begun = operate::begin(&self.app, &self.cached.memory, &settings, self.now());
         let begun = self.keep(begun);
         if !matches!(begun, Next::Observe) {
             return Ok(begun);
         }
-        let settings = self.ctx.settings.operation();
         let mut outcomes = Vec::new();
         let mut last = None;
         for _ in 0..ROUNDS {

@@ -130,7 +130,12 @@ pub struct OperationSettings {
 
 /// Starts the requested operation, and the next attempt after its backoff. What is observed
 /// depends on it.
-pub fn begin(app: &App, memory: &Memory, now: Timestamp) -> OperationDecision {
+pub fn begin(
+    app: &App,
+    memory: &Memory,
+    settings: &OperationSettings,
+    now: Timestamp,
+) -> OperationDecision {
     let (mut app, mut memory) = (app.clone(), memory.clone());
     let stage = stage(&app);
     if stage == Stage::Requested {
@@ -138,7 +143,8 @@ pub fn begin(app: &App, memory: &Memory, now: Timestamp) -> OperationDecision {
         // What could not be read for the last one, which may have ended in between.
         memory.unreadable_since = None;
     }
-    let next = started(&mut app, stage, now);
+    let next = started(&mut app, stage, settings, now);
+    let next = within_limit(next, &app, settings, now);
     OperationDecision { app, memory, next }
 }
 
@@ -157,10 +163,29 @@ pub fn operate(snapshot: &OperationSnapshot<'_>) -> OperationDecision {
         }
         Err(error) => stopped(&mut app, &mut memory, error, snapshot.now),
     };
+    let next = within_limit(next, &app, snapshot.settings, snapshot.now);
     OperationDecision { app, memory, next }
 }
 
-fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
+/// A wait of an operation ends at its time limit (SE-288): then the operation ends, whatever it
+/// waits for.
+fn within_limit(next: Next, app: &App, settings: &OperationSettings, now: Timestamp) -> Next {
+    let deadline = operation::deadline(&app.status.operation_state, settings.sync.sync_timeout);
+    match (next, deadline) {
+        // What remains to be done after the limit has its own pauses.
+        (Next::Wait(wait), Some(at)) if at > now || wait.reason == WaitFor::NextAttempt => {
+            Next::Wait(wait.or_earlier(Wait::until(wait.reason, at.max(now))))
+        }
+        (next, _) => next,
+    }
+}
+
+fn is_overdue(state: &OperationState, settings: &OperationSettings, now: Timestamp) -> bool {
+    let deadline = operation::deadline(state, settings.sync.sync_timeout);
+    deadline.is_some_and(|deadline| deadline <= now)
+}
+
+fn started(app: &mut App, stage: Stage, settings: &OperationSettings, now: Timestamp) -> Next {
     if stage == Stage::Requested {
         operation::begin(app, now);
         if operation::is_complete(app) {
@@ -171,7 +196,10 @@ fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
     let state = &app.status.operation_state;
     let Some(Time(finished)) = state.finished_at else { return Next::Observe };
     let over = match is_terminating(state) {
-        true => Some("Operation terminated".to_owned()),
+        true => Some(sync::TERMINATED.to_owned()),
+        false if is_overdue(state, settings, now) => {
+            Some(format!("{}{}", sync::TERMINATED, sync::BY_TIMEOUT))
+        }
         // The deletion waits for the operation, but not for further attempts.
         false => asked_at(app.raw()).map(|_| {
             let message = &state.message;
@@ -195,7 +223,8 @@ fn started(app: &mut App, stage: Stage, now: Timestamp) -> Next {
 
 fn round(app: &mut App, observation: &Observation<'_>, given: &OperationSnapshot<'_>) -> Next {
     let OperationSnapshot { diffs, outcomes, settings, now, .. } = *given;
-    let terminating = is_terminating(&app.status.operation_state);
+    let state = &app.status.operation_state;
+    let terminating = is_terminating(state) || is_overdue(state, settings, now);
     if !terminating && let Some(next) = held_by_window(app, observation, now) {
         return next;
     }
@@ -298,8 +327,8 @@ fn is_terminating(state: &OperationState) -> bool {
     state.phase == OperationPhase::Terminating
 }
 
-/// Waits while sync windows deny the operation. Termination continues anyway
-/// (SE-410).
+/// Waits while sync windows deny the operation. Termination continues anyway, by a person or by
+/// the time limit (SE-410).
 fn held_by_window(app: &mut App, observation: &Observation<'_>, now: Timestamp) -> Option<Next> {
     let state = &app.status.operation_state;
     let evaluation = observation.access.window(Some(state), now);

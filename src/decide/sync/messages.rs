@@ -21,13 +21,15 @@ pub(super) const UNSUCCESSFUL: &str = "one or more synchronization tasks complet
 pub(super) const INVALID: &str = "one or more synchronization tasks are not valid";
 pub(super) const TERMINATING: &str = "operation is terminating";
 pub(super) const TIMED_OUT: &str = "operation is terminating due to timeout";
-pub(super) const TERMINATED: &str = "Operation terminated";
+/// The message of an operation that was terminated, without errors.
+pub const TERMINATED: &str = "Operation terminated";
 pub(super) const TERMINATED_WITH_ERRORS: &str = "Operation termination had errors";
 /// Results of actions that were announced and not recorded yet.
 pub(super) const ABOUT_TO_PRUNE: &str = "about to be pruned";
 pub(super) const ABOUT_TO_CREATE: &str = "about to be created";
 pub(super) const ABOUT_TO_APPLY: &str = "about to be applied";
-pub(super) const BY_TIMEOUT: &str = ", triggered by controller sync timeout";
+/// What the message of an operation adds that the time limit has terminated.
+pub const BY_TIMEOUT: &str = ", triggered by controller sync timeout";
 
 /// `waiting for <reason> <group>/<kind>/<name> and <n> more <type>`; empty when
 /// nothing is awaited (SE-262).

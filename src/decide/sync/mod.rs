@@ -88,7 +88,7 @@ pub use announce::{take_announced, with_announced};
 pub use hooks::{
     Class, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of, operation_id, stamp, wave,
 };
-pub use messages::{TASKS_RUNNING, as_by_kubectl};
+pub use messages::{BY_TIMEOUT, TASKS_RUNNING, TERMINATED, as_by_kubectl};
 pub use options::{
     How, Method, Propagation, is_unknown_option, near_option, problem_of_application,
 };

@@ -92,7 +92,7 @@ pub(super) fn requested(sync: Value) -> Value {
 
 /// Begins the operation of an Application.
 pub(super) fn begin(app: &mut Value, now: Timestamp) -> Next {
-    let begun = operate::begin(&App::of(app.clone()), &Memory::default(), now);
+    let begun = operate::begin(&App::of(app.clone()), &Memory::default(), &settings(), now);
     store(app, &begun.app);
     begun.next
 }
@@ -259,7 +259,7 @@ fn commits_are_stored_before_the_first_action_se_374() {
 fn an_operation_does_not_count_the_failed_reads_of_the_last_one() {
     let app = App::of(requested(json!({"revision": "main"})));
     let memory = Memory { unreadable_since: Some(at(0)), ..Memory::default() };
-    assert_eq!(operate::begin(&app, &memory, at(1)).memory.unreadable_since, None);
+    assert_eq!(operate::begin(&app, &memory, &settings(), at(1)).memory.unreadable_since, None);
 }
 
 #[test]
@@ -294,6 +294,62 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
     app["status"]["operationState"]["phase"] = "Terminating".into();
     assert!(matches!(begin(&mut app, at(1)), Next::Over));
     assert_eq!(*state(&app, "message"), "Operation terminated");
+}
+
+/// The limit had no effect while a window was closed, and none between two attempts (SE-288,
+/// SE-410, SE-584).
+#[test]
+fn the_time_limit_ends_an_operation_that_only_waits_se_288() {
+    let sync_timeout = Some(SignedDuration::from_secs(20));
+    let sync = sync::SyncSettings { sync_timeout, ..settings().sync };
+    let settings = OperationSettings { sync, ..settings() };
+    let round = |app: &mut Value, observed: Result<&Observation<'_>, &ObserveError>, now| {
+        let decision = operate::operate(&OperationSnapshot {
+            app: &App::of(app.clone()),
+            memory: &Memory::default(),
+            commits: None,
+            observed,
+            diffs: &DiffCache::default(),
+            outcomes: &[],
+            settings: &settings,
+            now,
+        });
+        store(app, &decision.app);
+        decision.next
+    };
+    let until = |next: Next| match next {
+        Next::Wait(wait) => wait.at().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let ended = |app: &Value| {
+        assert_eq!(*state(app, "phase"), "Failed");
+        let message = "Operation terminated, triggered by controller sync timeout";
+        assert_eq!(*state(app, "message"), message);
+        assert!(app.get("operation").is_none(), "{app}");
+    };
+
+    let mut app = requested(json!({"revision": "a".repeat(40)}));
+    begin(&mut app, at(0));
+    let mut facts = Facts::new(&app, &[map("one")]);
+    facts.windows = super::waits::closed();
+    assert_eq!(until(round(&mut app, Ok(&facts.observation()), at(1))), at(20));
+    assert!(matches!(round(&mut app, Ok(&facts.observation()), at(20)), Next::Over));
+    ended(&app);
+
+    let mut app = requested(json!({}));
+    app["operation"]["retry"] =
+        json!({"limit": 3, "backoff": {"duration": "1h", "maxDuration": "2h"}});
+    begin(&mut app, at(0));
+    let wrong = ObserveError::Operation("no such thing".into());
+    assert_eq!(until(round(&mut app, Err(&wrong), at(1))), at(20));
+    let begun = |app: &Value, now| {
+        operate::begin(&App::of(app.clone()), &Memory::default(), &settings, now)
+    };
+    assert_eq!(until(begun(&app, at(2)).next), at(20));
+    let over = begun(&app, at(20));
+    assert!(matches!(over.next, Next::Over));
+    store(&mut app, &over.app);
+    ended(&app);
 }
 
 #[test]

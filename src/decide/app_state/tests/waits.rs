@@ -23,7 +23,7 @@ fn wait_of(next: Next) -> Wait {
 }
 
 /// A window of an hour that denies syncs of the Application, and is open now.
-fn closed() -> Vec<windows::Window> {
+pub(super) fn closed() -> Vec<windows::Window> {
     let window = json!({
         "kind": "deny", "schedule": "0 22 * * *", "duration": "1h", "applications": ["*"],
     });
