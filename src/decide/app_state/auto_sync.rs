@@ -93,7 +93,9 @@ pub fn decide(
     {
         return AutoSync::Nothing;
     }
-    let stale = || counted(comparison).filter(|r| r.status() != Some(SyncStatus::Synced));
+    // Copies have no status: a sync does nothing about them (SE-116).
+    let is_stale = |status: SyncStatus| status != SyncStatus::Synced;
+    let stale = || counted(comparison).filter(|r| r.status().is_some_and(is_stale));
     if !automated.prune && stale().all(|resource| resource.requires_pruning()) {
         return AutoSync::Nothing;
     }

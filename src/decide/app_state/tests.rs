@@ -659,6 +659,42 @@ fn automated_sync_starts_only_if_permitted() {
     assert_eq!(healing["retry"]["limit"], 5, "SE-395");
 }
 
+/// A controller copies annotations to an object of its own, which no sync changes: it was synced
+/// again and again (SE-116, SE-145, SE-421, SE-607).
+#[test]
+fn a_copy_of_a_resource_is_no_reason_for_an_automated_sync_se_421() {
+    let placed = placed(&[map("one")]);
+    let surplus = self::placed(&[map("old")]);
+    let mut all: BTreeMap<_, _> = placed.targets.iter().chain(&surplus.targets).map(live).collect();
+    let mut copy = live(&placed.targets[0]);
+    copy.0.name = "copy".into();
+    let object = Arc::make_mut(&mut copy.1);
+    object["metadata"]["name"] = "copy".into();
+    object["metadata"]["uid"] = "another".into();
+    all.extend([copy]);
+    let decide = |all: &BTreeMap<_, _>, prune: bool| {
+        let mut app = application();
+        app["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true, "prune": prune}});
+        app["status"]["operationState"] = json!({
+            "phase": "Succeeded", "finishedAt": "2023-11-14T22:13:20Z", "operation": {"sync": {}},
+            "syncResult": {"revision": "abc", "source": app["spec"]["source"]},
+        });
+        let spec = crate::api::read(&app["spec"]).unwrap();
+        let comparison = compared(&app, &placed, all);
+        let (app, heal) = (App::of(app), SelfHeal::default());
+        auto_sync::decide(&app, &spec, &comparison, &["abc".to_owned()], &heal, true, at(0))
+    };
+    assert_eq!(decide(&all, false), AutoSync::Nothing);
+    let AutoSync::Start(healing) = decide(&all, true) else {
+        panic!("there is something to prune")
+    };
+    let names: Vec<&Value> =
+        healing["sync"]["resources"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["old"]);
+    all.retain(|key, _| key.name != "one");
+    assert!(matches!(decide(&all, false), AutoSync::Start(_)), "one is missing");
+}
+
 #[test]
 fn deletion_starts_with_the_highest_wave() {
     use deletion::Cascade;
