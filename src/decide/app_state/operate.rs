@@ -410,7 +410,7 @@ fn of_application(
 }
 
 /// The targets as they are applied: with the live values of ignored fields, if these are
-/// respected (SE-331).
+/// respected (SE-331). A hook is a new object each time, so nothing of an old one is kept.
 fn targets(
     observation: &Observation<'_>,
     compared: &ComparedState,
@@ -420,7 +420,9 @@ fn targets(
     let mut objects: Vec<Arc<Value>> = all.iter().map(|target| target.object.clone()).collect();
     if respect {
         let mut found = Vec::new();
-        for (at, target) in all.iter().enumerate() {
+        let resources =
+            all.iter().enumerate().filter(|(_, target)| target.class == Class::Resource);
+        for (at, target) in resources {
             if let Some(live) = observation.live.get(&target.key) {
                 found.push((at, &*target.object, &**live));
             }

@@ -352,6 +352,31 @@ fn the_time_limit_ends_an_operation_that_only_waits_se_288() {
     ended(&app);
 }
 
+/// A hook that was kept gave its old values to the next one of its name (SE-331).
+#[test]
+fn ignored_fields_of_hooks_are_those_of_the_source_se_331() {
+    let options = json!(["RespectIgnoreDifferences=true"]);
+    let mut app = requested(json!({"revision": "a".repeat(40), "syncOptions": options}));
+    app["spec"]["ignoreDifferences"] = json!([{"kind": "ConfigMap", "jsonPointers": ["/data/a"]}]);
+    begin(&mut app, at(0));
+    let mut hook = map("hook");
+    hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PreSync"});
+    let mut facts = Facts::new(&app, &[hook, map("one")]);
+    facts.live.extend(facts.placed.targets.iter().map(live));
+    for live in facts.live.values_mut() {
+        Arc::make_mut(live)["data"]["a"] = "old".into();
+    }
+    let next = round(&mut app, Ok(&facts.observation()), &[], at(1), at(1));
+    let Next::Act(act) = next else { panic!("{app}") };
+    let mut sent = BTreeMap::new();
+    for action in act.groups.iter().flat_map(|group| &group.actions) {
+        let sync::Action::DryRun(apply) = action else { panic!("{action:?}") };
+        let value = apply.request.manifest["data"]["a"].clone();
+        sent.insert(apply.request.key.name.clone(), value);
+    }
+    assert_eq!(json!(sent), json!({"hook": "1", "one": "old"}));
+}
+
 #[test]
 fn two_operations_never_start_in_the_same_second() {
     let mut app = requested(json!({}));
