@@ -87,6 +87,16 @@ impl KindFilter {
         let any = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(group, kind));
         is_excluded(group, kind) || any(exclusions) || !inclusions.is_empty() && !any(inclusions)
     }
+
+    /// Whether no kind of an API group is managed, as far as the rules say so without names of
+    /// kinds.
+    pub fn excludes_group(&self, group: &str) -> bool {
+        let ResourceFilter { exclusions, inclusions } = &*self.0;
+        let is_about = |rule: &Rule| fits(&rule.groups, group);
+        is_excluded(group, "")
+            || exclusions.iter().any(|rule| rule.matches(group, ""))
+            || !inclusions.is_empty() && !inclusions.iter().any(is_about)
+    }
 }
 
 fn rules(text: &str) -> Result<Vec<Rule>, String> {

@@ -24,6 +24,7 @@ use crate::decide::app_state::access::{self, Refusal};
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::deletion_scope::{Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::finalize::Unlisted;
 use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::predicted::Predicted;
 use crate::decide::app_state::refresh::Reason;
@@ -526,10 +527,12 @@ impl Reconciliation<'_> {
             let message = format!("not all kinds of the cluster {server} are listed yet");
             return Err(ObserveError::Operation(message));
         }
+        // Before the live objects: what is listed later is not among them.
+        let unlisted = cluster.unlisted_for_now();
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let (revisions, held, orphans) = (Vec::new(), None, None);
         let observed = Observed { destination, state, rendered, revisions, held, orphans };
-        Ok(Deleting::In(Box::new(observed), scope))
+        Ok(Deleting::In(Box::new(observed), scope, unlisted))
     }
 }
 
@@ -537,8 +540,8 @@ impl Reconciliation<'_> {
 pub(super) enum Deleting {
     /// There is no cluster to delete from, for this reason.
     Nowhere(String),
-    /// What was observed, and which objects may be deleted.
-    In(Box<Observed>, Scope),
+    /// What was observed, which objects may be deleted, and the kinds that could not be listed.
+    In(Box<Observed>, Scope, Unlisted),
 }
 
 /// The API resources of some kinds. The scope of each must be known before any decision.

@@ -455,9 +455,9 @@ impl Reconciliation<'_> {
         let decision = match &observed {
             Err(error) => self.next_of_deletion(Err(&error.message())),
             Ok(Deleting::Nowhere(why)) => self.next_of_deletion(Ok(DeletionInput::Nowhere(why))),
-            Ok(Deleting::In(seen, scope)) => {
+            Ok(Deleting::In(seen, scope, unlisted)) => {
                 let observation = seen.observation(self.ctx, &self.tracking);
-                self.next_of_deletion(Ok(DeletionInput::In(&observation, scope)))
+                self.next_of_deletion(Ok(DeletionInput::In(&observation, scope, unlisted)))
             }
         };
         let plan = decision.plan;
@@ -470,7 +470,7 @@ impl Reconciliation<'_> {
         }
         self.cached.memory = decision.memory;
         let done = match &observed {
-            Ok(Deleting::In(seen, _)) => self.delete(seen, &plan).await,
+            Ok(Deleting::In(seen, ..)) => self.delete(seen, &plan).await,
             _ => Ok(()),
         };
         if let Some(left) = plan.left.filter(|_| done.is_ok()) {

@@ -1,7 +1,9 @@
 //! Deletion of an Application: hooks, its resources, its finalizers, in this
 //! order (SE-510 … SE-521).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -9,7 +11,7 @@ use serde_json::Value;
 use super::app::{App, Fields};
 use super::condition::{self, Condition, OF_DELETION};
 use super::delete_hooks::{self, Circumstances, DeleteHook};
-use super::deletion::{self, Cascade};
+use super::deletion::{self, Cascade, asked_at};
 use super::deletion_scope::Scope;
 use super::memory::{Memory, Tries, Try};
 use super::observation::{Live, Observation};
@@ -27,6 +29,15 @@ const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// How many objects a message names.
 const NAMED: usize = 5;
+
+/// How long a deletion waits for kinds that cannot be listed (SE-436). They are tried several
+/// times meanwhile; but the server of an extension may never come back, and the kind may have
+/// nothing to do with the Application.
+const LISTED_WITHIN: Duration = Duration::from_secs(15 * 60);
+
+/// Kinds and API groups that cannot be listed, though not for want of a permission: why, and
+/// for how long.
+pub type Unlisted = BTreeMap<String, (String, Duration)>;
 
 const CASCADE: [&str; 3] = [
     names::RESOURCES_FINALIZER,
@@ -75,8 +86,9 @@ pub struct DeletionSnapshot<'a> {
 pub enum DeletionInput<'a> {
     /// There is no cluster to delete from, for this reason.
     Nowhere(&'a str),
-    /// Source and cluster, and which objects may be deleted.
-    In(&'a Observation<'a>, &'a Scope),
+    /// Source and cluster, which objects may be deleted, and the kinds whose objects are not
+    /// known.
+    In(&'a Observation<'a>, &'a Scope, &'a Unlisted),
 }
 
 /// The decision of a step of a deletion.
@@ -136,6 +148,11 @@ impl DeletionState {
 }
 
 impl Plan {
+    /// Whether it changes the cluster.
+    pub fn acts(&self) -> bool {
+        !self.removals.is_empty() || !self.creations.is_empty()
+    }
+
     fn waits(reason: impl Into<String>) -> Self {
         let state = DeletionState::Waits { reason: reason.into(), keep: false };
         Self { state, ..Self::default() }
@@ -148,11 +165,6 @@ impl Plan {
 
 /// Whether a deletion has anything to do: other finalizers are those of others.
 pub fn is_held(app: &Fields) -> bool {
-    /// Whether it changes the cluster.
-    pub fn acts(&self) -> bool {
-        !self.removals.is_empty() || !self.creations.is_empty()
-    }
-
     app.metadata.finalizers.iter().any(|own| {
         let own = own.as_str();
         CASCADE.contains(&own) || HOOKS.contains(&own)
@@ -195,11 +207,12 @@ pub fn finalize(snapshot: &DeletionSnapshot<'_>) -> DeletionDecision {
     let (mut app, mut memory) = (snapshot.app.clone(), snapshot.memory.clone());
     let finalizers = &mut app.metadata.finalizers;
     let plan = match snapshot.observed {
-        Ok(DeletionInput::In(observation, scope)) => {
+        Ok(DeletionInput::In(observation, scope, unlisted)) => {
             let DeletionSnapshot { app, clean_hooks, now, .. } = *snapshot;
             let hurry = is_refreshed(app);
             let application = app.raw();
-            let finalizer = Finalizer { application, observation, scope, hurry, clean_hooks, now };
+            let finalizer =
+                Finalizer { application, observation, scope, unlisted, hurry, clean_hooks, now };
             finalizer.next(finalizers, &mut memory.tries)
         }
         Ok(DeletionInput::Nowhere(why)) => {
@@ -239,11 +252,14 @@ impl Finalizer<'_> {
                     removals: removals(&keys, &managed, propagation),
                     ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
                 },
-                Cascade::Done => {
-                    remove(finalizers, &CASCADE);
-                    left = self.left();
-                    Plan::default()
-                }
+                Cascade::Done => match self.waits_for_kinds() {
+                    Some(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
+                    None => {
+                        remove(finalizers, &CASCADE);
+                        left = self.left();
+                        Plan::default()
+                    }
+                },
             };
             if plan.state != DeletionState::Done {
                 released.append(&mut plan.removals);
@@ -315,6 +331,7 @@ struct Finalizer<'a> {
     application: &'a Value,
     observation: &'a Observation<'a>,
     scope: &'a Scope,
+    unlisted: &'a Unlisted,
     /// Whether a user wants it to be retried now.
     hurry: bool,
     now: Timestamp,
@@ -334,8 +351,44 @@ impl Finalizer<'_> {
         self.scope.contains(key) && self.observation.access.permits().denial(key, live).is_none()
     }
 
-    /// The objects that are left in the cluster, since they may not be deleted.
+    /// Why the deletion is not complete although all known objects are gone: there may be others,
+    /// of kinds that could not be listed (SE-436).
+    fn waits_for_kinds(&self) -> Option<String> {
+        let asked = asked_at(self.application).map(|at| self.now.duration_since(at));
+        let asked = asked.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
+        let is_new = |age: &Duration| asked.min(*age) < LISTED_WITHIN;
+        if !self.unlisted.values().any(|(_, age)| is_new(age)) {
+            return None;
+        }
+        let kinds = self.unlisted_kinds()?;
+        let minutes = LISTED_WITHIN.as_secs() / 60;
+        Some(format!(
+            "waiting until all kinds of the cluster can be listed, for {minutes} minutes at most, \
+             since resources of other kinds may be left: {kinds}"
+        ))
+    }
+
+    /// The kinds that could not be listed, with the reason of the first; `None` when they do not
+    /// matter, since what is deleted is known by name.
+    fn unlisted_kinds(&self) -> Option<String> {
+        let (_, (why, _)) = self.unlisted.first_key_value()?;
+        match self.scope {
+            Scope::Tracked => Some(format!("{}: {why}", some_of(self.unlisted.keys(), NAMED))),
+            Scope::Listed(_) => None,
+        }
+    }
+
+    /// What is left in the cluster, since it may not be deleted or is not known.
     fn left(&self) -> Option<String> {
+        let unlisted = self.unlisted_kinds().map(|kinds| {
+            format!("resources may be left in the cluster, of kinds that cannot be listed: {kinds}")
+        });
+        let left: Vec<String> = self.denied().into_iter().chain(unlisted).collect();
+        (!left.is_empty()).then(|| left.join("; "))
+    }
+
+    /// The objects that are left in the cluster, since they may not be deleted.
+    fn denied(&self) -> Option<String> {
         let denied = self.own().filter(|(key, live)| !self.permits(key, live));
         let denied: Vec<&ResourceKey> = denied.map(|(key, _)| key).collect();
         if denied.is_empty() {

@@ -188,6 +188,15 @@ impl Known {
         Discovery::new(client.clone()).exclude(&silent).run().await
     }
 
+    /// Lets the next use repeat the discovery if groups failed, unless the last one is very
+    /// recent.
+    pub fn forget_silent(&mut self) {
+        let is_recent = self.found.as_ref().is_some_and(|(_, at)| at.elapsed() < MIN_INTERVAL);
+        if !self.silent.is_empty() && !is_recent {
+            self.forget();
+        }
+    }
+
     /// Repeats the discovery unless the last one is very recent.
     async fn repeat(&mut self, client: &kube::Client) -> Result<bool, kube::Error> {
         if self.found.as_ref().is_some_and(|(_, at)| at.elapsed() < MIN_INTERVAL) {
@@ -217,9 +226,7 @@ impl Known {
         kinds.sort_by(|(one, _), (other, _)| {
             (&one.group, &one.version, &one.kind).cmp(&(&other.group, &other.version, &other.kind))
         });
-        let silent = self.silent.iter();
-        let silent = silent.map(|(group, why)| (format!("the API group {group}"), why.clone()));
-        Ok((kinds, silent.collect()))
+        Ok((kinds, self.silent.clone()))
     }
 
     pub async fn resolve(

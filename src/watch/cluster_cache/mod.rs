@@ -332,8 +332,13 @@ impl ClusterCache {
     /// [`Error::Discovery`].
     pub async fn listable(&self) -> Result<Listable, Error> {
         let mut known = self.discovery().await?;
-        let found = known.listable(&self.client.0).await;
-        found.map_err(|error| self.discovery_failed(&mut known, &error))
+        match known.listable(&self.client.0).await {
+            Ok((kinds, silent)) => {
+                let silent = silent.into_iter().map(|(group, why)| (survey::of_group(&group), why));
+                Ok((kinds, silent.collect()))
+            }
+            Err(error) => Err(self.discovery_failed(&mut known, &error)),
+        }
     }
 
     /// The last discovery, unless it has just failed.

@@ -66,7 +66,7 @@ pub(super) struct Survey {
     /// The kinds with tracked objects, by instance.
     marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
     /// Kinds and API groups that could not be listed, and why.
-    failed: Mutex<BTreeMap<String, String>>,
+    failed: Mutex<BTreeMap<String, Failure>>,
     /// Kinds that returned 404 in the last survey. Twice in a row, with a discovery in
     /// between, is a failure.
     not_found: Mutex<BTreeSet<GroupVersionKind>>,
@@ -76,8 +76,29 @@ pub(super) struct Survey {
 enum Unlisted {
     /// The server returned 404 for its path.
     NotFound(String),
-    /// Any other error, with the message of the server.
-    Failed(String),
+    /// Any other error.
+    Failed(Failure),
+}
+
+/// Why a kind or an API group could not be listed.
+#[derive(Clone, Debug)]
+struct Failure {
+    /// The message of the server.
+    why: String,
+    /// Whether the permission is missing: then it is not worth a wait.
+    is_forbidden: bool,
+    /// Since when it has failed each time.
+    since: Instant,
+}
+
+impl Failure {
+    fn new(why: String) -> Self {
+        Self { why, is_forbidden: false, since: Instant::now() }
+    }
+
+    fn of(error: &kube::Error) -> Self {
+        Self { is_forbidden: has_code(error, 403), ..Self::new(reason(error)) }
+    }
 }
 
 impl Survey {
@@ -116,7 +137,24 @@ impl ClusterCache {
     /// Kinds and API groups that could not be listed, and why: their tracked objects are
     /// unknown.
     pub fn unlisted(&self) -> BTreeMap<String, String> {
-        self.survey.failed.lock().clone()
+        let failed = self.survey.failed.lock();
+        failed.iter().map(|(name, failure)| (name.clone(), failure.why.clone())).collect()
+    }
+
+    /// Those of them that may be listed later, since it is not the permission that is missing,
+    /// with the time for which they have failed. They are listed again now.
+    pub fn unlisted_for_now(&self) -> BTreeMap<String, (String, Duration)> {
+        let failed = self.survey.failed.lock();
+        let found: BTreeMap<_, _> = (failed.iter())
+            .filter(|(_, failure)| !failure.is_forbidden)
+            .map(|(name, Failure { why, since, .. })| {
+                (name.clone(), (why.clone(), since.elapsed()))
+            })
+            .collect();
+        if !found.is_empty() {
+            self.survey.again();
+        }
+        found
     }
 
     async fn run_survey(self: Arc<Self>) {
@@ -159,13 +197,20 @@ impl ClusterCache {
     /// Lists every kind that is neither watched nor listed.
     async fn survey_once(self: &Arc<Self>) {
         let mut failed = BTreeMap::new();
-        let kinds = match self.known.lock().await.listable(&self.client.0).await {
+        let listable = {
+            let mut known = self.known.lock().await;
+            known.forget_silent();
+            known.listable(&self.client.0).await
+        };
+        let kinds = match listable {
             Ok((kinds, silent)) => {
-                failed.extend(silent);
+                let managed = silent.into_iter();
+                let managed = managed.filter(|(group, _)| !self.reach.filter.excludes_group(group));
+                failed.extend(managed.map(|(group, why)| (of_group(&group), Failure::new(why))));
                 kinds
             }
             Err(error) => {
-                failed.insert(ALL_KINDS.to_owned(), reason(&error));
+                failed.insert(ALL_KINDS.to_owned(), Failure::of(&error));
                 Vec::new()
             }
         };
@@ -205,8 +250,11 @@ impl ClusterCache {
                 Err(Unlisted::NotFound(_)) if !before.contains(&gvk(&resource)) => {
                     not_found.insert(gvk(&resource));
                 }
-                Err(Unlisted::NotFound(why) | Unlisted::Failed(why)) => {
-                    failed.insert(name(&resource), why);
+                Err(Unlisted::NotFound(why)) => {
+                    failed.insert(name(&resource), Failure::new(why));
+                }
+                Err(Unlisted::Failed(failure)) => {
+                    failed.insert(name(&resource), failure);
                 }
             }
         }
@@ -217,6 +265,9 @@ impl ClusterCache {
         let changed = {
             let mut known = self.survey.failed.lock();
             let changed = known.keys().ne(failed.keys());
+            for (name, failure) in &mut failed {
+                failure.since = known.get(name).map_or(failure.since, |before| before.since);
+            }
             *known = failed;
             changed
         };
@@ -255,11 +306,12 @@ impl ClusterCache {
         loop {
             let list = tokio::time::timeout(PAGE_TIMEOUT, api.list_metadata(&page)).await;
             let list = list.map_err(|_| {
-                Unlisted::Failed(format!("no response within {} s", PAGE_TIMEOUT.as_secs()))
+                let why = format!("no response within {} s", PAGE_TIMEOUT.as_secs());
+                Unlisted::Failed(Failure::new(why))
             })?;
             let list = list.map_err(|error| match has_code(&error, 404) {
                 true => Unlisted::NotFound(reason(&error)),
-                false => Unlisted::Failed(reason(&error)),
+                false => Unlisted::Failed(Failure::of(&error)),
             })?;
             // Objects with an owner are never managed (SE-115), such as Pods with the
             // label of their chart.
@@ -280,6 +332,11 @@ impl ClusterCache {
 pub(super) fn gvk(resource: &ApiResource) -> GroupVersionKind {
     let ApiResource { group, version, kind, .. } = resource.clone();
     GroupVersionKind { group, version, kind }
+}
+
+/// How an API group is named among the kinds.
+pub(super) fn of_group(group: &str) -> String {
+    format!("the API group {group}")
 }
 
 fn name(resource: &ApiResource) -> String {

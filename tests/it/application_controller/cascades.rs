@@ -246,3 +246,34 @@ async fn a_deletion_hook_runs_once_whatever_becomes_of_the_write_of_its_end_se_2
         assert!(world.get("batch/v1", "Job", "web", "hook").await.is_null(), "{hook}");
     }
 }
+
+/// SE-436, SE-514: it counted as complete, and the object was left without a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_waits_for_a_kind_that_cannot_be_listed_for_now_se_436() {
+    let mut world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    world.crash().await;
+    // Of an earlier state of the Application, of which the status says nothing.
+    let left = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "left", "namespace": "web", "annotations": {
+            "argocd.argoproj.io/tracking-id": "app:/ServiceAccount:web/left",
+        }},
+    });
+    world.create("v1", "ServiceAccount", &left).await;
+    let lists = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(500), lists).times(usize::MAX));
+    world.run();
+    delete(&world, "app").await;
+    let text = "waiting until all kinds of the cluster can be listed";
+    world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null(), "what is known is gone");
+    world.server.clear_faults();
+    // Without it, the kinds are listed again after half a minute.
+    world.refresh("app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(world.get("v1", "ServiceAccount", "web", "left").await.is_null());
+}

@@ -8,7 +8,9 @@ use crate::api::conditions::application::DELETION_ERROR;
 use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
 use crate::decide::app_state::deletion_scope::Scope;
 use crate::decide::app_state::errors::ObserveError;
-use crate::decide::app_state::finalize::{DeletionInput, DeletionSnapshot, DeletionState};
+use crate::decide::app_state::finalize::{
+    DeletionInput, DeletionSnapshot, DeletionState, Unlisted,
+};
 use crate::decide::app_state::observation::{Live, Observation};
 use crate::decide::app_state::operate::{Next, OperationSettings, OperationSnapshot};
 use crate::decide::app_state::operation::Stage;
@@ -440,6 +442,7 @@ fn a_deletion_runs_its_steps_in_order() {
     hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PostDelete"});
     let mut facts = Facts::new(&app, &[map("one"), hook]);
     facts.live.extend([live(&facts.placed.targets[0])]);
+    let all_listed = Unlisted::new();
     let mut memory = Memory::default();
     let mut next = |app: &mut Value, seen: DeletionInput<'_>, now| {
         let decision = finalize::finalize(&DeletionSnapshot {
@@ -456,13 +459,21 @@ fn a_deletion_runs_its_steps_in_order() {
     let fields = Fields::of(&app);
     assert!(finalize::is_held(&fields) && finalize::needs_source(&fields));
 
-    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(0));
+    let plan = next(
+        &mut app,
+        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        at(0),
+    );
     assert_eq!(plan.removals.len(), 1);
     assert!(plan.removals[0].delete && !plan.removals[0].release);
     assert!(matches!(plan.state, DeletionState::Waits { .. }));
 
     facts.live.clear();
-    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(1));
+    let plan = next(
+        &mut app,
+        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        at(1),
+    );
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
     let (hook, attempt) = &plan.creations[0];
     let request = hook.request(*attempt);
@@ -472,12 +483,20 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
-    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(2));
+    let plan = next(
+        &mut app,
+        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        at(2),
+    );
     assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
     let wake = recorded(&mut app, plan.state, at(2));
     assert!(wake.at().is_some() && finalize::needs_newest(&Fields::of(&app)));
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
-    let plan = next(&mut app, DeletionInput::In(&facts.observation(), &Scope::Tracked), at(100));
+    let plan = next(
+        &mut app,
+        DeletionInput::In(&facts.observation(), &Scope::Tracked, &all_listed),
+        at(100),
+    );
     assert_eq!(plan.creations[0].1, 1);
 
     let left = next(&mut app, DeletionInput::Nowhere("no such cluster"), at(100)).left;
@@ -485,6 +504,40 @@ fn a_deletion_runs_its_steps_in_order() {
     assert!(!finalize::is_held(&Fields::of(&app)));
     assert_eq!(recorded(&mut app, DeletionState::Done, at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
+}
+
+/// It counted as complete, and resources of kinds that could not be listed were left without a
+/// word (SE-436, SE-514).
+#[test]
+fn a_deletion_waits_for_kinds_that_cannot_be_listed_but_not_for_ever_se_436() {
+    let mut app = application();
+    app["metadata"]["deletionTimestamp"] = crate::api::time::to_rfc3339(at(0)).into();
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let facts = Facts::new(&app, &[]);
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let next = |scope: &Scope, age: Duration, now| {
+        let unlisted = [("Widget.x.io".to_owned(), ("no endpoints".to_owned(), age))];
+        let unlisted = Unlisted::from(unlisted);
+        let decision = finalize::finalize(&DeletionSnapshot {
+            app: &App::of(app.clone()),
+            memory: &Memory::default(),
+            observed: Ok(DeletionInput::In(&facts.observation(), scope, &unlisted)),
+            clean_hooks: false,
+            now,
+        });
+        (decision.plan.state, decision.plan.left, decision.app.metadata.finalizers.len())
+    };
+    for (age, now) in [(minutes(1), at(60)), (minutes(600), at(60)), (minutes(1), at(36_000))] {
+        let (state, left, finalizers) = next(&Scope::Tracked, age, now);
+        let DeletionState::Held(reason) = state else { panic!("{state:?}") };
+        assert!(reason.ends_with(": Widget.x.io: no endpoints"), "{reason}");
+        assert_eq!((left, finalizers), (None, 1));
+    }
+    let (state, left, finalizers) = next(&Scope::Tracked, minutes(15), at(900));
+    assert_eq!((state, finalizers), (DeletionState::Done, 0));
+    assert!(left.unwrap().contains("Widget.x.io: no endpoints"));
+    let listed = next(&Scope::Listed(Default::default()), minutes(1), at(60));
+    assert_eq!(listed, (DeletionState::Done, None, 0), "what is deleted is known by name");
 }
 
 /// A retry replaced the commit that a user had gone back to, or kept one that Argo CD's
