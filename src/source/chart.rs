@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::manifests::RenderError;
+use super::mirror::replace;
+use super::remote::folded;
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 
@@ -30,13 +32,80 @@ pub(super) struct Dependency {
     pub repository: String,
 }
 
+/// The files of a chart that name dependencies, as they are read here.
+#[derive(Debug)]
+pub(super) struct Naming(Vec<(&'static str, Value)>);
+
+impl Naming {
+    /// Reads the files that are there. What cannot be read may name anything, so that it is an
+    /// error.
+    pub(super) fn read(source_dir: &SourceDirectory) -> Result<Self, RenderError> {
+        Self::of(source_dir, DECLARING.into_iter().chain(PINNING))
+    }
+
+    fn of(
+        source_dir: &SourceDirectory,
+        names: impl IntoIterator<Item = &'static str>,
+    ) -> Result<Self, RenderError> {
+        let mut files = Vec::new();
+        for name in names {
+            let path = source_dir.directory.join(name);
+            if let Some(document) = document(&path, &source_dir.shown(name))? {
+                files.push((name, document));
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// What they name: all that Helm may fetch.
+    pub(super) fn dependencies(
+        &self,
+        source_dir: &SourceDirectory,
+    ) -> Result<Vec<Dependency>, RenderError> {
+        let mut found = Vec::new();
+        for (name, document) in &self.0 {
+            let unreadable = |reason: String| RenderError::Unreadable {
+                file: source_dir.shown(name),
+                reason: super::redact(&reason),
+            };
+            for one in entries(document).map_err(unreadable)? {
+                if !found.contains(&one) {
+                    found.push(one);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes them to a copy of the chart, so that Helm fetches what was checked, even where its
+    /// parser reads a text differently.
+    pub(super) fn write(&self, directory: &Path) -> std::io::Result<()> {
+        // JSON is YAML.
+        let mut all = self.0.iter();
+        all.try_for_each(|(name, document)| replace(&directory.join(name), &document.to_string()))
+    }
+
+    /// Undoes [`Self::write`] for what Helm renders with.
+    pub(super) fn restore(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        for (name, _) in self.0.iter().filter(|(name, _)| DECLARING.contains(name)) {
+            std::fs::remove_file(to.join(name))?;
+            std::fs::copy(from.join(name), to.join(name))?;
+        }
+        Ok(())
+    }
+}
+
 /// The dependencies that a chart declares and does not contain: Helm does not render it
-/// without them.
+/// without them. None if they cannot be read, which Helm reports.
 pub(super) fn missing(source_dir: &SourceDirectory) -> Vec<Dependency> {
+    let declared = declared(source_dir).unwrap_or_default();
     let chart = &source_dir.directory;
-    let declared = dependencies(chart);
     let missing = declared.iter().filter(|one| !is_vendored(chart, &one.name, &declared));
     missing.cloned().collect()
+}
+
+fn declared(source_dir: &SourceDirectory) -> Result<Vec<Dependency>, RenderError> {
+    Naming::of(source_dir, DECLARING)?.dependencies(source_dir)
 }
 
 /// The missing dependencies from the output of Helm, which also reads archives.
@@ -47,7 +116,25 @@ pub(super) fn missing_by_helm(
 ) -> Option<RenderError> {
     let (_, names) = output.split_once("missing in charts/ directory:")?;
     let names = names.lines().next()?.split(',').map(|name| name.trim().to_owned());
-    Some(missing_dependencies(source_dir, subject, &names.collect::<Vec<_>>()))
+    let names: Vec<String> = names.collect();
+    let declared = match declared(source_dir) {
+        Ok(declared) => declared,
+        Err(error) => return Some(error),
+    };
+    // Its repository was not compared with the project.
+    let unknown = names.iter().find(|name| !declared.iter().any(|one| one.name == **name));
+    Some(match unknown {
+        Some(name) => RenderError::Source {
+            reason: format!(
+                "application {}: helm misses the dependency {name:?} of the chart, which {} does \
+                 not declare in a form that is understood here; write it as `dependencies` with \
+                 `name` and `repository`",
+                subject.application,
+                source_dir.shown(DECLARING[0])
+            ),
+        },
+        None => missing_dependencies(source_dir, subject, &names),
+    })
 }
 
 /// The error about missing dependencies.
@@ -56,8 +143,7 @@ pub(super) fn missing_dependencies(
     subject: &RenderFor,
     missing: &[String],
 ) -> RenderError {
-    let chart = &source_dir.directory;
-    let declared = dependencies(chart);
+    let declared = declared(source_dir).unwrap_or_default();
     let named = missing.iter().map(|name| {
         let repository = declared.iter().find(|one| one.name == *name);
         match repository.map(|one| one.repository.as_str()).filter(|text| !text.is_empty()) {
@@ -65,8 +151,7 @@ pub(super) fn missing_dependencies(
             None => name.clone(),
         }
     });
-    let name = document(&chart.join(DECLARING[0]));
-    let name = name["name"].as_str().unwrap_or_default().to_owned();
+    let name = name_of(&source_dir.directory);
     let directory = match source_dir.relative.as_str() {
         "" => ".".to_owned(),
         relative => relative.to_owned(),
@@ -79,37 +164,85 @@ pub(super) fn missing_dependencies(
     }
 }
 
-/// The dependencies that a chart declares; none if its files cannot be read, which Helm
-/// reports.
-pub(super) fn dependencies(chart: &Path) -> Vec<Dependency> {
-    named(chart, DECLARING)
+/// The name that a chart gives itself; empty if it has none.
+fn name_of(chart: &Path) -> String {
+    let read = document(&chart.join(DECLARING[0]), DECLARING[0]).ok().flatten();
+    let name = read.as_ref().and_then(|chart| field(chart, "name").ok()?.as_str());
+    name.unwrap_or_default().to_owned()
 }
 
-/// The dependencies that its lock files pin, which may come from elsewhere.
-pub(super) fn pinned(chart: &Path) -> Vec<Dependency> {
-    named(chart, PINNING)
-}
-
-fn named(chart: &Path, files: [&str; 2]) -> Vec<Dependency> {
+/// The dependencies that one file names.
+fn entries(document: &Value) -> Result<Vec<Dependency>, String> {
+    let list = match field(document, "dependencies")? {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(list) => list,
+        _ => return Err("dependencies: not a list".to_owned()),
+    };
     let mut found = Vec::new();
-    for file in files {
-        let document = document(&chart.join(file));
-        for entry in document["dependencies"].as_array().into_iter().flatten() {
-            let text = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
-            let dependency = Dependency { name: text("name"), repository: text("repository") };
-            if !dependency.name.is_empty() && !found.contains(&dependency) {
-                found.push(dependency);
-            }
+    for (index, entry) in list.iter().enumerate().filter(|(_, entry)| !entry.is_null()) {
+        let at = |why: &str| format!("dependencies[{index}]: {why}");
+        if !entry.is_object() {
+            return Err(at("not a mapping"));
+        }
+        let text = |name: &str| match field(entry, name).map_err(|why| at(&why))? {
+            Value::String(text) => Ok(text.clone()),
+            Value::Null => Ok(String::new()),
+            // Helm makes a text of these.
+            value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),
+            _ => Err(at(&format!("{name}: not a text"))),
+        };
+        let dependency = Dependency { name: text("name")?, repository: text("repository")? };
+        if dependency.name.is_empty() {
+            return Err(at("it has no name"));
+        }
+        found.push(dependency);
+    }
+    Ok(found)
+}
+
+/// A field as Helm finds it, whatever the case of its letters.
+fn field<'a>(object: &'a Value, name: &str) -> Result<&'a Value, String> {
+    let fields = object.as_object().into_iter().flatten();
+    let mut found = fields.filter(|(key, _)| folded(key) == name);
+    match (found.next(), found.next()) {
+        (None, _) => Ok(&Value::Null),
+        (Some((_, value)), None) => Ok(value),
+        (Some((one, _)), Some((other, _))) => {
+            Err(format!("{one:?} and {other:?} are the same key for Helm; remove one of them"))
         }
     }
-    found
 }
 
-fn document(file: &Path) -> Value {
-    let is_small = |path: &Path| path.metadata().is_ok_and(|meta| meta.len() <= MAX_FILE);
-    let text = is_small(file).then(|| std::fs::read_to_string(file).ok()).flatten();
-    let documents = text.and_then(|text| crate::yaml::documents(&text).ok()).unwrap_or_default();
-    documents.into_iter().next().map(|document| document.value).unwrap_or_default()
+/// The first document of a file, which is the one that Helm reads; `None` without the file.
+fn document(file: &Path, shown: &str) -> Result<Option<Value>, RenderError> {
+    let failed = |error: std::io::Error| RenderError::Read {
+        file: shown.to_owned(),
+        error: error.kind().to_string(),
+    };
+    let meta = match file.metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        meta => meta.map_err(failed)?,
+    };
+    if meta.is_dir() {
+        return Ok(None);
+    }
+    if !meta.is_file() {
+        let error = "not a regular file".to_owned();
+        return Err(RenderError::Read { file: shown.to_owned(), error });
+    }
+    if meta.len() > MAX_FILE {
+        let what = format!("{shown}: larger than {MAX_FILE} bytes");
+        return Err(RenderError::TooLarge { what });
+    }
+    let bytes = std::fs::read(file).map_err(failed)?;
+    let unreadable = |error: crate::yaml::Error| RenderError::Unreadable {
+        file: shown.to_owned(),
+        reason: error.to_string(),
+    };
+    let text = crate::yaml::decode(&bytes).map_err(unreadable)?;
+    let documents = crate::yaml::documents(&text).map_err(unreadable)?;
+    let first = documents.into_iter().next().map(|document| document.value);
+    Ok(Some(first.unwrap_or_else(|| Value::Object(serde_json::Map::new()))))
 }
 
 /// Whether `charts/` may contain a dependency. An archive that has the name of no dependency
@@ -125,7 +258,7 @@ fn is_vendored(chart: &Path, name: &str, declared: &[Dependency]) -> bool {
         }
         let path = entry.path();
         match path.is_dir() {
-            true => file == name || document(&path.join(DECLARING[0]))["name"] == name,
+            true => file == name || name_of(&path) == name,
             false => {
                 let is_archive = file.ends_with(".tgz") || file.ends_with(".tar.gz");
                 let is_of = |name: &str| {

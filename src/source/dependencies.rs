@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::address::Allow;
-use super::chart::{self, Dependency};
+use super::chart::{self, Dependency, Naming};
 use super::chart_address::ChartAddress;
 use super::charts::login;
 use super::checked::{blocking, links_stay_inside};
@@ -37,22 +37,33 @@ pub(super) async fn built(
         return Ok(None);
     }
     let pass = source["helm"]["passCredentials"].as_bool().unwrap_or(false);
-    let logins = {
+    let checked = {
         let (source_dir, subject, allow_http) =
             (source_dir.clone(), subject.clone(), programs.allow_http);
         let missing = missing.clone();
-        let check = move || logins(&source_dir, &subject, &missing, allow_http, pass);
+        let check = move || {
+            let naming = Naming::read(&source_dir)?;
+            let all = naming.dependencies(&source_dir)?;
+            let logins = logins(&source_dir, &subject, (&all, &missing), allow_http, pass)?;
+            Ok(logins.map(|logins| (naming, logins)))
+        };
         blocking("dependencies of the chart", check).await?
     };
-    let Some(logins) = logins else {
+    let Some((naming, logins)) = checked else {
         let names: Vec<String> = missing.into_iter().map(|one| one.name).collect();
         return Err(chart::missing_dependencies(source_dir, subject, &names));
     };
-    let copy = {
+    let unwritten = |error: std::io::Error| RenderError::Read {
+        file: "copy of the chart".to_owned(),
+        error: error.kind().to_string(),
+    };
+    let (copy, naming) = {
         let (source_dir, limit) = (source_dir.clone(), programs.disk_bytes);
         let make = move || {
             links_stay_inside(&source_dir.root)?;
-            mirror::mirror(&source_dir, Content::Own, limit)
+            let copy = mirror::mirror(&source_dir, Content::Own, limit)?;
+            naming.write(&copy.source_dir.directory).map_err(unwritten)?;
+            Ok((copy, naming))
         };
         blocking("copy of the chart", make).await?
     };
@@ -65,14 +76,19 @@ pub(super) async fn built(
     let client = HelmClient { programs, environment: &programs.environment };
     let built = client.build(&home, &copy.source_dir.root, &copy.source_dir.directory).await;
     built.map_err(|error| failed(error.to_string()))?;
-    Ok(Some(copy))
+    let from = source_dir.directory.clone();
+    let restore = move || {
+        naming.restore(&from, &copy.source_dir.directory).map_err(unwritten)?;
+        Ok(Some(copy))
+    };
+    blocking("copy of the chart", restore).await
 }
 
 /// How to log in to the repositories of the dependencies; `None` when nothing may be fetched.
 fn logins(
     source_dir: &SourceDirectory,
     subject: &RenderFor,
-    missing: &[Dependency],
+    (all, missing): (&[Dependency], &[Dependency]),
     allow_http: bool,
     pass_credentials: bool,
 ) -> Result<Option<Vec<Login>>, RenderError> {
@@ -86,20 +102,27 @@ fn logins(
         RenderError::Source { reason }
     };
     // All of them: Helm builds all of the dependencies, or none.
-    let mut declared = chart::dependencies(&source_dir.directory);
-    declared.extend(chart::pinned(&source_dir.directory));
-    if declared.len() > MAX_DEPENDENCIES {
+    if all.len() > MAX_DEPENDENCIES {
         let what = format!("the chart has more than {MAX_DEPENDENCIES} dependencies");
         return Err(RenderError::TooLarge { what });
     }
     let mut logins: Vec<Login> = Vec::new();
-    for Dependency { name, repository } in &declared {
+    for Dependency { name, repository } in all {
         if repository.is_empty() {
             if missing.iter().any(|one| one.name == *name) {
                 let why = "it has no repository, and is not in the directory charts; add it";
                 return Err(refused(name, why));
             }
             continue;
+        }
+        if !repository.chars().all(|c| c.is_ascii_graphic() || c == ' ') {
+            // Helm leaves some characters out, and would use another repository.
+            let why = format!(
+                "{:?}: the repository has other characters than ASCII; rename it, or add the \
+                 dependency to the directory charts",
+                repository.chars().take(200).collect::<String>()
+            );
+            return Err(refused(name, &why));
         }
         if let Some(path) = repository.strip_prefix("file://") {
             local(source_dir, path).map_err(|why| refused(name, &why))?;

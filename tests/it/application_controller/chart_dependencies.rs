@@ -140,3 +140,89 @@ async fn a_permission_that_is_withdrawn_ends_a_kept_rendering() {
         })
         .await;
 }
+
+/// Helm finds a key whatever the case of its letters, and other letters for two of them: what it
+/// would fetch by such a key is compared with the project, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dependencies_by_another_spelling_of_their_keys_are_refused_as_well() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+        let server = serve(repository(&helm, "redis", &["1.0.0"]), "").await;
+        let url = format!("http://{server}");
+        let project = json!({
+            "metadata": {"name": "strict", "namespace": NAMESPACE},
+            "spec": {
+                "sourceRepos": [world.repo.path().to_str().unwrap()],
+                "destinations": [{"server": "*", "namespace": "*"}],
+            },
+        });
+        world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+        let of = |list: &str, name: &str, repository: &str, place: &str| {
+            format!("{list}: [{{{name}: redis, version: 1.0.0, {repository}: '{place}'}}]\n")
+        };
+        let plain = of("dependencies", "name", "repository", &url);
+        let local = of("dependencies", "name", "repository", "file://../lib");
+        // Helm itself reads no more than 5 MiB.
+        let large = format!("# {}\n", "x".repeat(4 << 20));
+        let denied = "is not permitted in project 'strict'";
+        let lock =
+            |text: &str| format!("{text}digest: sha256:0\ngenerated: 2024-01-01T00:00:00Z\n");
+        world.write("lib/Chart.yaml", "apiVersion: v2\nname: redis\nversion: 1.0.0\n");
+        for (case, api, file, text, want) in [
+            ("list", "v2", "", of("Dependencies", "name", "repository", &url), denied),
+            ("long-s", "v2", "", of("dependencie\u{17f}", "name", "repository", &url), denied),
+            ("fields", "v2", "", of("dependencies", "NAME", "Repository", &url), denied),
+            ("twice", "v2", "", format!("{local}{}", plain.to_uppercase()), "are the same key"),
+            ("large", "v2", "", format!("{large}{plain}"), "larger than 4194304 bytes"),
+            (
+                "lock",
+                "v2",
+                "Chart.lock",
+                lock(&of("Dependencies", "name", "repository", &url)),
+                denied,
+            ),
+            ("large-lock", "v2", "Chart.lock", format!("{large}{plain}"), "larger than 4194304"),
+            ("text-lock", "v2", "Chart.lock", "a: [".to_owned(), "chart/Chart.lock"),
+            ("old", "v1", "requirements.yaml", plain.replace("depend", "Depend"), denied),
+            ("old-lock", "v1", "requirements.lock", lock(&plain.replace("name", "Name")), denied),
+        ] {
+            for file in ["Chart.lock", "requirements.yaml", "requirements.lock"] {
+                if world.repo.path().join("chart").join(file).exists() {
+                    world.remove(&format!("chart/{file}"));
+                }
+            }
+            parent(&world, &json!([]));
+            let head = format!("apiVersion: {api}\nname: parent\nversion: 0.1.0\n");
+            if api == "v1" {
+                world.write("chart/Chart.yaml", &head);
+                world.write("chart/requirements.yaml", &local);
+            } else {
+                let own = if file.is_empty() { &text } else { &local };
+                world.write("chart/Chart.yaml", &format!("{head}{own}"));
+            }
+            if !file.is_empty() {
+                world.write(&format!("chart/{file}"), &text);
+            }
+            world.commit();
+            let mut app = world.with_source(case, json!({"path": "chart"}));
+            app["spec"]["project"] = "strict".into();
+            let message = world.refusal_of(&app).await;
+            assert!(message.contains(want), "{case}: {message}");
+            assert_eq!(
+                world.get("v1", "ConfigMap", "web", &format!("redis-{case}")).await,
+                Value::Null
+            );
+        }
+        // What is permitted is fetched by any of these spellings.
+        world.remove("chart/requirements.lock");
+        world.remove("chart/requirements.yaml");
+        let text = of("Dependencies", "name", "RepoSitory", &url);
+        world.write(
+            "chart/Chart.yaml",
+            &format!("apiVersion: v2\nname: parent\nversion: 0.1.0\n{text}"),
+        );
+        world.commit();
+        world.deploy_app(&world.with_source("web", json!({"path": "chart"}))).await;
+        assert_eq!(world.data("redis-web").await["version"], "1.0.0");
+    }
+}
