@@ -16,10 +16,10 @@ use serde_json::{Map, Value, json};
 use super::chart_address::ChartAddress;
 use super::credentials::Credentials;
 use super::error::Error;
+use super::helm_errors::{classified, reason};
 use super::process::{Failure, Run};
 use super::tools::Programs;
 use crate::confined::Policy;
-use crate::repository::RepositoryUrl;
 
 /// Limit on the output of one call.
 const OUTPUT: usize = 32 << 20;
@@ -32,17 +32,6 @@ const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
 /// Hosts of Docker Hub.
 const DOCKER_HUB_HOSTS: [&str; 3] = ["registry-1.docker.io", "docker.io", "index.docker.io"];
-
-/// Beginnings of lines on standard output that report no failure, or what standard error has.
-const PROGRESS: [&str; 7] = [
-    "Hang tight",
-    "...Successfully got",
-    "Update Complete",
-    "Saving ",
-    "Downloading ",
-    "Deleting ",
-    "Save error occurred",
-];
 
 /// A repository with the credentials for it.
 #[derive(Debug, Clone)]
@@ -391,13 +380,6 @@ fn registry_key(host: &str) -> &str {
     if DOCKER_HUB_HOSTS.contains(&host) { DOCKER_HUB } else { host }
 }
 
-/// Why `helm` failed: standard output has the cause, and standard error what it led to.
-fn reason(stdout: &str, stderr: &str) -> String {
-    let lines = stdout.lines().map(str::trim).filter(|line| !line.is_empty());
-    let telling = lines.filter(|line| !PROGRESS.iter().any(|begin| line.starts_with(begin)));
-    telling.chain([stderr.trim()]).collect::<Vec<_>>().join(" ")
-}
-
 /// One call.
 #[derive(Debug, Default)]
 struct Call<'a> {
@@ -418,39 +400,6 @@ fn one(home: &Home) -> Result<&Login, Error> {
         repo: String::new(),
         reason: "no repository is given".to_owned(),
     })
-}
-
-/// The kind of an error, from what `helm` says.
-fn classified(address: Option<&ChartAddress>, what: &str, said: String) -> Error {
-    let repo = address.map(|address| address.shown.clone()).unwrap_or_default();
-    let lower = said.to_ascii_lowercase();
-    let any = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    if any(&["x509:", "failed to verify certificate"]) {
-        let host = address.map(|address| RepositoryUrl::of(&address.url).host).unwrap_or_default();
-        let host = host.trim_matches(['[', ']']);
-        let detail = format!(
-            "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
-             argocd-tls-certs-cm with the key {host}: {said}"
-        );
-        return Error::Untrusted { repo, detail };
-    }
-    if any(&["401", "403", "unauthorized", "forbidden", "certificate", "denied:"])
-        || any(&["credential required", "credential not found", "no basic auth", "access denied"])
-    {
-        return Error::Refused { repo, detail: said };
-    }
-    if any(&["no chart version found", "improper constraint", "could not locate a version"])
-        || any(&["chart version not found", "manifest unknown"])
-    {
-        return Error::MissingRevision { repo, revision: String::new(), detail: said };
-    }
-    if any(&["404", "not found"]) {
-        return Error::MissingRepository { repo, detail: said };
-    }
-    if any(&["connection refused", "no such host", "timeout", "i/o", "eof", "unreachable"]) {
-        return Error::Unreachable { repo, detail: said };
-    }
-    Error::Git { repo, what: what.to_owned(), detail: said }
 }
 
 #[cfg(test)]
@@ -487,38 +436,6 @@ mod tests {
             let text = std::fs::read_to_string(home.path("registry.json")).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, json!({"auths": {key: {"auth": "bWU6cGFzcw=="}}}), "{url}");
-        }
-    }
-
-    #[test]
-    fn an_error_has_its_cause_first() {
-        let stdout = "Hang tight while we grab the latest from your chart repositories...\n\
-            ...Successfully got an update from the \"repository-1\" chart repository\n\
-            ...Unable to get an update from the \"repository-0\" chart repository (https://h/c):\n\
-            \tfailed to fetch https://h/c/index.yaml : 401 Unauthorized\n\
-            Update Complete. ⎈Happy Helming!⎈\n";
-        let stderr = "Error: no cached repository for repository-0 found.\n";
-        assert_eq!(
-            reason(stdout, stderr),
-            "...Unable to get an update from the \"repository-0\" chart repository (https://h/c): \
-             failed to fetch https://h/c/index.yaml : 401 Unauthorized \
-             Error: no cached repository for repository-0 found."
-        );
-        assert_eq!(reason("", "Error: x\n"), "Error: x");
-        let address = ChartAddress::parse("https://charts.example.com:8443/c", Allow::default());
-        let address = address.unwrap();
-        for (said, want) in [
-            (
-                "tls: failed to verify certificate: x509: certificate signed by unknown authority",
-                "the certificate of charts.example.com is not trusted: add that of its CA to the \
-              ConfigMap argocd-tls-certs-cm with the key charts.example.com",
-            ),
-            ("remote error: tls: certificate required", "access refused, check its credentials"),
-            ("GET \"https://h/v2/\": basic credential not found", "access refused"),
-            ("lookup h: no such host", "not reachable"),
-        ] {
-            let error = classified(Some(&address), "helm pull", said.to_owned()).to_string();
-            assert!(error.contains(want) && error.contains(said), "{error}");
         }
     }
 }

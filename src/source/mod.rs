@@ -42,6 +42,7 @@ mod git_login;
 mod gitmodules;
 mod helm;
 mod helm_client;
+mod helm_errors;
 mod hosts;
 mod identity;
 mod in_memory;
