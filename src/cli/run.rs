@@ -53,7 +53,8 @@ pub struct Args {
     /// process runs in]
     #[arg(long, value_name = "CONTEXT", help_heading = "Cluster access")]
     context: Option<String>,
-    /// Directory for checkouts of Git repositories [default: a temporary directory]
+    /// Directory for checkouts of Git repositories [default: the directory for temporary
+    /// files]
     #[arg(long, value_name = "DIR", help_heading = "Sources")]
     cache_dir: Option<std::path::PathBuf>,
 }
@@ -85,14 +86,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     config.check()?;
     crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
     warn_of_missing_namespace(&client, namespace).await;
-    let temporary;
-    let cache_dir = match &args.cache_dir {
-        Some(dir) => dir.as_path(),
-        None => {
-            temporary = tempfile::tempdir().context("cannot create a directory for checkouts")?;
-            temporary.path()
-        }
-    };
+    // Always the same, so that what a killed process has left there is found and removed.
+    let temporary = std::env::temp_dir();
+    let cache_dir = args.cache_dir.as_deref().unwrap_or(&temporary);
     if config.applications.redis.is_on() {
         redis::check(&config.applications.redis)?;
     }

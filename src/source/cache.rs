@@ -5,7 +5,7 @@
 //! content is never reused.
 
 use std::fs::File;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,8 +41,11 @@ impl Cache {
             tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(&root)?;
         let mut options = File::options();
         options.write(true).create_new(true).mode(0o600);
-        let lock = options.open(directory.path().join(LOCK))?;
+        // Locked before another process can find it.
+        let unnamed = directory.path().join("new-lock");
+        let lock = options.open(&unnamed)?;
         lock.lock()?;
+        std::fs::rename(unnamed, directory.path().join(LOCK))?;
         Ok(Self { directory, _lock: lock, next: AtomicU64::new(0) })
     }
 
@@ -73,6 +76,11 @@ impl OwnedDirectory {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The directory of all of them.
+    pub(super) fn cache(&self) -> &Path {
+        self.cache.path()
+    }
 }
 
 impl Drop for OwnedDirectory {
@@ -95,9 +103,13 @@ impl Drop for OwnedDirectory {
 }
 
 fn remove_stale(root: &Path) -> std::io::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
-        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Others may write to a directory for temporary files.
+        let is_own = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+        let name = entry.file_name();
+        let ours = is_own && name.to_str().is_some_and(|name| name.starts_with(PREFIX));
         // Without a lock file, the owner may be starting.
         let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else {
             continue;

@@ -174,7 +174,7 @@ impl Charts {
         // A registry is asked for the newest version of each range.
         let what = if wanted.address.oci { wanted.version } else { "" };
         let listed = async {
-            let home = Home::new(Some(surroundings.cache.path()), vec![wanted.login.clone()])?;
+            let home = Home::new(surroundings.cache.path(), vec![wanted.login.clone()])?;
             let client = client(surroundings);
             match wanted.address.oci {
                 true => {
@@ -226,7 +226,7 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Ch
         what: "unpack the chart".into(),
         detail: error.kind().to_string(),
     };
-    let home = Home::new(Some(surroundings.cache.path()), vec![wanted.login.clone()])?;
+    let home = Home::new(surroundings.cache.path(), vec![wanted.login.clone()])?;
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let builder = tempfile::Builder::new()
         .prefix("chart-")

@@ -93,6 +93,14 @@ impl Checkout {
         }
     }
 
+    /// The directory for private files of those who read the checkout.
+    pub(super) fn temporary(&self) -> std::path::PathBuf {
+        match &self.content {
+            Content::Directory(root) => root.cache().to_owned(),
+            Content::Memory(_) => std::env::temp_dir(),
+        }
+    }
+
     /// The redacted URL of the repository, for messages.
     pub fn repo(&self) -> &str {
         &self.repo

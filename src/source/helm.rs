@@ -199,7 +199,7 @@ pub(super) fn prepare(
         // Helm would split it.
         return Err(RenderError::Read {
             file: "temporary directory".into(),
-            error: "its path must not contain commas, quotes or line breaks; set TMPDIR".into(),
+            error: "its path must not contain commas, quotes or line breaks; choose another --cache-dir".into(),
         });
     }
     Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown, network })

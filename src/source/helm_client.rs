@@ -64,17 +64,14 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// Creates a home below `parent`, or in the usual directory for temporary files.
-    pub(super) fn new(parent: Option<&Path>, logins: Vec<Login>) -> Result<Self, Error> {
+    /// Creates a home below `parent`.
+    pub(super) fn new(parent: &Path, logins: Vec<Login>) -> Result<Self, Error> {
         let repo = logins.first().map(|login| login.address.shown.clone()).unwrap_or_default();
         let write = || -> std::io::Result<tempfile::TempDir> {
             let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
             let mut builder = tempfile::Builder::new();
             let builder = builder.prefix("helm-").permissions(private);
-            let directory = match parent {
-                Some(parent) => builder.tempdir_in(parent)?,
-                None => builder.tempdir()?,
-            };
+            let directory = builder.tempdir_in(parent)?;
             let file = |name: &str, text: &str| -> std::io::Result<PathBuf> {
                 let path = directory.path().join(name);
                 let mut options = std::fs::OpenOptions::new();
@@ -432,7 +429,7 @@ mod tests {
                 credentials,
                 pass_credentials: false,
             };
-            let home = Home::new(None, vec![login]).unwrap();
+            let home = Home::new(&std::env::temp_dir(), vec![login]).unwrap();
             let text = std::fs::read_to_string(home.path("registry.json")).unwrap();
             let read: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(read, json!({"auths": {key: {"auth": "bWU6cGFzcw=="}}}), "{url}");

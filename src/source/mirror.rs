@@ -35,7 +35,8 @@ pub(super) fn mirror(
     limit: u64,
 ) -> Result<Mirror, RenderError> {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let made = tempfile::Builder::new().prefix("wavegate-render-").permissions(private).tempdir();
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("copy-").permissions(private).tempdir_in(&source_dir.temporary);
     let failed = |error: &std::io::Error, file: &Path| RenderError::Read {
         file: file
             .strip_prefix(&source_dir.root)
@@ -97,6 +98,7 @@ pub(super) fn mirror(
         directory: if relative == Path::new("") { to.clone() } else { to.join(relative) },
         root: to,
         relative: source_dir.relative.clone(),
+        temporary: source_dir.temporary.clone(),
     };
     Ok(Mirror { source_dir, _files: files })
 }

@@ -56,7 +56,7 @@ impl Programs {
         subject: &RenderFor,
         revision: &str,
     ) -> Result<Vec<Manifest>, RenderError> {
-        let scratch = scratch(subject)?;
+        let scratch = scratch(source_dir, subject)?;
         let environment = BuildEnvironment::new(subject, source, revision);
         let prepare = {
             let (source_dir, source, subject) =
@@ -102,7 +102,7 @@ impl Programs {
         };
         let made = blocking("kustomization", prepare).await?;
         let source_dir = made.mirror.as_ref().map_or(source_dir, |copy| &copy.source_dir);
-        let scratch = scratch(subject)?;
+        let scratch = scratch(source_dir, subject)?;
         let mut options: Vec<OsString> = made.options.iter().map(Into::into).collect();
         if made.helm {
             let mut helm = OsString::from("--helm-command=");
@@ -265,9 +265,13 @@ struct Call<'a> {
 }
 
 /// A private temporary directory that is removed after the run.
-fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
+fn scratch(
+    source_dir: &SourceDirectory,
+    subject: &RenderFor,
+) -> Result<tempfile::TempDir, RenderError> {
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let made = tempfile::Builder::new().permissions(private).tempdir();
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("render-").permissions(private).tempdir_in(&source_dir.temporary);
     made.map_err(|error| RenderError::Read {
         file: format!("temporary directory for application {}", subject.application),
         error: error.kind().to_string(),

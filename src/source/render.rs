@@ -114,6 +114,7 @@ async fn render_source(
                 return Err(RenderError::Submodule { path: submodule.clone() });
             }
             let source_dir = SourceDirectory::new(checkout.root(), &path)?;
+            let source_dir = source_dir.with_temporary(&checkout.temporary());
             let mut warnings = Vec::new();
             let source = with_overrides(&source_dir, &source, &instance, &mut warnings)?;
             let kind = detect(&source_dir, &source, enabled)?;

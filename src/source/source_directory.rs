@@ -16,6 +16,9 @@ pub(super) struct SourceDirectory {
     pub directory: PathBuf,
     /// The directory relative to the checkout, as written, without `.` parts.
     pub relative: String,
+    /// The directory for private copies and other files of a call. On the file system of the
+    /// checkout, copies share files with it; below the cache, they go when the process is killed.
+    pub temporary: PathBuf,
 }
 
 impl SourceDirectory {
@@ -47,7 +50,12 @@ impl SourceDirectory {
         if !directory.is_dir() {
             return Err(RenderError::NotADirectory { path: named() });
         }
-        Ok(Self { root, directory, relative })
+        Ok(Self { root, directory, relative, temporary: std::env::temp_dir() })
+    }
+
+    /// The same with another directory for private files.
+    pub(super) fn with_temporary(self, temporary: &Path) -> Self {
+        Self { temporary: temporary.to_owned(), ..self }
     }
 
     /// A path below the directory for messages: relative to the repository root.

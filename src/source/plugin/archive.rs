@@ -48,7 +48,7 @@ pub(super) fn pack(
         },
         _ => RenderError::Read { file: folder.to_owned(), error: error.to_string() },
     };
-    let file = tempfile::tempfile().map_err(failed)?;
+    let file = tempfile::tempfile_in(&source_dir.temporary).map_err(failed)?;
     let writer = Hashed { file, hash: Sha256::new(), size: 0, limit };
     let mut packer = Packer {
         archive: tar::Builder::new(GzEncoder::new(writer, Compression::fast())),
