@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::address::Allow;
 use super::chart::{self, Dependency, Naming};
@@ -148,7 +149,61 @@ fn logins(
         let login = login(&address, &own, credentials.as_ref(), pass_credentials);
         logins.push(login.map_err(|error| refused(name, &error.to_string()))?);
     }
+    if let Some(why) = contradiction(&logins) {
+        let reason =
+            format!("application {}: dependencies of the chart: {why}", subject.application);
+        return Err(RenderError::Source { reason });
+    }
     Ok(Some(logins))
+}
+
+/// What identifies some repositories with the credentials for them.
+fn identity(logins: &[Login]) -> String {
+    let mut hash = Sha256::new();
+    for login in logins {
+        hash.update((login.address.url.len() as u64).to_le_bytes());
+        hash.update(&login.address.url);
+        hash.update(login.credentials.fingerprint());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Why one call of Helm cannot fetch from all repositories: it has one set of options for all
+/// registries, and one proxy for all servers. With those of another one, a password could go out
+/// without encryption.
+fn contradiction(logins: &[Login]) -> Option<String> {
+    let differ = |one: &Login, other: &Login| {
+        let (a, b) = (&one.credentials, &other.credentials);
+        // Without one of its own, a repository is reached through that of the other.
+        let have_own = !(a.proxy.is_empty() || b.proxy.is_empty());
+        if have_own && (&a.proxy, &a.no_proxy) != (&b.proxy, &b.no_proxy) {
+            return Some("proxies");
+        }
+        if !(one.address.oci && other.address.oci) {
+            return None;
+        }
+        if a.plain_http != b.plain_http {
+            return Some("values of insecureOCIForceHttp");
+        }
+        if a.insecure_skip_server_verification != b.insecure_skip_server_verification {
+            return Some("values of insecure");
+        }
+        if (&a.client_certificate, &a.client_key) != (&b.client_certificate, &b.client_key) {
+            return Some("client certificates");
+        }
+        (a.ca_certificates != b.ca_certificates).then_some("certificates of their CA")
+    };
+    logins.iter().enumerate().find_map(|(index, one)| {
+        logins[index + 1..].iter().find_map(|other| {
+            let what = differ(one, other)?;
+            Some(format!(
+                "{} and {} have different {what}, and Helm uses one setting for all; add the \
+                 dependency from one of them to the directory charts, or give both the same \
+                 setting (without a Secret, a repository has none)",
+                one.address.shown, other.address.shown
+            ))
+        })
+    })
 }
 
 /// Whether a dependency by its path is in the repository.
