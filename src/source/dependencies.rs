@@ -6,11 +6,12 @@ use std::path::Path;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::address::Allow;
+use super::address::{Address, Allow};
 use super::chart::{self, Dependency, Naming};
 use super::chart_address::ChartAddress;
 use super::charts::login;
 use super::checked::{blocking, links_stay_inside};
+use super::error::Error;
 use super::helm_client::{HelmClient, Home, Login};
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
@@ -68,15 +69,17 @@ pub(super) async fn built(
         };
         blocking("copy of the chart", make).await?
     };
-    let failed = |detail: String| RenderError::Program {
+    let failed = |error: Error| RenderError::Fetch {
         application: subject.application.clone(),
         program: "helm dependency build".to_owned(),
-        detail,
+        error: Box::new(error),
     };
-    let home = Home::new(None, logins).map_err(|error| failed(error.to_string()))?;
+    let servers: Vec<Address> = logins.iter().map(|login| login.address.server.clone()).collect();
+    let id = identity(&logins);
+    let home = Home::new(&source_dir.temporary, logins).map_err(failed)?;
     let client = HelmClient { programs, environment: &programs.environment };
-    let built = client.build(&home, &copy.source_dir.root, &copy.source_dir.directory).await;
-    built.map_err(|error| failed(error.to_string()))?;
+    let build = client.build(&home, &copy.source_dir.root, &copy.source_dir.directory);
+    subject.network.fetch(&servers, &id, build).await.map_err(failed)?;
     let from = source_dir.directory.clone();
     let restore = move || {
         naming.restore(&from, &copy.source_dir.directory).map_err(unwritten)?;

@@ -125,6 +125,25 @@ impl Hosts {
         Ok(Permit { _permits: [per_host, shared] })
     }
 
+    /// Whether a request may be sent, without waiting for a slot.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::acquire`].
+    pub(super) fn check(
+        &self,
+        address: &Address,
+        repository: &Mutex<Availability>,
+    ) -> Result<(), Error> {
+        let Some(name) = host_of(address) else { return Ok(()) };
+        self.check_paused(address, &name, &self.host(&name), repository)
+    }
+
+    /// Records that one of several servers did not answer.
+    pub(super) fn record_group(&self, group: &Mutex<Availability>, error: &Error) {
+        group.lock().failed(error.clone(), Instant::now(), 1, self.backoff);
+    }
+
     /// The error to return instead of sending a request.
     fn check_paused(
         &self,

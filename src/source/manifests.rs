@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use super::error::Error;
 use crate::glob::InvalidGlob;
 use crate::yaml::{self, Document, Repeated};
 
@@ -152,6 +153,8 @@ pub enum RenderError {
         application: String,
         /// The plugin, what it said, and what to do.
         detail: String,
+        /// Whether it could not be asked, or its answer was lost.
+        transient: bool,
     },
     /// The program that renders this kind of source is not installed.
     #[error(
@@ -174,6 +177,18 @@ pub enum RenderError {
         program: String,
         /// Output of the program, truncated.
         detail: String,
+        /// Whether a server did not answer the program.
+        transient: bool,
+    },
+    /// What a source needs from elsewhere cannot be fetched.
+    #[error("application {application}: {program} failed: {error}")]
+    Fetch {
+        /// The Application.
+        application: String,
+        /// The program that fetches it.
+        program: String,
+        /// Why.
+        error: Box<Error>,
     },
     /// One of the above, with repository and revision.
     #[error("repository {repo}, revision {revision}: {source}")]
@@ -195,14 +210,17 @@ impl RenderError {
         Self::At { repo, revision, source: Box::new(self) }
     }
 
-    /// Whether rendering the same revision may succeed later: a commit does not change,
-    /// but a missing program may be installed.
+    /// Whether rendering the same revision may succeed later without a change: a commit does not
+    /// change, but a server may answer again. As for reading a commit, a missing program is not
+    /// transient.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Read { .. }
-            | Self::MissingProgram { .. }
-            | Self::Program { .. }
-            | Self::Plugin { .. } => true,
+            Self::Read { .. } => true,
+            Self::Program { transient, .. } | Self::Plugin { transient, .. } => *transient,
+            // Others are what Helm says about the chart.
+            Self::Fetch { error, .. } => {
+                !matches!(**error, Error::Git { .. }) && error.is_transient()
+            }
             Self::At { source, .. } => source.is_transient(),
             _ => false,
         }

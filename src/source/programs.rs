@@ -19,7 +19,7 @@ use super::remote::stays_inside;
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::Programs;
-use super::{chart, dependencies, helm};
+use super::{chart, dependencies, helm, helm_errors};
 use crate::confined::Policy;
 
 /// An unreachable proxy: the discard port of the local machine.
@@ -159,11 +159,13 @@ impl Programs {
             });
             detail.replace(&scratch.display().to_string(), "(temporary directory)")
         };
-        let failed = |detail: String| RenderError::Program {
+        let failed_for = |transient: bool, detail: String| RenderError::Program {
             application: subject.application.clone(),
             program: name.to_owned(),
             detail: public(detail),
+            transient,
         };
+        let failed = |detail: String| failed_for(false, detail);
         let path =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let given = self.environment.iter().filter(|_| network);
@@ -215,13 +217,20 @@ impl Programs {
             policy,
             helper: self.helper.clone(),
         };
-        let output = run.wait().await.map_err(|failure| match failure {
+        let ended = match network {
+            true => subject.network.other(run.wait()).await,
+            false => run.wait().await,
+        };
+        let output = ended.map_err(|failure| match failure {
             Failure::Start(error) => RenderError::MissingProgram {
                 application: subject.application.clone(),
                 program: program.display().to_string(),
                 detail: error.to_string(),
             },
-            Failure::TimedOut => failed(format!("stopped after {} s", self.timeout.as_secs_f64())),
+            // A server that does not answer is the usual reason.
+            Failure::TimedOut => {
+                failed_for(network, format!("stopped after {} s", self.timeout.as_secs_f64()))
+            }
             Failure::OutputLimit => {
                 failed(format!("rendered more than {} bytes", self.output_bytes))
             }
@@ -229,7 +238,7 @@ impl Programs {
                 failed(format!("wrote more than {} MiB to disk", self.disk_bytes >> 20))
             }
             Failure::CpuLimit => failed("stopped, since it used too much CPU time".to_owned()),
-            Failure::Read(error) => failed(error.to_string()),
+            Failure::Read(error) => failed_for(true, error.to_string()),
         })?;
         if !output.status.success() {
             if let Some(error) = chart::missing_by_helm(source_dir, subject, &output.stderr) {
@@ -242,7 +251,8 @@ impl Programs {
             if said.contains("out of memory") || said.contains("cannot allocate memory") {
                 said = format!("needs more than {} MiB of memory: {said}", self.memory_bytes >> 20);
             }
-            return Err(failed(said.chars().take(1000).collect()));
+            let is_away = network && helm_errors::is_away(&output.stderr);
+            return Err(failed_for(is_away, said.chars().take(1000).collect()));
         }
         let text =
             crate::yaml::decode(&output.stdout).map_err(|error| failed(error.to_string()))?;

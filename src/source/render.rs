@@ -146,7 +146,10 @@ async fn render_source(
         blocking("source", prepare).await?;
     let environment = BuildEnvironment::new(subject, &source, checkout.revision());
     let plugin = match may_be_plugin {
-        true => options.programs.plugin(&source_dir, &source, subject, &environment).await?,
+        true => {
+            let found = options.programs.plugin(&source_dir, &source, subject, &environment);
+            subject.network.other(found).await?
+        }
         false => None,
     };
     let kind = if plugin.is_some() { SourceType::Plugin } else { kind };
@@ -164,7 +167,8 @@ async fn render_source(
             let missing = || RenderError::Source { reason: "plugin: not a mapping".to_owned() };
             let mut plugin = plugin.ok_or_else(missing)?;
             notes.append(&mut plugin.notes);
-            options.programs.generate(plugin, &source_dir, subject).await?
+            let generated = options.programs.generate(plugin, &source_dir, subject);
+            subject.network.other(generated).await?
         }
         SourceType::Directory => {
             let mut directory_options = directory_options(&source, options.max_bytes);

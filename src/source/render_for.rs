@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::access::RepositoryAccess;
 use super::checkout::Checkout;
+use super::network::Network;
 
 /// The Application that a source is rendered for.
 #[derive(Debug, Clone)]
@@ -24,6 +25,8 @@ pub struct RenderFor {
     pub references: BTreeMap<String, Arc<Checkout>>,
     /// Which repositories the dependencies of a chart may come from; `None` for none.
     pub charts: Option<Arc<dyn RepositoryAccess>>,
+    /// How what is fetched shares the network with others.
+    pub network: Network,
     /// The annotation `argocd.argoproj.io/manifest-generate-paths`, which limits what plugins
     /// get; may be empty.
     pub generate_paths: String,
@@ -49,6 +52,7 @@ impl Default for RenderFor {
             cluster: None,
             references: BTreeMap::new(),
             charts: None,
+            network: Network::default(),
             generate_paths: String::new(),
             memory: super::source_directory::DEFAULT_MAX_MEMORY,
         }

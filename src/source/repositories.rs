@@ -30,6 +30,7 @@ use super::git::{Call, Git, Remote};
 use super::hosts::{Availability, Hosts};
 use super::in_memory::{self, InMemory};
 use super::limits::SourceSettings;
+use super::network::{Lend, Network, Shared};
 use super::objects::{Objects, Tag};
 use super::packages::Surroundings;
 use super::refs::{Found, Refs, Revision, Target, is_full_hash, is_short_hash};
@@ -220,7 +221,16 @@ impl Repositories {
         }
     }
 
-    /// The files of one version of a chart.
+    /// How renderings use the network: within the limits of this process, while `lend` gives the
+    /// place of the caller to others.
+    pub fn network(&self, lend: Arc<dyn Lend>) -> Network {
+        match &self.0 {
+            Kind::Git(git) => Network::new(Arc::clone(&git.network), lend),
+            Kind::Memory(_) => Network::default(),
+        }
+    }
+
+    /// The files of one version of a chart; with `again`, they are fetched even if they are kept.
     ///
     /// # Errors
     ///
@@ -288,7 +298,8 @@ impl Repositories {
 pub(super) struct GitRepositories {
     git: Git,
     pub(super) settings: SourceSettings,
-    hosts: Hosts,
+    hosts: Arc<Hosts>,
+    network: Arc<Shared>,
     known: Mutex<HashMap<String, Arc<Repository>>>,
     pub(super) kept: CheckoutCache,
     clock: AtomicU64,
@@ -330,16 +341,18 @@ struct Fetched {
 impl GitRepositories {
     /// What reading charts shares with reading commits.
     fn surroundings(&self) -> Surroundings<'_> {
-        let (settings, hosts) = (&self.settings, &self.hosts);
+        let (settings, hosts) = (&self.settings, &*self.hosts);
         Surroundings { settings, hosts, kept: &self.kept, cache: &self.cache }
     }
 
     fn open(cache_root: &Path, settings: SourceSettings) -> std::io::Result<Self> {
         let cache = Arc::new(Cache::open(cache_root)?);
         let limits = &settings.limits;
+        let hosts = Arc::new(Hosts::new(limits));
         Ok(Self {
             git: Git::new(settings.clone(), cache.path())?,
-            hosts: Hosts::new(limits),
+            network: Arc::new(Shared::new(Arc::clone(&hosts))),
+            hosts,
             known: Mutex::default(),
             kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
@@ -391,8 +404,8 @@ impl GitRepositories {
                 let commit = fetched.objects.expand(remote, target.revision).await;
                 commit.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
                     missing(
-                        "no branch or tag of that name, and no fetched commit starts like this; \
-                         give the full commit hash",
+                        "no branch or tag of that name, and not the beginning of one commit only \
+                         of a branch or tag; give the full commit hash",
                     )
                 })
             }

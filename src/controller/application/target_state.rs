@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -15,13 +16,15 @@ use crate::api::annotations::MANIFEST_GENERATE_PATHS;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey, Raw};
 use crate::controller::credentials::RepositorySecrets;
+use crate::controller::runtime::Slots;
 use crate::controller::signed;
 use crate::decide::app_state::access::{self, Refusal, project_of};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::signatures::Demands;
 use crate::decide::app_state::{Condition, operation};
 use crate::source::{
-    self, ChartSource, ClusterFacts, RenderFor, RepositoryAccess, Revision, Signed, SourceType,
+    self, ChartSource, ClusterFacts, Lend, RenderFor, RepositoryAccess, Revision, Signed,
+    SourceType,
 };
 
 /// Maximum number of reported warnings about manifests; each is a condition.
@@ -136,6 +139,7 @@ impl Reconciliation<'_> {
             }),
             references,
             charts: Some(access.clone()),
+            network: ctx.sources.network(Arc::new(LentSlot(ctx.slots.clone()))),
             generate_paths,
             memory: ctx.settings.manifest_memory,
         };
@@ -146,7 +150,7 @@ impl Reconciliation<'_> {
             let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
             let rendered = rendered.map_err(|error| ObserveError::Source {
                 message: error.to_string(),
-                transient: false,
+                transient: error.is_transient(),
             })?;
             types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());
             warnings.extend(rendered.warnings);
@@ -297,6 +301,16 @@ impl Reconciliation<'_> {
         }
         let from = Rendered::made_from(&sync["manifests"]);
         Ok(Some(Rendered { from, manifests: manifests.into(), ..Rendered::default() }))
+    }
+}
+
+/// The slot of a reconcile, for others while its rendering waits for a server.
+#[derive(Debug)]
+struct LentSlot(Slots);
+
+impl Lend for LentSlot {
+    fn lend<'a>(&'a self, work: BoxFuture<'a, ()>) -> BoxFuture<'a, ()> {
+        Box::pin(self.0.lend_slot(work))
     }
 }
 

@@ -61,9 +61,10 @@ impl Programs {
         subject: &RenderFor,
         environment: &BuildEnvironment,
     ) -> Result<Option<Plugin>, RenderError> {
-        let failed = |detail: String| RenderError::Plugin {
+        let failed = |transient: bool, detail: String| RenderError::Plugin {
             application: subject.application.clone(),
             detail,
+            transient,
         };
         let name = source["plugin"]["name"].as_str().unwrap_or_default();
         let is_explicit = source["plugin"].is_object();
@@ -78,44 +79,48 @@ impl Programs {
         let call = Search { programs: self, source_dir, subject };
         let variables = environment::variables(source, environment)?;
         if !name.is_empty() {
-            let not_found = |why: String| {
-                failed(format!(
+            let not_found = |transient: bool, why: String| {
+                let detail = format!(
                     "could not find cmp-server plugin with name {name:?} supporting the given \
                      repository: {why}"
-                ))
+                );
+                failed(transient, detail)
             };
             if name.contains(|c: char| c == '/' || c.is_control()) {
                 let why = "a name has no slash and no control character; correct plugin.name";
-                return Err(not_found(why.to_owned()));
+                return Err(not_found(false, why.to_owned()));
             }
             let file = format!("{name}.sock");
             let socket = folder.join(&file);
             if !sockets.contains(&file) {
                 let others = listed(&sockets);
-                return Err(not_found(format!(
+                // Its sidecar may be starting.
+                let why = format!(
                     "there is no socket {}; the folder has {others}; correct plugin.name (with a \
                      version, it is NAME-VERSION), or run the sidecar of the plugin",
                     socket.display()
-                )));
+                );
+                return Err(not_found(true, why));
             }
             let asked = call.ask(name, &socket, variables, true).await;
             return match asked.map_err(|why| why.into_error(&not_found))? {
                 Found::Supports(plugin) => Ok(Some(plugin)),
-                Found::Other => Err(not_found(format!(
-                    "the discovery of {} does not match it",
-                    socket.display()
-                ))),
+                Found::Other => {
+                    let why = format!("the discovery of {} does not match it", socket.display());
+                    Err(not_found(false, why))
+                }
             };
         }
         for file in &sockets {
             let socket = folder.join(file);
             let name = file.trim_end_matches(".sock");
-            let unanswered = |why: String| {
-                failed(format!(
+            let unanswered = |transient: bool, why: String| {
+                let detail = format!(
                     "cannot ask plugin {name} ({}) whether it supports the repository: {why}; \
                      restart its sidecar, or remove the socket",
                     socket.display()
-                ))
+                );
+                failed(transient, detail)
             };
             let asked = call.ask(name, &socket, variables.clone(), false).await;
             if let Found::Supports(plugin) = asked.map_err(|why| why.into_error(&unanswered))? {
@@ -123,12 +128,13 @@ impl Programs {
             }
         }
         if is_explicit {
-            return Err(failed(format!(
+            let detail = format!(
                 "could not find plugin supporting the given repository: {} has {}, and none of \
                  their discoveries matches; set plugin.name",
                 folder.display(),
                 listed(&sockets)
-            )));
+            );
+            return Err(failed(sockets.is_empty(), detail));
         }
         Ok(None)
     }
@@ -153,6 +159,7 @@ impl Programs {
         let answer = connection.generate(metadata, &archive.file).await;
         let answer = answer.map_err(|why| RenderError::Plugin {
             application: subject.application.clone(),
+            transient: matches!(why, Failed::Lost(_)),
             detail: format!("plugin {name}: {}", super::redact(&why.to_string())),
         })?;
         let mut sink = Sink::new(subject.memory);
@@ -175,14 +182,17 @@ impl Programs {
 
 /// Why a plugin gave no answer.
 enum Unanswered {
-    Call(String),
+    Call(Failed),
     Files(RenderError),
 }
 
 impl Unanswered {
-    fn into_error(self, worded: &impl Fn(String) -> RenderError) -> RenderError {
+    fn into_error(self, worded: &impl Fn(bool, String) -> RenderError) -> RenderError {
         match self {
-            Self::Call(why) => worded(super::redact(&why)),
+            Self::Call(why) => {
+                let is_lost = matches!(why, Failed::Lost(_));
+                worded(is_lost, super::redact(&why.to_string()))
+            }
             Self::Files(error) => error,
         }
     }
@@ -206,9 +216,9 @@ impl Search<'_> {
     ) -> Result<Found, Unanswered> {
         let programs = self.programs;
         let connection = Connection::open(socket, programs.timeout, programs.output_bytes);
-        let connection = connection.await.map_err(Unanswered::Call)?;
+        let connection = connection.await.map_err(|why| Unanswered::Call(Failed::Lost(why)))?;
         let configuration = connection.configuration().await;
-        let configuration = configuration.map_err(|why| Unanswered::Call(why.to_string()))?;
+        let configuration = configuration.map_err(Unanswered::Call)?;
         let mut notes = Vec::new();
         if configuration.provide_git_creds {
             notes.push(format!(
@@ -228,7 +238,7 @@ impl Search<'_> {
                     tracing::warn!(plugin = name, %why, "the discovery of a plugin failed");
                     return Ok(Found::Other);
                 }
-                answer => answer.map_err(|why| Unanswered::Call(why.to_string()))?,
+                answer => answer.map_err(Unanswered::Call)?,
             };
             if !answer.is_supported && (answer.is_discovery_enabled || !is_named) {
                 return Ok(Found::Other);

@@ -226,3 +226,54 @@ async fn dependencies_by_another_spelling_of_their_keys_are_refused_as_well() {
         assert_eq!(world.data("redis-web").await["version"], "1.0.0");
     }
 }
+
+/// A chart repository that accepts requests and does not answer holds up its own Application only:
+/// others have the slot meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chart_repository_that_does_not_answer_holds_up_no_other_application() {
+    let Some(helm) = helms().pop() else { return };
+    let mut settings = confined(|programs| {
+        programs.helm = helm.clone();
+        programs.timeout = Duration::from_secs(600);
+    });
+    settings.parallel = 1;
+    let world = World::with(settings).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    world.write("plain/one.json", &config_map("one", "1", &[]));
+    parent(&world, &json!([{"name": "redis", "version": "1.0.0", "repository": url}]));
+    world.create_app(&world.with_source("waiting", json!({"path": "chart"}))).await;
+    let asked = tokio::time::timeout(LIMIT, silent.accept()).await.unwrap().unwrap();
+    world.deploy_app(&world.with_source("other", json!({"path": "plain"}))).await;
+    // It is still waiting.
+    let waiting = world.app("waiting").await;
+    assert_eq!(waiting["status"]["conditions"], Value::Null, "{waiting}");
+    drop(asked);
+}
+
+/// One call of Helm has the options of one registry for all of them, so that the password of
+/// another one could go out without encryption.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn registries_with_different_settings_are_refused() {
+    let Some(helm) = helms().pop() else { return };
+    let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+    let [one, other] = ["127.0.0.1:1/team", "127.0.0.1:2/team"];
+    secret(
+        &world,
+        "one",
+        json!({"url": one, "type": "helm", "enableOCI": "true", "insecureOCIForceHttp": "true"}),
+    )
+    .await;
+    secret(
+        &world,
+        "other",
+        json!({"url": other, "type": "helm", "enableOCI": "true", "username": "me", "password": "pass-word-9"}),
+    )
+    .await;
+    let of = |name: &str, place: &str| json!({"name": name, "version": "1.0.0", "repository": format!("oci://{place}")});
+    parent(&world, &json!([of("a", one), of("b", other)]));
+    let message = world.refusal_of(&world.with_source("web", json!({"path": "chart"}))).await;
+    for part in [one, other, "different values of insecureOCIForceHttp", "directory charts"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
