@@ -87,7 +87,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn request(&self, arrived: Instant) -> Request<'_> {
-        Request { arrived, id: &self.id, server: &self.address.server }
+        Request { arrived, id: &self.id, server: &self.address.server, again: false }
     }
 }
 
@@ -145,7 +145,7 @@ impl Charts {
             revision: given.to_owned(),
             detail,
         };
-        let Some(range) = Range::parse(given) else {
+        let Some(range) = Range::of_chart(given) else {
             return match version(given) {
                 Some(_) => Ok(of(given)),
                 None => Err(Error::InvalidRevision {
@@ -156,6 +156,9 @@ impl Charts {
             };
         };
         let versions = self.versions(surroundings, &wanted, freshness).await?;
+        if versions.iter().any(|version| version == given) {
+            return Ok(of(given));
+        }
         let known = versions.iter().filter_map(|text| version(text).map(|parsed| (parsed, text)));
         let fitting = known.filter(|(parsed, _)| range.contains(parsed));
         let newest = fitting
@@ -190,17 +193,19 @@ impl Charts {
         self.0.answer(surroundings, request, (what, freshness), Box::pin(ask)).await
     }
 
-    /// The files of a version.
+    /// The files of a version; with `again`, they are fetched even if they are kept, since a chart
+    /// may be pushed again under its version.
     pub(super) async fn checkout(
         &self,
         surroundings: &Surroundings<'_>,
         source: &ChartSource<'_>,
         credentials: Option<&Credentials>,
+        again: bool,
     ) -> Result<Arc<Checkout>, Error> {
         let arrived = Instant::now();
         let wanted = Wanted::new(surroundings, source, credentials)?;
         let pull = Box::pin(pull(surroundings, &wanted));
-        let request = wanted.request(arrived);
+        let request = Request { again, ..wanted.request(arrived) };
         self.0.checkout(surroundings, request, wanted.version, pull, Hosts::record_listing).await
     }
 }

@@ -20,6 +20,9 @@ use super::limits::SourceSettings;
 /// Most packages whose answers are kept.
 const MAX_KNOWN: usize = 1_024;
 
+/// Most versions of one package whose last fetch is remembered.
+const MAX_FETCHED: usize = 256;
+
 /// What reading packages shares with reading commits.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
@@ -40,8 +43,16 @@ pub(super) struct Packages<T>(Mutex<HashMap<String, Arc<Known<T>>>>);
 struct Known<T> {
     /// By what was asked.
     answers: AsyncMutex<HashMap<String, Answer<T>>>,
-    failures: AsyncMutex<Failures>,
+    files: AsyncMutex<Files>,
     availability: Mutex<Availability>,
+}
+
+/// What is known about fetching files.
+#[derive(Debug, Default)]
+struct Files {
+    failures: Failures,
+    /// When the kept files of a version were asked for.
+    fetched: HashMap<String, Instant>,
 }
 
 /// Who asks for which package.
@@ -53,6 +64,8 @@ pub(super) struct Request<'a> {
     pub id: &'a str,
     /// The server that it is on.
     pub server: &'a Address,
+    /// Whether files are fetched again that are kept since before the caller arrived.
+    pub again: bool,
 }
 
 /// How a result counts for the availability of a server.
@@ -66,8 +79,8 @@ impl<T> Default for Packages<T> {
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
-        let (answers, failures, availability) = Default::default();
-        Self { answers, failures, availability }
+        let (answers, files, availability) = Default::default();
+        Self { answers, files, availability }
     }
 }
 
@@ -99,7 +112,8 @@ impl<T: Clone> Packages<T> {
         outcome
     }
 
-    /// The files of a version: those that are kept, or what `pull` fetches.
+    /// The files of a version: those that are kept, or what `pull` fetches. Callers who arrive
+    /// before a fetch begins share it.
     pub(super) async fn checkout(
         &self,
         surroundings: &Surroundings<'_>,
@@ -109,12 +123,18 @@ impl<T: Clone> Packages<T> {
         record: Record,
     ) -> Result<Arc<Checkout>, Error> {
         let key: CheckoutKey = (request.id.to_owned(), version.to_owned());
-        if let Some(found) = surroundings.kept.get(&key) {
+        if !request.again
+            && let Some(found) = surroundings.kept.get(&key)
+        {
             return Ok(found);
         }
         let known = self.known(request.id);
-        let mut failures = known.failures.lock().await;
-        if let Some(found) = surroundings.kept.get(&key) {
+        let mut files = known.files.lock().await;
+        let Files { failures, fetched } = &mut *files;
+        let is_new = fetched.get(version).is_some_and(|began| *began >= request.arrived);
+        if (!request.again || is_new)
+            && let Some(found) = surroundings.kept.get(&key)
+        {
             return Ok(found);
         }
         let limits = &surroundings.settings.limits;
@@ -128,6 +148,10 @@ impl<T: Clone> Packages<T> {
         match pulled {
             Ok(checkout) => {
                 let checkout = Arc::new(checkout);
+                if fetched.len() >= MAX_FETCHED {
+                    fetched.clear();
+                }
+                fetched.insert(version.to_owned(), began);
                 surroundings.kept.insert(key, &checkout);
                 Ok(checkout)
             }

@@ -239,9 +239,12 @@ impl Repositories {
         &self,
         chart: &ChartSource<'_>,
         credentials: Option<&Credentials>,
+        again: bool,
     ) -> Result<Arc<Checkout>, Error> {
         match &self.0 {
-            Kind::Git(git) => git.charts.checkout(&git.surroundings(), chart, credentials).await,
+            Kind::Git(git) => {
+                git.charts.checkout(&git.surroundings(), chart, credentials, again).await
+            }
             Kind::Memory(memory) => {
                 let (memory, repo) = (Arc::clone(memory), chart.repo_url.to_owned());
                 Ok(Arc::new(Checkout::in_memory(memory, repo, chart.version.to_owned())))

@@ -79,6 +79,17 @@ impl Range {
         Some(Self { groups })
     }
 
+    /// The same for the version of a chart: Helm reads one with missing parts as a range, such as
+    /// `1.2` as `1.2.x`.
+    pub(super) fn of_chart(text: &str) -> Option<Self> {
+        match parts(text) {
+            Some((_, 1 | 2)) if text.len() <= MAX_RANGE => {
+                Some(Self { groups: vec![vec![comparator(Operator::Equal, text)?]] })
+            }
+            _ => Self::parse(text),
+        }
+    }
+
     /// Whether the version is in the range.
     ///
     /// Pre-releases match only a group that contains a pre-release.

@@ -145,7 +145,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
     let of = (&key, access::project_of(this.app.raw()));
     let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
-    let rendered = this.manifests(&raw, &found, &destination, true).await?;
+    let rendered = this.manifests(&raw, &found, &destination, false).await?;
 
     let cluster = &destination.destination.cluster;
     let reader = Reader { cluster, tracking: &this.tracking, app: &this.app };

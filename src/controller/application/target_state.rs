@@ -120,7 +120,8 @@ impl Reconciliation<'_> {
                 let pass_credentials = raw["helm"]["passCredentials"] == true;
                 let version = &revision.sha;
                 let chart = ChartSource { repo_url: url, chart, version, pass_credentials };
-                ctx.lend_slot(ctx.sources.chart(&chart, credentials.as_ref())).await
+                // A hard refresh asks for it again: it may have been pushed again.
+                ctx.lend_slot(ctx.sources.chart(&chart, credentials.as_ref(), hard)).await
             };
             let checkout = checkout.map_err(of_source)?;
             if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {

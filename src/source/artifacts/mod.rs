@@ -105,7 +105,7 @@ impl Wanted {
     }
 
     fn request(&self, arrived: Instant) -> Request<'_> {
-        Request { arrived, id: &self.id, server: &self.address.server }
+        Request { arrived, id: &self.id, server: &self.address.server, again: false }
     }
 
     fn missing(&self, detail: String) -> Error {

@@ -46,6 +46,21 @@ fn version_ranges_match_versions() {
     }
 }
 
+/// Helm reads a version with missing parts as a range.
+#[test]
+fn the_version_of_a_chart_has_three_parts() {
+    for text in ["1.2.3", "v1.2.3", "1.2.3-rc.1", "main", ""] {
+        assert_eq!(Range::of_chart(text), None, "{text}");
+    }
+    for (text, inside, outside) in
+        [("1.2", "1.2.9", "1.3.0"), ("v1.2", "1.2.0", "1.1.9"), ("1", "1.9.0", "2.0.0")]
+    {
+        let range = Range::of_chart(text).unwrap();
+        assert!(range.contains(&version(inside).unwrap()), "{inside} in {text}");
+        assert!(!range.contains(&version(outside).unwrap()), "{outside} not in {text}");
+    }
+}
+
 #[test]
 fn a_plain_name_or_version_is_not_a_range() {
     for text in

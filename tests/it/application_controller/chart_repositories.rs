@@ -62,12 +62,17 @@ fn digest(content: &[u8]) -> String {
 
 /// Packs a chart that renders its version and the value `a`.
 pub fn packed(helm: &PathBuf, name: &str, version: &str) -> Vec<u8> {
+    packed_with(helm, name, version, "a: chart\n")
+}
+
+/// The same with other values.
+fn packed_with(helm: &PathBuf, name: &str, version: &str, values: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let chart = folder.path().join(name);
     std::fs::create_dir_all(chart.join("templates")).unwrap();
     let text = format!("apiVersion: v2\nname: {name}\nversion: {version}\n");
     std::fs::write(chart.join("Chart.yaml"), text).unwrap();
-    std::fs::write(chart.join("values.yaml"), "a: chart\n").unwrap();
+    std::fs::write(chart.join("values.yaml"), values).unwrap();
     std::fs::write(chart.join("other.yaml"), "a: other\n").unwrap();
     let template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Chart.Name }}-{{ .Release.Name }}}\n\
         data: {version: '{{ .Chart.Version }}', a: '{{ .Values.a }}'}\n";
@@ -205,6 +210,9 @@ async fn se_033_a_chart_of_a_repository_is_a_source() {
             assert!(!message.contains("pass-word-1"), "{message}");
         }
         *files.lock().unwrap() = repository(&helm, "web", &["1.10.1", "1.11.0"]);
+        // With fewer numbers it is a range, as for Helm.
+        world.deploy_app(&world.with_source("short", source("1.11", json!({})))).await;
+        assert_eq!(world.app("short").await["status"]["sync"]["revision"], "1.11.0");
         world.refresh("range").await;
         let newer = |app: &Value| app["status"]["sync"]["revision"] == "1.11.0";
         world.until("range", "on the new version", newer).await;
@@ -342,5 +350,31 @@ async fn hostile_archives_are_refused() {
             assert!(message.contains("Failed to load target state"), "{name}: {message}");
             assert!(!message.contains("s3cr3t"), "{name}: {message}");
         }
+    }
+}
+
+/// A chart that is pushed again under its version is fetched again by a hard refresh.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_refresh_fetches_a_chart_again() {
+    for helm in helms() {
+        let world = World::with(confined(|programs| programs.helm = helm.clone())).await;
+        let files = Arc::new(Mutex::new(repository(&helm, "web", &["1.0.0"])));
+        let url = format!("http://{}", serve_changing(Arc::clone(&files), "").await);
+        let source = json!({"repoURL": url, "chart": "web", "targetRevision": "1.0.0"});
+        world.deploy_app(&world.with_source("web", source)).await;
+        assert_eq!(world.data("web-web").await["a"], "chart");
+        let again = packed_with(&helm, "web", "1.0.0", "a: again\n");
+        let mut changed = files.lock().unwrap();
+        let before = digest(&changed["/charts/web-1.0.0.tgz"]);
+        let index = String::from_utf8(changed["/index.yaml"].clone()).unwrap();
+        let index = index.replace(&before["sha256:".len()..], &digest(&again)["sha256:".len()..]);
+        changed.insert("/index.yaml".to_owned(), index.into_bytes());
+        changed.insert("/charts/web-1.0.0.tgz".to_owned(), again);
+        drop(changed);
+        world.refresh("web").await;
+        world.until("web", "out of sync", |app| is(app, "OutOfSync", "Healthy")).await;
+        world.sync("web", json!({})).await;
+        world.until_good("web").await;
+        assert_eq!(world.data("web-web").await["a"], "again");
     }
 }
