@@ -42,6 +42,10 @@ const FILES: [&str; 9] = [
     "patchesstrategicmerge",
 ];
 
+/// Fields whose content is given to a chart as it is: its values, which name no files of the
+/// kustomization.
+const INLINE: [&str; 1] = ["valuesinline"];
+
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
@@ -149,6 +153,9 @@ impl Visit<'_> {
         match value {
             Value::Object(fields) => {
                 for (field, value) in fields {
+                    if INLINE.contains(&folded(field).as_str()) {
+                        continue;
+                    }
                     let below = if at.is_empty() { field.clone() } else { format!("{at}.{field}") };
                     if FILES.contains(&folded(field).as_str()) {
                         let own = value.as_str().into_iter();

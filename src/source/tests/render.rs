@@ -537,7 +537,9 @@ async fn a_kustomization_reads_only_its_repository() {
             "kustomization.yaml",
             "resources: [a.yaml, sub]\ncommonAnnotations: {url: 'https://example.com'}\n\
              patches:\n- patch: |\n    path: https://example.com\n\
-             configMapGenerator: [{name: a, literals: ['u=https://example.com']}]\n",
+             configMapGenerator: [{name: a, literals: ['u=https://example.com']}]\n\
+             helmCharts:\n- name: c\n  valuesInline:\n    paths: [/]\n    file: /etc/app.conf\n\
+             \u{20}   env: ['https://example.com']\n",
         )
         .file("sub/kustomization.yaml", "resources: [../b.yaml]\n")
         .file("b.yaml", &config_map("b"))
