@@ -110,6 +110,8 @@ impl GitRepositories {
                 });
             }
             let mut parts: Vec<Part> = Vec::new();
+            // What the submodules lack is missing in the whole.
+            let mut missing_below = Vec::new();
             let mut bytes = base.bytes();
             let mut hash = Sha256::new();
             hash.update(base.key());
@@ -125,6 +127,8 @@ impl GitRepositories {
                     hash.update(text);
                 }
                 bytes = bytes.saturating_add(part.bytes());
+                let below = part.submodules().iter();
+                missing_below.extend(below.map(|path| format!("{}/{path}", module.path)));
                 parts.push((module.path.clone(), part));
             }
             let key = hash.finalize().iter().map(|b| format!("{b:02x}")).collect::<String>();
@@ -152,7 +156,9 @@ impl GitRepositories {
                 .map_err(|error| failed(error.to_string()))?
                 .map_err(|error| failed(error.to_string()))?;
             let is_put = |path: &&String| base.modules().iter().any(|module| module.path == **path);
-            let missing = base.submodules().iter().filter(|path| !is_put(path)).cloned().collect();
+            let mut missing: Vec<String> =
+                base.submodules().iter().filter(|path| !is_put(path)).cloned().collect();
+            missing.extend(missing_below);
             let made = Checkout::new(target, repo.clone(), base.revision().to_owned(), bytes)
                 .with_submodules(missing, Vec::new())
                 .with_key(&key);

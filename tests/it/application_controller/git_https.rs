@@ -271,6 +271,19 @@ async fn se_032_submodules_are_read_with_their_own_credentials() {
     };
     world.until("part", "compared", has_inner).await;
 
+    // A submodule of a submodule that is not fetched is missing in the whole, too: an empty folder
+    // in its place would prune its objects.
+    for (name, url) in [("no-url", ""), ("none", "../inner.git\n\tupdate = none")] {
+        let outer = repository(&format!("outer-{name}"), &[("deep/inner", url, &inner)]);
+        repository(name, &[("sub", &format!("../outer-{name}.git"), &outer)]);
+        for path in ["sub/deep/inner", "sub"] {
+            let mut app = world.with_source(&format!("{name}-{}", path.len()), source(name, path));
+            app["spec"]["source"]["directory"]["recurse"] = true.into();
+            let message = world.refusal_of(&app).await;
+            assert!(message.contains("sub/deep/inner: is a git submodule"), "{name}: {message}");
+        }
+    }
+
     let project = json!({
         "metadata": {"name": "closed", "namespace": NAMESPACE},
         "spec": {
