@@ -1,4 +1,4 @@
-//! Checks of a chart before Helm reads it: dependencies, links and schemas. Blocking.
+//! Checks of a chart before Helm reads it: dependencies and links. Blocking.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];
 const PINNING: [&str; 2] = ["Chart.lock", "requirements.lock"];
 
 /// Largest file that is read, in bytes.
-const MAX_FILE: u64 = 4 << 20;
+pub(super) const MAX_FILE: u64 = 4 << 20;
 
 /// Most files and directories of a chart.
 const MAX_ENTRIES: usize = 100_000;
@@ -288,84 +288,9 @@ pub(super) fn leads_through_link(path: &Path, root: &Path) -> bool {
     below.into_iter().any(|part| is_link(part) && part.canonicalize().is_err())
 }
 
-/// Helm reads and fetches what the `$ref`s of `values.schema.json` name: files of the
-/// machine, and any server. Only references inside of the schema are accepted.
-pub(super) fn check_schemas(source_dir: &SourceDirectory) -> Result<(), RenderError> {
-    walk(source_dir, &mut |path, shown| {
-        if path.file_name().is_none_or(|name| name != "values.schema.json") || !path.is_file() {
-            return Ok(());
-        }
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: shown.to_owned(),
-            error: error.kind().to_string(),
-        };
-        if path.metadata().map_err(failed)?.len() > MAX_FILE {
-            let what = format!("{shown}: larger than {MAX_FILE} bytes");
-            return Err(RenderError::TooLarge { what });
-        }
-        let bytes = std::fs::read(path).map_err(failed)?;
-        // Helm refuses what is no JSON.
-        let Ok(schema) = serde_json::from_slice::<Value>(&bytes) else { return Ok(()) };
-        let mut names = Vec::new();
-        identifiers(&schema, &mut names);
-        match outside_reference(&schema, &names) {
-            None => Ok(()),
-            Some(reference) => {
-                let reference: String = super::redact(reference).chars().take(200).collect();
-                let reason = format!(
-                    "{shown}: $ref {reference:?} is not in the schema, and nothing is read from \
-                     elsewhere; copy it into the schema, or set helm.skipSchemaValidation"
-                );
-                Err(RenderError::Source { reason })
-            }
-        }
-    })
-}
-
-fn identifiers<'a>(schema: &'a Value, names: &mut Vec<&'a str>) {
-    let below = schema.as_array().into_iter().flatten();
-    let fields = schema.as_object().into_iter().flatten();
-    for (key, value) in fields {
-        if let ("$id" | "id", Some(name)) = (key.as_str(), value.as_str()) {
-            names.push(name.trim_end_matches('#'));
-        }
-        identifiers(value, names);
-    }
-    below.for_each(|item| identifiers(item, names));
-}
-
-/// The first reference that leads out of the schema. The schemas of JSON Schema itself are
-/// part of Helm.
-fn outside_reference<'a>(schema: &'a Value, names: &[&str]) -> Option<&'a str> {
-    let fields = schema.as_object().into_iter().flatten();
-    for (key, value) in fields {
-        if let ("$ref" | "$dynamicRef" | "$recursiveRef", Some(reference)) =
-            (key.as_str(), value.as_str())
-        {
-            let target = reference.split('#').next().unwrap_or_default();
-            let is_own = target.is_empty() || is_metaschema(target) || names.contains(&target);
-            if !is_own {
-                return Some(reference);
-            }
-        }
-        if let Some(found) = outside_reference(value, names) {
-            return Some(found);
-        }
-    }
-    schema.as_array().into_iter().flatten().find_map(|item| outside_reference(item, names))
-}
-
-fn is_metaschema(target: &str) -> bool {
-    let rest = target.strip_prefix("https://").or_else(|| target.strip_prefix("http://"));
-    rest.and_then(|rest| rest.strip_prefix("json-schema.org/")).is_some_and(|path| {
-        let versions = ["draft-04/", "draft-06/", "draft-07/", "draft/2019-09/", "draft/2020-12/"];
-        versions.iter().any(|version| path.starts_with(version)) && !path.contains("..")
-    })
-}
-
 /// Visits the files and links of a chart with their path for messages. Like Helm, it enters
 /// linked directories; each one once.
-fn walk(
+pub(super) fn walk(
     source_dir: &SourceDirectory,
     visit: &mut dyn FnMut(&Path, &str) -> Result<(), RenderError>,
 ) -> Result<(), RenderError> {

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
-use super::chart;
 use super::kind::only_known;
 use super::manifests::RenderError;
 use super::pattern::{self, Braces};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::version::kube_version;
+use super::{chart, chart_schema};
 
 /// Fields of the `helm` block that are passed on.
 const KNOWN: [&str; 15] = [
@@ -73,7 +73,7 @@ pub(super) fn prepare(
     let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
     chart::check_links(source_dir)?;
     if !switch("skipSchemaValidation") {
-        chart::check_schemas(source_dir)?;
+        chart_schema::check_schemas(source_dir)?;
     }
     // Each value is joined to its option, so that it cannot be read as an option.
     let release = text("releaseName").unwrap_or(&subject.application);
@@ -184,6 +184,9 @@ pub(super) fn prepare(
         let copy = named.copy(&path, &scratch.join(format!("file-{index}")))?;
         args.push(format!("--set-file={name}={}", copy.display()));
         shown.push((copy, named.shown(file)));
+    }
+    if network && !switch("skipSchemaValidation") {
+        chart_schema::check_archives(source_dir)?;
     }
     if !switch("skipCrds") {
         args.push("--include-crds".into());

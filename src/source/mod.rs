@@ -29,6 +29,7 @@ mod build_environment;
 mod cache;
 mod chart;
 mod chart_address;
+mod chart_schema;
 mod charts;
 mod checked;
 mod checkout;

@@ -15,7 +15,7 @@ use super::super::manifests::Sink;
 use super::super::refs::{Found, Refs, Target};
 use super::super::remote::stays_inside;
 use super::super::source_directory::SourceDirectory;
-use super::super::{RenderFor, chart, helm};
+use super::super::{RenderFor, chart, chart_schema, helm};
 use super::write;
 
 /// Seeds: kind of input, a blank, and the text with `\n` for a line break.
@@ -170,7 +170,7 @@ fn hostile_schemas_and_charts_are_read_or_refused() {
     let (tree, directory) = tree();
     check("schema", |text| {
         write(tree.path(), "chart/values.schema.json", text);
-        if chart::check_schemas(&directory).is_ok()
+        if chart_schema::check_schemas(&directory).is_ok()
             && let Ok(schema) = serde_json::from_str::<Value>(text)
         {
             let mut open = vec![&schema];

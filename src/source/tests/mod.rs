@@ -2,6 +2,7 @@
 
 mod credentials;
 mod directory;
+mod fetching;
 mod fuzz;
 mod jsonnet;
 mod names;

@@ -14,14 +14,14 @@ use super::super::{
 use super::{config_map, repositories, script, settings, write};
 
 /// A directory that is checked out and rendered.
-struct Source {
+pub(super) struct Source {
     directory: tempfile::TempDir,
     programs: tempfile::TempDir,
-    options: RenderOptions,
+    pub(super) options: RenderOptions,
 }
 
 impl Source {
-    fn new(files: &[&str]) -> Self {
+    pub(super) fn new(files: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let programs = tempfile::tempdir().unwrap();
         for file in files {
@@ -36,17 +36,21 @@ impl Source {
         Self { directory, programs, options }
     }
 
-    fn file(self, name: &str, content: &str) -> Self {
+    pub(super) fn path(&self) -> &std::path::Path {
+        self.directory.path()
+    }
+
+    pub(super) fn file(self, name: &str, content: &str) -> Self {
         write(self.directory.path(), name, content);
         self
     }
 
-    fn program(self, name: &str, content: &str) -> Self {
+    pub(super) fn program(self, name: &str, content: &str) -> Self {
         script(self.programs.path(), name, content);
         self
     }
 
-    async fn render(&self, source: Value) -> Result<Rendered, RenderError> {
+    pub(super) async fn render(&self, source: Value) -> Result<Rendered, RenderError> {
         let subject = RenderFor {
             application: "shop".into(),
             namespace: "prod".into(),
@@ -80,13 +84,13 @@ impl Source {
         self.render(source).await.unwrap().source_type
     }
 
-    async fn fails(&self, source: Value) -> String {
+    pub(super) async fn fails(&self, source: Value) -> String {
         self.render(source).await.unwrap_err().to_string()
     }
 }
 
 /// A program that renders an object with its arguments and environment.
-const ECHO: &str = r#"{ echo "apiVersion: v1"; echo "kind: ConfigMap"; echo "metadata: {name: rendered}"; echo "args:"
+pub(super) const ECHO: &str = r#"{ echo "apiVersion: v1"; echo "kind: ConfigMap"; echo "metadata: {name: rendered}"; echo "args:"
 for a in "$@"; do echo "- '$a'"; done; echo "env:"; env | cut -d= -f1 | sed "s/.*/- '&'/"; echo "---"; echo '# nothing'; }"#;
 
 #[tokio::test]
