@@ -130,6 +130,11 @@ impl Refs {
         }
     }
 
+    /// Whether hashes are those of SHA-256.
+    pub(super) fn is_sha256(&self) -> bool {
+        self.0.values().any(|hash| hash.len() == 64)
+    }
+
     fn named(&self, name: String) -> Option<Revision> {
         let sha = self.0.get(&name)?.clone();
         Some(Revision { sha, reference: Some(name) })

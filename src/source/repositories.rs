@@ -6,6 +6,7 @@
 //! the next caller does the work.
 
 mod history;
+mod short;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -320,6 +321,8 @@ struct Repository {
     objects: AsyncMutex<Fetched>,
     /// Commits with all that lead to them.
     history: AsyncMutex<Objects>,
+    /// Commits by their abbreviated hashes, and the listing in which others were not found.
+    short: AsyncMutex<Short>,
     /// Availability of the repository.
     availability: Mutex<Availability>,
     /// Bytes on disk, readable without waiting for a fetch.
@@ -333,6 +336,13 @@ impl Repository {
     fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed) + self.history_bytes.load(Ordering::Relaxed)
     }
+}
+
+/// What is known about abbreviated hashes.
+#[derive(Debug, Default)]
+struct Short {
+    commits: HashMap<String, String>,
+    absent: HashMap<String, Arc<Refs>>,
 }
 
 #[derive(Debug)]
@@ -401,11 +411,11 @@ impl GitRepositories {
                 Err(missing("several commits match the abbreviated hash; use the full commit hash"))
             }
             Found::MaybeShort => {
-                let fetched = repository.objects.lock().await;
-                let remote = self.remote(&address, credentials);
-                let _turn = self.hosts.acquire(&address, &repository.availability).await?;
-                let commit = fetched.objects.expand(remote, target.revision).await;
-                commit.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
+                let short = target.revision.to_ascii_lowercase();
+                // On the heap: it would make the future of each reconcile larger.
+                let commit =
+                    Box::pin(self.expanded(&address, &repository, credentials, (&short, &refs)));
+                commit.await?.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
                     missing(
                         "no branch or tag of that name, and not the beginning of one commit only \
                          of a branch or tag; give the full commit hash",
@@ -680,6 +690,7 @@ impl GitRepositories {
                 refs: AsyncMutex::default(),
                 objects: AsyncMutex::new(Fetched { objects, failures: Failures::default() }),
                 availability: Mutex::default(),
+                short: AsyncMutex::default(),
                 history: AsyncMutex::new(Objects::new(self.cache.unused("history"))),
                 bytes: AtomicU64::new(0),
                 history_bytes: AtomicU64::new(0),

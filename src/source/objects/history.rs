@@ -10,6 +10,9 @@ use super::{Error, Format, MAX_FETCHES, Objects, Remote, Revision, disk_use, is_
 /// Files are left out where the server supports that.
 const COMMITS_ONLY: &str = "--filter=tree:0";
 
+/// All branches and tags.
+const ALL: [&str; 2] = ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
+
 /// How the message of a commit begins a line that approves all commits before it.
 const SEAL: &str = "--grep=^Argocd-gpg-seal:";
 
@@ -29,41 +32,19 @@ impl Objects {
         revision: &Revision,
     ) -> Result<String, Error> {
         let sha = &revision.sha;
-        let format = if sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
-        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
-            self.recreate(remote, format).await?;
-        }
+        self.ready(remote, sha.len() == 64).await?;
         // Only the reference says that all commits are there: without them `git` does not set it.
         let reference = format!("refs/wavegate/{sha}");
         let mut complete = reference.as_str();
         if self.commit(remote, &reference).await.is_err() {
-            self.dirty = true;
-            self.fetches += 1;
-            let config = self.directory.path().join("config");
-            let failed = |error: std::io::Error| Error::Cache {
-                repo: remote.address.shown.clone(),
-                what: "keep the configuration of the repository cache".into(),
-                detail: error.kind().to_string(),
-            };
-            let before = tokio::fs::read(&config).await.map_err(failed)?;
             let refspec = format!("+{sha}:{reference}");
-            let mut outcome = self.git_fetch(remote, COMMITS_ONLY, &[refspec]).await;
+            let mut outcome = self.fetch_commits(remote, &[refspec]).await;
             if let Err(Error::MissingRevision { detail, .. }) = &outcome
                 && detail.contains("unadvertised")
             {
-                let all =
-                    ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
-                outcome = self.git_fetch(remote, COMMITS_ONLY, &all.map(str::to_owned)).await;
+                outcome = self.fetch_commits(remote, &ALL.map(str::to_owned)).await;
                 complete = sha;
             }
-            // It has recorded that the server may be asked for what was left out. Older versions
-            // would do that for any missing object, without the credentials.
-            tokio::fs::write(&config, before).await.map_err(failed)?;
-            if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
-                // `git` exited by itself, so no file is partially written.
-                self.dirty = false;
-            }
-            self.bytes = disk_use(self.directory.path()).await;
             outcome.map_err(|error| match error {
                 Error::MissingRevision { repo, detail, .. } => {
                     Error::MissingRevision { repo, revision: sha.clone(), detail }
@@ -87,6 +68,57 @@ impl Objects {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The only commit of all branches and tags that starts with an abbreviated hash.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be fetched.
+    pub(in crate::source) async fn expand_fetched(
+        &mut self,
+        remote: Remote<'_>,
+        short: &str,
+        is_sha256: bool,
+    ) -> Result<Option<String>, Error> {
+        self.ready(remote, is_sha256).await?;
+        self.fetch_commits(remote, &ALL.map(str::to_owned)).await?;
+        Ok(self.commit(remote, short).await.ok())
+    }
+
+    async fn ready(&mut self, remote: Remote<'_>, is_sha256: bool) -> Result<(), Error> {
+        let format = if is_sha256 { Format::Sha256 } else { Format::Sha1 };
+        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
+            self.recreate(remote, format).await?;
+        }
+        Ok(())
+    }
+
+    /// Fetches commits with all that lead to them, without their files.
+    async fn fetch_commits(
+        &mut self,
+        remote: Remote<'_>,
+        refspecs: &[String],
+    ) -> Result<(), Error> {
+        self.dirty = true;
+        self.fetches += 1;
+        let config = self.directory.path().join("config");
+        let failed = |error: std::io::Error| Error::Cache {
+            repo: remote.address.shown.clone(),
+            what: "keep the configuration of the repository cache".into(),
+            detail: error.kind().to_string(),
+        };
+        let before = tokio::fs::read(&config).await.map_err(failed)?;
+        let outcome = self.git_fetch(remote, COMMITS_ONLY, refspecs).await;
+        // It has recorded that the server may be asked for what was left out. Older versions
+        // would do that for any missing object, without the credentials.
+        tokio::fs::write(&config, before).await.map_err(failed)?;
+        if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+            // `git` exited by itself, so no file is partially written.
+            self.dirty = false;
+        }
+        self.bytes = disk_use(self.directory.path()).await;
+        outcome
     }
 
     /// The newest of the commits that lead to a fetched one, itself included, without those that

@@ -65,6 +65,37 @@ async fn each_kind_of_target_revision_is_resolved_and_read() {
     assert_eq!(short, Revision::pinned(&first));
 }
 
+/// A short hash of any commit of a branch or tag, in both formats; asked for once.
+#[tokio::test]
+async fn a_short_hash_names_a_commit_that_is_no_tip() {
+    for format in ["sha1", "sha256"] {
+        let upstream = Upstream::with_format(format);
+        let mut commits = Vec::new();
+        for name in ["first", "second", "third"] {
+            upstream.write("a.yaml", &config_map(name));
+            commits.push(upstream.commit());
+        }
+        let counted = Counted::new("");
+        let (_cache, repositories) = repositories(counted.settings());
+        let url = upstream.url();
+        for _ in 0..3 {
+            let short = commits[0][..8].to_ascii_uppercase();
+            let revision = repositories.resolve(&url, &short, None).await.unwrap();
+            assert_eq!(revision, Revision::pinned(&commits[0]));
+        }
+        assert_eq!(counted.count("fetch"), 1, "{format}");
+        let revision = Revision::pinned(&commits[0]);
+        let checkout = repositories.checkout(&url, &revision, None).await.unwrap();
+        assert_eq!(objects(checkout.root()), ["first"]);
+        let fetched = counted.count("fetch");
+        for _ in 0..3 {
+            let error = repositories.resolve(&url, "0123456789", None).await.unwrap_err();
+            assert!(error.to_string().contains("give the full commit hash"), "{error}");
+        }
+        assert_eq!(counted.count("fetch"), fetched + 1, "once for each listing");
+    }
+}
+
 #[tokio::test]
 async fn a_sha256_repository_is_read() {
     let upstream = Upstream::with_format("sha256");
