@@ -43,6 +43,13 @@ pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) 
     }
     match (kind.group, kind.kind) {
         ("", "Secret") => secret(object),
+        ("", "ConfigMap") => encoded_map(object, "binaryData"),
+        ("admissionregistration.k8s.io" | "apiextensions.k8s.io" | "apiregistration.k8s.io", _) => {
+            authorities(object)
+        }
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            object.pointer_mut("/spec/request").into_iter().for_each(unwrap_lines);
+        }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             role(object, compare, system.ignores_aggregated_roles);
         }
@@ -55,6 +62,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) 
         quantities(object);
         if compare {
             drop_empty(object, "");
+            drop_empty_maps(object, kind);
         }
     }
     if kind.group.is_empty() && kind.kind == "Endpoints" {
@@ -208,6 +216,40 @@ fn secret(object: &mut Value) {
             *value = Value::String(String::new());
         }
     }
+    encoded_map(object, "data");
+}
+
+/// Removes the line breaks from the base64 texts of a map, which the server decodes.
+fn encoded_map(object: &mut Value, field: &str) {
+    let map = object.get_mut(field).and_then(Value::as_object_mut);
+    map.into_iter().flat_map(Map::values_mut).for_each(unwrap_lines);
+}
+
+/// The same for the certificates of authorities, wherever these kinds have them.
+fn authorities(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, child) in map {
+                match key.as_str() {
+                    "caBundle" => unwrap_lines(child),
+                    "openAPIV3Schema" => {}
+                    _ => authorities(child),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(authorities),
+        _ => {}
+    }
+}
+
+/// Removes what a decoder of base64 in Go ignores: the line breaks of a block in YAML.
+fn unwrap_lines(value: &mut Value) {
+    let is_break = |c| matches!(c, '\r' | '\n');
+    if let Value::String(text) = value
+        && text.contains(is_break)
+    {
+        text.retain(|c| !is_break(c));
+    }
 }
 
 /// SE-165: the rules of an aggregated role are those of others.
@@ -276,7 +318,7 @@ const TEXT_MAPS: [&str; 11] = [
 
 /// Objects that are a plain struct or an omitted map in Go, so that `{}` equals absent.
 /// Others keep it: an empty selector selects everything.
-const EMPTY_OBJECTS: [&str; 15] = [
+const EMPTY_OBJECTS: [&str; 17] = [
     "annotations",
     "binaryData",
     "data",
@@ -287,17 +329,23 @@ const EMPTY_OBJECTS: [&str; 15] = [
     "matchLabels",
     "metadata",
     "nodeSelector",
+    "options",
     "requests",
     "resources",
     "status",
     "strategy",
     "updateStrategy",
+    "volumeAttributes",
 ];
 
 /// Numbers and booleans that Go omits when they are zero or false. Others are pointers in
 /// Go, where zero differs from absent.
-const OMITTED_WHEN_ZERO: [&str; 18] = [
+const OMITTED_WHEN_ZERO: [&str; 24] = [
+    "chapAuthDiscovery",
+    "chapAuthSession",
+    "clusterScope",
     "globalDefault",
+    "healthCheckNodePort",
     "hostIPC",
     "hostNetwork",
     "hostPID",
@@ -306,12 +354,15 @@ const OMITTED_WHEN_ZERO: [&str; 18] = [
     "insecureSkipTLSVerify",
     "minReadySeconds",
     "nodePort",
+    // A pointer in a StatefulSet, where zero is the default anyway.
+    "partition",
     "paused",
     "preserveUnknownFields",
     // A pointer in a Pod, where zero is the default anyway.
     "priority",
     "publishNotReadyAddresses",
     "readOnly",
+    "sslEnabled",
     "stdin",
     "stdinOnce",
     "tty",
@@ -350,6 +401,39 @@ fn is_omitted(field: &str, value: &Value) -> bool {
         Value::Number(number) => number.as_i64() == Some(0) && OMITTED_WHEN_ZERO.contains(&field),
         Value::Null => false,
     }
+}
+
+/// Removes empty maps whose names mean a pointer in other kinds, where empty is a value.
+fn drop_empty_maps(object: &mut Value, kind: KindRef<'_>) {
+    match (kind.group, kind.kind) {
+        ("", "Service" | "ReplicationController") => {
+            drop_empty_map(object, &["spec"], "selector");
+        }
+        ("storage.k8s.io", "StorageClass" | "VolumeAttributesClass") => {
+            drop_empty_map(object, &[], "parameters");
+        }
+        ("", "LimitRange") => {
+            let fields = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
+            let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut);
+            for limit in limits.into_iter().flatten() {
+                fields.iter().for_each(|field| drop_empty_map(limit, &[], field));
+            }
+        }
+        _ => {}
+    }
+    if let Some(spec) = kind.pod_spec() {
+        drop_empty_map(object, spec, "overhead");
+    }
+}
+
+fn drop_empty_map(object: &mut Value, path: &[&str], field: &str) {
+    each(object, path, &mut |parent| {
+        if let Some(map) = parent.as_object_mut()
+            && map.get(field).and_then(Value::as_object).is_some_and(Map::is_empty)
+        {
+            map.remove(field);
+        }
+    });
 }
 
 /// Fields with a map of quantities, anywhere in built-in kinds.

@@ -40,7 +40,10 @@ pub fn apply(object: &mut Value) {
             }
         }
         ("rbac.authorization.k8s.io", _) => binding(root),
-        ("admissionregistration.k8s.io", _) => webhooks(root, kind.kind),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => webhooks(root, kind.kind),
         _ => {
             if let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) {
                 spec_of(kind, spec);
@@ -67,6 +70,11 @@ fn spec_of(kind: KindRef<'_>, spec: &mut Object) {
         ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(kind.version, spec),
         ("networking.k8s.io", "NetworkPolicy") => network_policy(spec),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(spec),
+        ("admissionregistration.k8s.io", _) => admission_policy(kind.kind, spec),
+        ("resource.k8s.io", "ResourceClaim") => resource_claim(spec),
+        ("resource.k8s.io", "ResourceClaimTemplate") => {
+            object(spec, "spec").into_iter().for_each(resource_claim);
+        }
         _ => {}
     }
 }
@@ -74,6 +82,13 @@ fn spec_of(kind: KindRef<'_>, spec: &mut Object) {
 /// Sets a field that is absent.
 fn set(object: &mut Object, field: &str, value: impl Into<Value>) {
     if !object.contains_key(field) {
+        object.insert(field.to_owned(), value.into());
+    }
+}
+
+/// Sets a number that is absent or zero, which is the same for the server.
+fn set_count(object: &mut Object, field: &str, value: i64) {
+    if object.get(field).is_none_or(|found| found.as_i64() == Some(0)) {
         object.insert(field.to_owned(), value.into());
     }
 }
@@ -196,8 +211,8 @@ fn service(spec: &mut Object) {
     }
     for port in each(spec, "ports") {
         set(port, "protocol", "TCP");
-        if let Some(number) = port.get("port").cloned() {
-            set(port, "targetPort", number);
+        if let Some(number) = port.get("port").and_then(Value::as_i64) {
+            set_count(port, "targetPort", number);
         }
     }
 }
@@ -296,5 +311,45 @@ fn webhooks(root: &mut Object, kind: &str) {
         for rule in each(webhook, "rules") {
             set(rule, "scope", "*");
         }
+    }
+}
+
+/// Policies, and their bindings, of both kinds of admission.
+fn admission_policy(kind: &str, spec: &mut Object) {
+    if kind.ends_with("Policy") {
+        set(spec, "failurePolicy", "Fail");
+    }
+    for field in ["matchConstraints", "matchResources"] {
+        let Some(matched) = object(spec, field) else { continue };
+        set(matched, "matchPolicy", "Equivalent");
+        set(matched, "namespaceSelector", json!({}));
+        set(matched, "objectSelector", json!({}));
+        for list in ["resourceRules", "excludeResourceRules"] {
+            for rule in each(matched, list) {
+                set(rule, "scope", "*");
+            }
+        }
+    }
+}
+
+/// How many devices a claim asks for: of all versions, which have it in other places.
+fn resource_claim(spec: &mut Object) {
+    let Some(devices) = object(spec, "devices") else { return };
+    for request in each(devices, "requests") {
+        each(request, "firstAvailable").for_each(device_count);
+        if let Some(exactly) = object(request, "exactly") {
+            device_count(exactly);
+        }
+        // v1beta1: without a class it only has alternatives.
+        if request.contains_key("deviceClassName") {
+            device_count(request);
+        }
+    }
+}
+
+fn device_count(request: &mut Object) {
+    set(request, "allocationMode", "ExactCount");
+    if is(request, "allocationMode", "ExactCount") {
+        set_count(request, "count", 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Object, each, is, object, set};
+use super::{Object, each, is, object, set, set_count};
 
 /// Sets the defaults of a Pod's spec. `is_pod` distinguishes a Pod object from a
 /// template, which has fewer defaults.
@@ -76,10 +76,10 @@ fn is_latest(image: &str) -> bool {
 }
 
 fn probe(probe: &mut Object) {
-    set(probe, "timeoutSeconds", 1);
-    set(probe, "periodSeconds", 10);
-    set(probe, "successThreshold", 1);
-    set(probe, "failureThreshold", 3);
+    set_count(probe, "timeoutSeconds", 1);
+    set_count(probe, "periodSeconds", 10);
+    set_count(probe, "successThreshold", 1);
+    set_count(probe, "failureThreshold", 3);
     http_get(probe);
 }
 

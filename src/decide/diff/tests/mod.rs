@@ -1,3 +1,4 @@
+mod omitted;
 mod owned;
 mod predicted;
 mod properties;

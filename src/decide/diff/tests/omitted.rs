@@ -1,0 +1,214 @@
+//! What the API server omits, decodes or defaults is no difference for ever.
+
+use super::*;
+
+#[test]
+fn defaults_inside_lists_that_are_compared_as_one_value_are_no_difference() {
+    let rule = |scope: Value| {
+        let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"],
+            "resources": ["deployments"]});
+        with(&rule, scope)
+    };
+    let request = |parts: Value| with(&json!({"deviceClassName": "gpu"}), parts);
+    let counted = || request(json!({"allocationMode": "ExactCount", "count": 1}));
+    let policy = |kind: &str, field: &str, scope: Value| {
+        let rules =
+            json!({"resourceRules": [rule(scope.clone())], "excludeResourceRules": [rule(scope)]});
+        object("admissionregistration.k8s.io/v1", kind, json!({"spec": {field: rules}}))
+    };
+    let mut rows = Vec::new();
+    for (kind, field) in [
+        ("ValidatingAdmissionPolicy", "matchConstraints"),
+        ("ValidatingAdmissionPolicyBinding", "matchResources"),
+        ("MutatingAdmissionPolicy", "matchConstraints"),
+        ("MutatingAdmissionPolicyBinding", "matchResources"),
+    ] {
+        let target = policy(kind, field, json!({}));
+        rows.push((kind, target.clone(), policy(kind, field, json!({"scope": "*"})), false));
+        rows.push((kind, target, policy(kind, field, json!({"scope": "Cluster"})), true));
+    }
+    let claim = |version: &str, requests: Value| {
+        let spec = json!({"devices": {"requests": requests}});
+        object(
+            &format!("resource.k8s.io/{version}"),
+            "ResourceClaimTemplate",
+            json!({"spec": {"spec": spec}}),
+        )
+    };
+    let exactly = |one: Value| claim("v1", json!([{"name": "a", "exactly": one}]));
+    let first = |one: Value| claim("v1beta2", json!([{"name": "a", "firstAvailable": [one]}]));
+    let old = |one: Value| claim("v1beta1", json!([one]));
+    let all = || request(json!({"allocationMode": "All"}));
+    let two = || request(json!({"allocationMode": "ExactCount", "count": 2}));
+    rows.extend([
+        ("exactly", exactly(request(json!({}))), exactly(counted()), false),
+        ("another count", exactly(request(json!({}))), exactly(two()), true),
+        ("a mode without a count", exactly(all()), exactly(all()), false),
+        ("a count of zero", exactly(request(json!({"count": 0}))), exactly(counted()), false),
+        ("one of several", first(request(json!({}))), first(counted()), false),
+        ("the version before", old(request(json!({}))), old(counted()), false),
+        (
+            "alternatives in the version before",
+            claim("v1beta1", json!([{"name": "a", "firstAvailable": [request(json!({}))]}])),
+            claim("v1beta1", json!([{"name": "a", "firstAvailable": [counted()]}])),
+            false,
+        ),
+        (
+            "a claim itself",
+            object(
+                "resource.k8s.io/v1",
+                "ResourceClaim",
+                json!({"spec": {"devices": {
+                "requests": [{"name": "a", "exactly": request(json!({}))}]}}}),
+            ),
+            object(
+                "resource.k8s.io/v1",
+                "ResourceClaim",
+                json!({"spec": {"devices": {
+                "requests": [{"name": "a", "exactly": counted()}]}}}),
+            ),
+            false,
+        ),
+    ]);
+    check(rows);
+}
+
+#[test]
+fn line_breaks_in_base64_are_no_difference() {
+    let broken = "aGVs\nbG8=\r\n";
+    let (plain, other) = ("aGVsbG8=", "aGVsbG9v");
+    let secret = |data: &str| object("v1", "Secret", json!({"data": {"a": data}}));
+    let config = |data: &str| object("v1", "ConfigMap", json!({"binaryData": {"a": data}}));
+    let text = |data: &str| object("v1", "ConfigMap", json!({"data": {"a": data}}));
+    let webhook = |bundle: &str| {
+        let webhook = json!({"name": "a.example.com", "clientConfig": {"caBundle": bundle}});
+        let group = "admissionregistration.k8s.io/v1";
+        object(group, "ValidatingWebhookConfiguration", json!({"webhooks": [webhook]}))
+    };
+    let service = |bundle: &str| {
+        object("apiregistration.k8s.io/v1", "APIService", json!({"spec": {"caBundle": bundle}}))
+    };
+    let definition = |bundle: &str| {
+        let webhook = json!({"clientConfig": {"caBundle": bundle}});
+        object(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": webhook}}}),
+        )
+    };
+    let request = |data: &str| {
+        object(
+            "certificates.k8s.io/v1",
+            "CertificateSigningRequest",
+            json!({"spec": {"request": data}}),
+        )
+    };
+    let custom = |data: &str| object("example.com/v1", "Widget", json!({"data": {"a": data}}));
+    let mut rows = Vec::new();
+    for (name, of) in [
+        ("Secret", &secret as &dyn Fn(&str) -> Value),
+        ("ConfigMap", &config),
+        ("webhook", &webhook),
+        ("APIService", &service),
+        ("definition", &definition),
+        ("CertificateSigningRequest", &request),
+    ] {
+        rows.push((name, of(broken), of(plain), false));
+        rows.push((name, of(broken), of(other), true));
+    }
+    rows.push(("plain texts keep them", text(broken), text(plain), true));
+    rows.push(("and custom resources", custom(broken), custom(plain), true));
+    check(rows);
+}
+
+#[test]
+fn what_is_omitted_when_it_is_empty_or_zero_is_no_difference() {
+    let pod = |spec: Value| {
+        object("apps/v1", "Deployment", json!({"spec": {"template": {"spec": spec}}}))
+    };
+    let volume = |source: Value| pod(json!({"volumes": [with(&json!({"name": "v"}), source)]}));
+    let service = |spec: Value| object("v1", "Service", json!({"spec": spec}));
+    let port = |port: Value| service(json!({"ports": [with(&json!({"port": 80}), port)]}));
+    let class = |body: Value| object("storage.k8s.io/v1", "StorageClass", body);
+    let disk = |csi: Value| object("v1", "PersistentVolume", json!({"spec": {"csi": csi}}));
+    let limits = |limit: Value| object("v1", "LimitRange", json!({"spec": {"limits": [limit]}}));
+    let probe =
+        |probe: Value| pod(json!({"containers": [{"name": "main", "livenessProbe": probe}]}));
+    let zero = json!({"timeoutSeconds": 0, "periodSeconds": 0, "successThreshold": 0, "failureThreshold": 0});
+    let stored = json!({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3});
+    let selects = |selector: Value| {
+        object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            json!({"spec": {"ingress": [{"from": [selector]}]}}),
+        )
+    };
+    let scheduling = |parts: Value| object("node.k8s.io/v1", "RuntimeClass", parts);
+    check(vec![
+        ("selector", service(json!({"selector": {}})), service(json!({})), false),
+        (
+            "selector of a controller",
+            object("v1", "ReplicationController", json!({"spec": {"selector": {}}})),
+            object("v1", "ReplicationController", json!({"spec": {}})),
+            false,
+        ),
+        ("parameters", class(json!({"parameters": {}})), class(json!({})), false),
+        (
+            "attributes",
+            disk(json!({"driver": "d", "volumeAttributes": {}})),
+            disk(json!({"driver": "d"})),
+            false,
+        ),
+        (
+            "options",
+            volume(json!({"flexVolume": {"driver": "d", "options": {}}})),
+            volume(json!({"flexVolume": {"driver": "d"}})),
+            false,
+        ),
+        ("overhead", pod(json!({"overhead": {}})), pod(json!({})), false),
+        (
+            "limits",
+            limits(json!({"type": "Pod", "max": {}})),
+            limits(json!({"type": "Pod"})),
+            false,
+        ),
+        (
+            "a partition",
+            volume(json!({"awsElasticBlockStore": {"partition": 0}})),
+            volume(json!({"awsElasticBlockStore": {}})),
+            false,
+        ),
+        ("a probe", probe(zero.clone()), probe(stored.clone()), false),
+        ("another probe", probe(zero), probe(with(&stored, json!({"timeoutSeconds": 5}))), true),
+        ("a port", port(json!({"targetPort": 0})), port(json!({"targetPort": 80})), false),
+        (
+            "a named port",
+            port(json!({"targetPort": "http"})),
+            port(json!({"targetPort": 80})),
+            true,
+        ),
+        (
+            "an empty peer that is a pointer",
+            selects(json!({"podSelector": {}})),
+            selects(json!({})),
+            true,
+        ),
+        (
+            "overhead that is a pointer",
+            scheduling(json!({"overhead": {}})),
+            scheduling(json!({})),
+            true,
+        ),
+    ]);
+}
+
+/// Name, target, live, whether it is a difference.
+fn check(rows: Vec<(&str, Value, Value, bool)>) {
+    for (name, target, live, want) in rows {
+        let found = compare(Some(&target), Some(&live), &Config::default());
+        assert_eq!(found.modified, want, "{name}: {:?}", found.changes);
+        // What a comparison sees stays when it is seen again.
+        let once = normalized(&target, &Config::default());
+        assert_eq!(normalized(&once, &Config::default()), once, "{name}");
+    }
+}
