@@ -116,10 +116,12 @@ fn explain_summarizes_and_names_the_resource() {
         (
             "the worst resource is named",
             peer("Progressing"),
-            vec![application(
-                "dev",
-                resources(json!([progressing(), deployment("Degraded", "image pull failed")])),
-            )],
+            vec![application("dev", {
+                let failed = deployment("Degraded", "image pull failed");
+                let mut status = resources(json!([progressing(), failed]));
+                status["health"]["status"] = "Degraded".into();
+                status
+            })],
             "shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: image pull failed",
         ),
         (

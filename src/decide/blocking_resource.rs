@@ -287,7 +287,7 @@ fn of_resources(application: &Value) -> Option<Found> {
     let resources = status.items("/resources");
     let rank_of = |resource: &&Value| rank_of(resource);
     // `min_by_key` returns the first minimum.
-    let worst = resources.iter().filter(|one| rank_of(one) > 0);
+    let worst = resources.iter().filter(|one| rank_of(one) > 0 && counts(status, one));
     if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
         let health = &worst["health"];
         let since = health.time("/lastTransitionTime");
@@ -306,6 +306,15 @@ fn of_resources(application: &Value) -> Option<Found> {
 
 fn is_failure(state: &str) -> bool {
     matches!(state, "SyncFailed" | "PruneFailed" | "Failed" | "Error")
+}
+
+/// Whether the health of a resource counts towards that of the Application: not of a hook, and
+/// not when it is worse than the whole, as of an object whose health is ignored.
+fn counts(status: &Value, resource: &Value) -> bool {
+    let whole = HealthStatus::parse(status.text("/health/status"));
+    let own = HealthStatus::from_word(resource["health"].field("status"));
+    let is_worse = whole.is_some_and(|whole| own.is_worse_than(whole));
+    resource["hook"] != true && !is_worse
 }
 
 /// Severity of the health of a resource. What is still to be created is OutOfSync, and no

@@ -430,6 +430,11 @@ pub(super) fn about_cause(live: &Value, resource: &BlockingResource, cause: &Cau
         container => format!(" -c {}", word(container)),
     };
     let describe = format!("kubectl {at}describe {} {name}", cause.kind.to_lowercase());
+    if cause.has_to_be_deleted {
+        return vec![format!(
+            "delete it, since its StatefulSet waits for it before it creates a newer one: kubectl {at}delete pod {name}"
+        )];
+    }
     match cause.reason.as_str() {
         "FailedCreate" if cause.message.contains("quota") => {
             vec![format!("raise the quota, or request less: kubectl {at}describe resourcequota")]

@@ -44,16 +44,23 @@ pub struct Cause {
     pub message: String,
     /// How many other Pods of the workload have the same reason.
     pub others: usize,
+    /// A Pod of an older revision, which its StatefulSet does not replace before it is ready:
+    /// somebody has to delete it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_to_be_deleted: bool,
 }
 
 /// `Pod shop/web-1 (and 2 more): container main: CrashLoopBackOff: …`.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, namespace, name, container, reason, message, others } = self;
+        let Self { kind, namespace, name, container, reason, message, others, .. } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
         write!(f, "{kind} {namespace}{slash}{name}")?;
         if *others > 0 {
             write!(f, " (and {others} more)")?;
+        }
+        if self.has_to_be_deleted {
+            write!(f, " of an older revision")?;
         }
         if !container.is_empty() {
             write!(f, ": container {container}")?;
@@ -89,28 +96,38 @@ pub fn newest(replica_sets: &[Value]) -> Option<&Value> {
     replica_sets.iter().max_by_key(|set| (revision(set), created(set)))
 }
 
-/// Pods of the newest version that are not as they should be, the worst first: those whose
+/// Pods that are not as they should be, and hold the workload, the worst first: those whose
 /// Events are worth reading.
 pub fn suspects(below: &Below) -> Vec<&Value> {
-    let mut pods: Vec<&Value> = current(below).filter(|pod| !is_fine(pod)).collect();
-    pods.sort_by_key(|pod| of_pod(pod, &[]).map_or(u8::MAX, |(rank, _)| rank));
+    let mut pods: Vec<&Value> = present(below).filter(|pod| !is_fine(pod)).collect();
+    let rank = |pod: &Value| of_pod(pod, &[]).map_or(u8::MAX, |(rank, _)| rank);
+    pods.sort_by_key(|pod| order(rank(pod), is_older(below, pod)));
     pods
+}
+
+/// The order of causes: newer Pods first, unless these only start.
+fn order(rank: u8, is_older: bool) -> (bool, bool, u8) {
+    (rank >= rank::STARTS, is_older, rank)
 }
 
 /// Why the workload is not ready; `None` when nothing of what was read says so.
 pub fn cause(below: &Below) -> Option<Cause> {
-    let mut found: Vec<(u8, Cause)> = current(below)
-        .filter(|pod| !is_fine(pod))
-        .filter_map(|pod| of_pod(pod, &below.events))
-        .collect();
+    let of_pod = |pod| {
+        let (rank, cause) = of_pod(pod, &below.events)?;
+        let is_older = is_older(below, pod);
+        let has_to_be_deleted = is_older && waits_for_older(&below.workload);
+        Some((order(rank, is_older), rank, Cause { has_to_be_deleted, ..cause }))
+    };
+    let pods = present(below).filter(|pod| !is_fine(pod));
+    let mut found: Vec<((bool, bool, u8), u8, Cause)> = pods.filter_map(of_pod).collect();
     // Stable: of equal ones the first by name.
-    found.sort_by(|(a, one), (b, other)| (a, &one.name).cmp(&(b, &other.name)));
+    found.sort_by(|(a, _, one), (b, _, other)| (a, &one.name).cmp(&(b, &other.name)));
     let others = |cause: &Cause| {
-        found.iter().filter(|(_, other)| other.reason == cause.reason).count().saturating_sub(1)
+        found.iter().filter(|(.., other)| other.reason == cause.reason).count().saturating_sub(1)
     };
     let worst = found
         .first()
-        .map(|(rank, cause)| (*rank, Cause { others: others(cause), ..cause.clone() }));
+        .map(|(_, rank, cause)| (*rank, Cause { others: others(cause), ..cause.clone() }));
     match (worst, uncreated(below)) {
         // Pods that only start say less than that others cannot be created.
         (Some((rank, _)), Some(uncreated)) if rank >= rank::STARTS => Some(uncreated),
@@ -128,18 +145,34 @@ mod rank {
     pub const STARTS: u8 = 4;
 }
 
-/// The Pods of the newest version that are not being deleted.
-fn current(below: &Below) -> impl Iterator<Item = &Value> {
+/// The Pods that are not being deleted: of a Deployment those of its newest version, of a
+/// StatefulSet those of all revisions, since it waits for older ones, too.
+fn present(below: &Below) -> impl Iterator<Item = &Value> {
     let set = newest(&below.replica_sets).map(|set| set.text("/metadata/uid"));
-    let revision = below.workload.text("/status/updateRevision");
-    let is_current = move |pod: &&Value| {
-        let labels = pod.text("/metadata/labels/controller-revision-hash");
-        let is_older = !revision.is_empty() && !labels.is_empty() && labels != revision;
+    let is_present = move |pod: &&Value| {
         let owned =
             |uid: &str| pod.items("/metadata/ownerReferences").iter().any(|o| o["uid"] == uid);
-        pod["metadata"]["deletionTimestamp"].is_null() && set.is_none_or(owned) && !is_older
+        pod["metadata"]["deletionTimestamp"].is_null() && set.is_none_or(owned)
     };
-    below.pods.iter().filter(is_current)
+    below.pods.iter().filter(is_present)
+}
+
+/// Whether a Pod of a StatefulSet is of an older revision.
+fn is_older(below: &Below, pod: &Value) -> bool {
+    let newest = below.workload.text("/status/updateRevision");
+    let own = pod.text("/metadata/labels/controller-revision-hash");
+    !newest.is_empty() && !own.is_empty() && own != newest
+}
+
+/// Whether a StatefulSet replaces a Pod of an older revision only when it is ready, or never,
+/// and would not create it with the same revision again.
+fn waits_for_older(workload: &Value) -> bool {
+    let is_partitioned = workload["spec"]["updateStrategy"]["rollingUpdate"]["partition"]
+        .as_u64()
+        .is_some_and(|partition| partition > 0);
+    let is_parallel = workload.text("/spec/podManagementPolicy") == "Parallel";
+    let is_by_hand = workload.text("/spec/updateStrategy/type") == "OnDelete";
+    !is_partitioned && (is_by_hand || !is_parallel)
 }
 
 /// Whether nothing is to be said about a Pod: it is ready, or has done its work.
@@ -161,7 +194,7 @@ fn of_pod(pod: &Value, events: &[Value]) -> Option<(u8, Cause)> {
         container: container.to_owned(),
         reason: reason.to_owned(),
         message: cut(&message),
-        others: 0,
+        ..Cause::default()
     };
     // Init containers come first, in time as well.
     let statuses = || {
@@ -336,7 +369,7 @@ fn lacks_pods(below: &Below, object: &Value, kind: &str) -> bool {
         "Job" => number("/spec/parallelism").unwrap_or(1),
         _ => number("/spec/replicas").unwrap_or(1),
     };
-    (current(below).count() as u64) < wanted
+    (present(below).count() as u64) < wanted
 }
 
 #[cfg(test)]

@@ -58,6 +58,33 @@ fn the_resource_is_found_in_order_of_importance() {
     }
 }
 
+/// A hook that is kept after it failed, and objects whose health is ignored, were named.
+#[test]
+fn a_resource_that_does_not_count_is_not_named() {
+    let mut hook = resource("hook", "", "Degraded");
+    hook["hook"] = true.into();
+    let list = json!([
+        hook,
+        resource("ignored", "Synced", "Degraded"),
+        resource("lost", "Synced", "Missing"),
+        resource("web", "Synced", "Progressing"),
+    ]);
+    let named = |health: &str| {
+        let mut application = application("Succeeded", json!([]), list.clone());
+        application["status"]["health"]["status"] = health.into();
+        of(&application).resource.map(|resource| resource.name).unwrap_or_default()
+    };
+    for (health, want) in [
+        ("Progressing", "web"),
+        ("Degraded", "ignored"),
+        ("Unknown", "ignored"),
+        ("Healthy", ""),
+        ("", "ignored"),
+    ] {
+        assert_eq!(named(health), want, "{health}");
+    }
+}
+
 #[test]
 fn the_reason_is_the_operations_the_resources_or_a_conditions() {
     let ill = json!([resource("web", "Synced", "Degraded")]);

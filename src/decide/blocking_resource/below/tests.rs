@@ -153,6 +153,49 @@ fn the_worst_pod_of_the_newest_version_counts_and_its_likes_are_counted() {
     assert_eq!(cause(&below(vec![pod("fine", ready())], Vec::new())), None);
 }
 
+/// A StatefulSet waits for a Pod of an older revision that never becomes ready, and nothing was
+/// named.
+#[test]
+fn a_pod_of_an_older_revision_that_holds_a_stateful_set_is_named() {
+    let of = |name: &str, revision: &str, status: Value| {
+        let labels = json!({"controller-revision-hash": revision});
+        owned("Pod", name, "uid-web", json!({"metadata": {"labels": labels}, "status": status}))
+    };
+    let crash = || waiting("CrashLoopBackOff", "no");
+    let starts = || waiting("ContainerCreating", "");
+    let old = || of("web-1", "a", crash());
+    let set = |spec: Value, pods: Vec<Value>| {
+        let mut workload = deployment();
+        workload["kind"] = "StatefulSet".into();
+        workload["status"] = json!({"updateRevision": "b"});
+        workload["spec"] = spec;
+        workload["spec"]["replicas"] = 2.into();
+        Below { workload, pods, ..Below::default() }
+    };
+    let older = "Pod shop/web-1 of an older revision: container main: CrashLoopBackOff: no";
+    let plainly = "Pod shop/web-1: container main: CrashLoopBackOff: no";
+    let newer = "Pod shop/web-0 (and 1 more): container main: CrashLoopBackOff: no";
+    let partition = json!({"updateStrategy": {"rollingUpdate": {"partition": 2}}});
+    let parallel = json!({"podManagementPolicy": "Parallel"});
+    for (name, spec, other, want) in [
+        ("the newer ones are ready", json!({}), of("web-0", "b", ready()), older),
+        ("the newer ones only start", json!({}), of("web-0", "b", starts()), older),
+        ("a newer one says why", json!({}), of("web-0", "b", crash()), newer),
+        ("it would come again", partition, of("web-0", "b", ready()), plainly),
+        ("it is replaced", parallel, of("web-0", "b", ready()), plainly),
+    ] {
+        let found = set(spec, vec![old(), other]);
+        assert_eq!(said(&found), want, "{name}");
+        assert_eq!(cause(&found).unwrap().has_to_be_deleted, want == older, "{name}");
+    }
+    let fine = set(json!({}), vec![of("web-1", "a", ready()), of("web-0", "b", ready())]);
+    assert_eq!(said(&fine), "");
+    // All of its Pods count: an Event from before is no cause while none is missing.
+    let mut found = set(json!({}), vec![of("web-1", "a", ready()), of("web-0", "b", starts())]);
+    found.events = vec![event("web", "FailedCreate", "quota", "2026-01-01T00:00:01Z")];
+    assert_eq!(said(&found), "Pod shop/web-0: container main: ContainerCreating");
+}
+
 #[test]
 fn pods_that_cannot_be_created_are_a_cause() {
     let quota = "pods \"web-\" is forbidden: exceeded quota: small";
