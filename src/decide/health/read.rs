@@ -46,6 +46,12 @@ impl<'a> Condition<'a> {
         self.0.text("/type")
     }
 
+    /// Its `type` without the domain of a controller, as in `cilium.io/PoolConflict`.
+    pub fn name(self) -> &'a str {
+        let kind = self.kind();
+        kind.rsplit_once('/').map_or(kind, |(_, name)| name)
+    }
+
     /// Its `reason`, empty when absent.
     pub fn reason(self) -> &'a str {
         self.0.text("/reason")

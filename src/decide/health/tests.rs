@@ -1,6 +1,7 @@
 mod application;
 mod generic;
 mod kinds;
+mod operators;
 mod vectors;
 mod workloads;
 

@@ -23,6 +23,7 @@ pub const POSITIVE: &[&str] = &[
     "Reconciled",
     "Applied",
     "Valid",
+    "WellFormed",
     "Bound",
     "Active",
     "Running",
@@ -43,6 +44,41 @@ pub const OPTIONAL: &[&str] = &[
     "Bound",
     "Done",
 ];
+
+/// Those that report the end of work that ends.
+pub const ENDED: &[&str] = &["Succeeded", "Successful", "Complete", "Completed", "Done"];
+
+/// How kinds end that are work that ends.
+pub const RUNS: &[&str] = &[
+    "Job",
+    "Run",
+    "Backup",
+    "Restore",
+    "BackupSession",
+    "Experiment",
+    "RestoreSession",
+    "Migration",
+    "OpsRequest",
+];
+
+/// Words of phases, and parts of reasons, of such work that has not ended.
+pub const BEGUN: &[&str] = &[
+    "running",
+    "created",
+    "initialized",
+    "started",
+    "active",
+    "accepted",
+    "scheduled",
+    "submitted",
+];
+
+/// Parts of the reason of a `Progressing` that is True although nothing moves.
+pub const STILL: &[&str] = &["complete", "success", "available", "asexpected", "uptodate"];
+
+/// How the types of conditions end that report the success of a part.
+pub const POSITIVE_ENDS: &[&str] =
+    &["Ready", "Available", "Healthy", "Synced", "Succeeded", "Accepted", "Valid", "Reconciled"];
 
 /// Conditions that report a fault when True.
 pub const NEGATIVE: &[&str] = &[
@@ -67,6 +103,9 @@ pub const NEGATIVE: &[&str] = &[
     "Terminal",
     "ACK.Terminal",
     "NotReady",
+    "Unavailable",
+    "Conflicted",
+    "Irreconcilable",
 ];
 
 /// Conditions that report work when True.
@@ -80,14 +119,28 @@ pub const BUSY: &[&str] = &[
     "Provisioning",
     "Initializing",
     "RollingUpdate",
+    "RollingOut",
+    "ScalingUp",
+    "ScalingDown",
+    "Remediating",
+    "Restarting",
+    "RollingDeployment",
+    "RollingRestart",
+    "Scaling",
+    "Resizing",
+    "Migrating",
+    "Recovering",
+    "Bootstrapping",
     "Pending",
 ];
 
 /// Conditions that report a pause when True.
-pub const PAUSED: &[&str] = &["Paused", "Suspended", "Stopped", "Hibernated"];
+pub const PAUSED: &[&str] =
+    &["Paused", "Suspended", "Stopped", "Hibernated", "ReconciliationPaused"];
 
 /// How the names of fields end that hold a phase, in lower case.
-pub const PHASES: &[&str] = &["phase", "state", "status", "health", "compliant", "lastoperation"];
+pub const PHASES: &[&str] =
+    &["phase", "state", "status", "health", "compliant", "lastoperation", "robustness", "stage"];
 
 /// Words of phases of success, in lower case and without separators.
 pub const GOOD: &[&str] = &[
@@ -131,6 +184,7 @@ pub const GOOD: &[&str] = &[
     "uptodate",
     "attached",
     "joined",
+    "failedover",
 ];
 /// Of work.
 pub const BUSY_WORDS: &[&str] = &[
@@ -176,39 +230,51 @@ pub const BUSY_WORDS: &[&str] = &[
     "syncing",
     "verifying",
     "downloading",
+    "finalizing",
+    "stopping",
+    "bootstrap",
+    "bootstrapping",
+    "initialization",
+    "planning",
+    "realizing",
+    "failingover",
+    "relocating",
 ];
-/// Of a fault.
+/// How words of a fault end.
 pub const BAD: &[&str] = &[
     "failed",
     "failure",
-    "fail",
     "error",
     "errored",
     "degraded",
     "invalid",
     "rejected",
     "unhealthy",
-    "red",
-    "lost",
-    "err",
     "aborted",
     "crashed",
-    "crash",
     "crashloopbackoff",
     "unavailable",
     "noncompliant",
     "outofsync",
     "timeout",
     "unreachable",
-    "stalled",
     "expired",
+    "failing",
+    "faulted",
+    "forbidden",
+    "denied",
+    "notfound",
+    "abnormal",
+    "critical",
     "configerror",
     "canceled",
     "cancelled",
-    "broken",
 ];
+/// Of a fault, where other words end with the same letters: `Restored`, `Uninstalled`.
+pub const BAD_WORDS: &[&str] = &["fail", "red", "lost", "err", "crash", "stalled", "broken"];
 /// Of a pause.
-pub const PAUSED_WORDS: &[&str] = &["paused", "suspended", "stopped", "hibernated", "disabled"];
+pub const PAUSED_WORDS: &[&str] =
+    &["paused", "suspended", "stopped", "hibernated", "halted", "disabled"];
 
 /// Parts of a reason that say that something went wrong, in lower case.
 pub const FAULTS: &[&str] = &[
@@ -268,5 +334,7 @@ pub const WORK: &[&str] = &[
     "processing",
     "restoring",
     "retry",
+    "failingover",
+    "relocating",
     "unknown",
 ];

@@ -44,6 +44,18 @@ fn a_kind_without_a_rule_is_assessed_by_what_it_reports() {
             "Waiting for condition Ready of this generation",
         ),
         (
+            "one that is False by design is of this generation",
+            conditions(&[condition("Active", "False", "NoTraffic", "")]),
+            Some(Healthy),
+            "",
+        ),
+        (
+            "or False because something is missing",
+            conditions(&[condition("Active", "False", "FlavorNotFound", "no flavor a")]),
+            Some(Degraded),
+            "no flavor a",
+        ),
+        (
             "unknown is not ready",
             conditions(&[condition("Ready", "Unknown", "", "starting")]),
             Some(Progressing),
