@@ -22,9 +22,12 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod allocated;
 mod changes;
 mod config;
 mod defaults;
+mod definition;
+mod encoded;
 mod fields;
 mod ignore;
 pub mod jq;
@@ -199,6 +202,7 @@ impl<'a> Prepared<'a> {
                 let original = original(strategy, live, config);
                 reduce_claim_templates(&mut found, &wanted, original.as_ref());
                 drop_namespace(&mut wanted, &found);
+                allocated::keep(&mut wanted, &found);
                 let ours = ours_by_updates(target, live, strategy, config);
                 let owners = match strategy {
                     Strategy::Structured => {

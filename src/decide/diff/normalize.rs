@@ -9,6 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
+use super::definition;
+use super::encoded::{authorities, encoded_map, unwrap_lines};
 use super::known_types::KnownType;
 use super::quantity;
 use super::system::SystemSettings;
@@ -62,7 +64,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, system: &SystemSettings) 
         quantities(object);
         if compare {
             drop_empty(object, "");
-            drop_empty_maps(object, kind);
+            drop_empty_in(object, kind);
         }
     }
     if kind.group.is_empty() && kind.kind == "Endpoints" {
@@ -219,39 +221,6 @@ fn secret(object: &mut Value) {
     encoded_map(object, "data");
 }
 
-/// Removes the line breaks from the base64 texts of a map, which the server decodes.
-fn encoded_map(object: &mut Value, field: &str) {
-    let map = object.get_mut(field).and_then(Value::as_object_mut);
-    map.into_iter().flat_map(Map::values_mut).for_each(unwrap_lines);
-}
-
-/// The same for the certificates of authorities, wherever these kinds have them.
-fn authorities(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            for (key, child) in map {
-                match key.as_str() {
-                    "caBundle" => unwrap_lines(child),
-                    "openAPIV3Schema" => {}
-                    _ => authorities(child),
-                }
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(authorities),
-        _ => {}
-    }
-}
-
-/// Removes what a decoder of base64 in Go ignores: the line breaks of a block in YAML.
-fn unwrap_lines(value: &mut Value) {
-    let is_break = |c| matches!(c, '\r' | '\n');
-    if let Value::String(text) = value
-        && text.contains(is_break)
-    {
-        text.retain(|c| !is_break(c));
-    }
-}
-
 /// SE-165: the rules of an aggregated role are those of others.
 fn role(object: &mut Value, compare: bool, ignores_aggregated: bool) {
     let Some(root) = object.as_object_mut() else { return };
@@ -318,10 +287,11 @@ const TEXT_MAPS: [&str; 11] = [
 
 /// Objects that are a plain struct or an omitted map in Go, so that `{}` equals absent.
 /// Others keep it: an empty selector selects everything.
-const EMPTY_OBJECTS: [&str; 17] = [
+const EMPTY_OBJECTS: [&str; 18] = [
     "annotations",
     "binaryData",
     "data",
+    "deprecatedTopology",
     "hard",
     "labels",
     "limits",
@@ -340,10 +310,11 @@ const EMPTY_OBJECTS: [&str; 17] = [
 
 /// Numbers and booleans that Go omits when they are zero or false. Others are pointers in
 /// Go, where zero differs from absent.
-const OMITTED_WHEN_ZERO: [&str; 24] = [
+const OMITTED_WHEN_ZERO: [&str; 25] = [
     "chapAuthDiscovery",
     "chapAuthSession",
     "clusterScope",
+    "deprecated",
     "globalDefault",
     "healthCheckNodePort",
     "hostIPC",
@@ -403,8 +374,9 @@ fn is_omitted(field: &str, value: &Value) -> bool {
     }
 }
 
-/// Removes empty maps whose names mean a pointer in other kinds, where empty is a value.
-fn drop_empty_maps(object: &mut Value, kind: KindRef<'_>) {
+/// Removes what is omitted in some kinds only: the same name is a pointer in others, where empty
+/// is a value.
+fn drop_empty_in(object: &mut Value, kind: KindRef<'_>) {
     match (kind.group, kind.kind) {
         ("", "Service" | "ReplicationController") => {
             drop_empty_map(object, &["spec"], "selector");
@@ -412,6 +384,15 @@ fn drop_empty_maps(object: &mut Value, kind: KindRef<'_>) {
         ("storage.k8s.io", "StorageClass" | "VolumeAttributesClass") => {
             drop_empty_map(object, &[], "parameters");
         }
+        ("", "PersistentVolume") => {
+            // A pointer in a claim only.
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+                && spec.get("storageClassName").is_some_and(|class| class == "")
+            {
+                spec.remove("storageClassName");
+            }
+        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition::drop_empty(object),
         ("", "LimitRange") => {
             let fields = ["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"];
             let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut);
@@ -437,7 +418,7 @@ fn drop_empty_map(object: &mut Value, path: &[&str], field: &str) {
 }
 
 /// Fields with a map of quantities, anywhere in built-in kinds.
-const QUANTITY_MAPS: [&str; 11] = [
+const QUANTITY_MAPS: [&str; 12] = [
     "allocatable",
     "capacity",
     "default",
@@ -448,6 +429,7 @@ const QUANTITY_MAPS: [&str; 11] = [
     "maxLimitRequestRatio",
     "min",
     "overhead",
+    "podFixed",
     "requests",
 ];
 
@@ -466,6 +448,8 @@ fn quantities(value: &mut Value) {
                     quantity::canonicalize(child);
                 } else if QUANTITY_MAPS.contains(&key.as_str()) && child.is_object() {
                     quantity_map(child);
+                    // The overhead of a RuntimeClass has its quantities in a field.
+                    quantities(child);
                 } else if key == "target" {
                     // The target of a metric; an env value of that name is elsewhere.
                     child.get_mut("value").into_iter().for_each(quantity::canonicalize);

@@ -71,6 +71,14 @@ fn spec_of(kind: KindRef<'_>, spec: &mut Object) {
         ("networking.k8s.io", "NetworkPolicy") => network_policy(spec),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(spec),
         ("admissionregistration.k8s.io", _) => admission_policy(kind.kind, spec),
+        ("", "Namespace") => set(spec, "finalizers", json!(["kubernetes"])),
+        ("storage.k8s.io", "CSIDriver") => csi_driver(spec),
+        ("networking.k8s.io", "IngressClass") => {
+            if let Some(parameters) = object(spec, "parameters") {
+                set(parameters, "scope", "Cluster");
+            }
+        }
+        ("flowcontrol.apiserver.k8s.io", _) => flow_control(kind.kind, spec),
         ("resource.k8s.io", "ResourceClaim") => resource_claim(spec),
         ("resource.k8s.io", "ResourceClaimTemplate") => {
             object(spec, "spec").into_iter().for_each(resource_claim);
@@ -174,7 +182,8 @@ fn job(spec: &mut Object) {
         set(spec, "completions", 1);
     }
     set(spec, "parallelism", 1);
-    set(spec, "backoffLimit", 6);
+    let limit = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+    set(spec, "backoffLimit", limit);
     set(spec, "completionMode", "NonIndexed");
     set(spec, "suspend", false);
     let policy =
@@ -351,5 +360,33 @@ fn device_count(request: &mut Object) {
     set(request, "allocationMode", "ExactCount");
     if is(request, "allocationMode", "ExactCount") {
         set_count(request, "count", 1);
+    }
+}
+
+fn csi_driver(spec: &mut Object) {
+    fill(
+        spec,
+        json!({
+            "attachRequired": true,
+            "podInfoOnMount": false,
+            "storageCapacity": false,
+            "requiresRepublish": false,
+            "fsGroupPolicy": "ReadWriteOnceWithFSType",
+            "volumeLifecycleModes": ["Persistent"],
+        }),
+    );
+}
+
+fn flow_control(kind: &str, spec: &mut Object) {
+    if kind == "FlowSchema" {
+        set_count(spec, "matchingPrecedence", 1000);
+    }
+    if let Some(limited) = object(spec, "limited")
+        && let Some(response) = object(limited, "limitResponse")
+        && let Some(queuing) = object(response, "queuing")
+    {
+        set_count(queuing, "handSize", 8);
+        set_count(queuing, "queues", 64);
+        set_count(queuing, "queueLengthLimit", 50);
     }
 }

@@ -202,6 +202,101 @@ fn what_is_omitted_when_it_is_empty_or_zero_is_no_difference() {
     ]);
 }
 
+/// Found by applying manifests to Kubernetes 1.36 and comparing them with what it stored.
+#[test]
+fn what_a_server_makes_of_valid_manifests_is_no_difference() {
+    let spec = |api_version: &str, kind: &str, spec: Value| {
+        object(api_version, kind, json!({"spec": spec}))
+    };
+    let volume = |spec: Value| object("v1", "PersistentVolume", json!({"spec": spec}));
+    let driver = |parts: Value| spec("storage.k8s.io/v1", "CSIDriver", parts);
+    let group = "flowcontrol.apiserver.k8s.io/v1";
+    let flow = |n: Value| spec(group, "FlowSchema", json!({"matchingPrecedence": n}));
+    let level = |queuing: Value| {
+        let limited = json!({"limitResponse": {"type": "Queue", "queuing": queuing}});
+        spec(group, "PriorityLevelConfiguration", json!({"limited": limited}))
+    };
+    let class = |cpu: &str| {
+        object("node.k8s.io/v1", "RuntimeClass", json!({"overhead": {"podFixed": {"cpu": cpu}}}))
+    };
+    let claim = |class: Value| spec("v1", "PersistentVolumeClaim", class);
+    let job = |parts: Value| spec("batch/v1", "Job", parts);
+    let definition = |schema: Value| {
+        let version = json!({"name": "v1", "schema": {"openAPIV3Schema": schema}});
+        let group = "apiextensions.k8s.io/v1";
+        spec(group, "CustomResourceDefinition", json!({"versions": [version]}))
+    };
+    let properties = |parts: Value| definition(json!({"properties": {"description": parts}}));
+    check(vec![
+        ("no class", volume(json!({"storageClassName": ""})), volume(json!({})), false),
+        (
+            "a class is a pointer in a claim",
+            claim(json!({"storageClassName": ""})),
+            claim(json!({})),
+            true,
+        ),
+        (
+            "modes",
+            driver(json!({"volumeLifecycleModes": []})),
+            driver(json!({"volumeLifecycleModes": ["Persistent"]})),
+            false,
+        ),
+        ("precedence", flow(json!(0)), flow(json!(1000)), false),
+        (
+            "queues",
+            level(json!({"queues": 0, "handSize": 0, "queueLengthLimit": 0})),
+            level(json!({"queues": 64, "handSize": 8, "queueLengthLimit": 50})),
+            false,
+        ),
+        ("overhead", class("1000m"), class("1"), false),
+        ("another overhead", class("1000m"), class("2"), true),
+        (
+            "a limit by index",
+            job(json!({"backoffLimitPerIndex": 1})),
+            job(json!({"backoffLimitPerIndex": 1, "backoffLimit": i32::MAX})),
+            false,
+        ),
+        (
+            "what a schema omits",
+            properties(
+                json!({"description": "", "nullable": false, "required": [], "properties": {}}),
+            ),
+            properties(json!({})),
+            false,
+        ),
+        ("a default is a value", properties(json!({"default": {}})), properties(json!({})), true),
+        (
+            "finalizers",
+            spec("v1", "Namespace", json!({"finalizers": []})),
+            spec("v1", "Namespace", json!({"finalizers": ["kubernetes"]})),
+            false,
+        ),
+    ]);
+}
+
+#[test]
+fn what_a_service_leaves_to_the_server_is_no_difference() {
+    let service = |parts: Value| object("v1", "Service", json!({"spec": parts}));
+    let nothing = service(json!({"type": "NodePort", "clusterIP": "", "ipFamilies": [],
+        "ipFamilyPolicy": null, "healthCheckNodePort": 0,
+        "ports": [{"port": 80, "nodePort": 0}, {"port": 80, "protocol": "UDP", "nodePort": null}]}));
+    let live = service(json!({"type": "NodePort", "clusterIP": "10.0.0.7", "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack", "healthCheckNodePort": 30003, "ports": [
+            {"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30001},
+            {"port": 80, "protocol": "UDP", "targetPort": 80, "nodePort": 30002}]}));
+    let by_us = json!([{"manager": DEFAULT_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:clusterIP": {}, "f:healthCheckNodePort": {}}}}]);
+    let owned = with(&live, json!({"metadata": {"managedFields": by_us}}));
+    let applied = applied_by_kubectl(live.clone(), &nothing);
+    check(vec![
+        ("never applied", nothing.clone(), live.clone(), false),
+        ("applied by a client", nothing.clone(), applied, false),
+        ("applied by the server", nothing.clone(), owned, false),
+        ("another address", service(json!({"clusterIP": "10.0.0.8"})), live, true),
+        ("no address", nothing, service(json!({"type": "NodePort", "ports": []})), true),
+    ]);
+}
+
 /// Name, target, live, whether it is a difference.
 fn check(rows: Vec<(&str, Value, Value, bool)>) {
     for (name, target, live, want) in rows {
