@@ -23,7 +23,7 @@ use super::sources::Sources;
 use super::{Scenario, Setup};
 use crate::act::manifests;
 use crate::api::steering::{POLICY, RunPhase};
-use crate::api::{ApplicationSet, Raw};
+use crate::api::{AppProject, ApplicationSet, Raw};
 use crate::clock::Clock;
 use crate::decide::names::some_of;
 use crate::source::Repositories;
@@ -202,8 +202,8 @@ impl Environment<'_> {
         Ok(())
     }
 
-    /// Waits until all Applications are at the first commit; then the sets and the policies are
-    /// what the user wrote.
+    /// Waits until all Applications are at the first commit; then the projects, the policies and
+    /// the sets are what the user wrote.
     async fn prepare(&mut self) -> anyhow::Result<()> {
         let began = Instant::now();
         let expected = self.scenario.behaviors.len();
@@ -215,8 +215,9 @@ impl Environment<'_> {
             );
             tokio::time::sleep(POLL).await;
         }
+        let waiting = [AppProject::KIND, POLICY, ApplicationSet::KIND];
         for object in &self.scenario.objects {
-            if object["kind"] == POLICY || object["kind"] == ApplicationSet::KIND {
+            if waiting.contains(&object.field("kind")) {
                 self.apply(object).await?;
             }
         }
@@ -397,6 +398,11 @@ fn is_new(known: &BTreeMap<String, u64>, set: &str, number: u64) -> bool {
 /// is simulated.
 fn unhindered(object: &Value) -> Value {
     let mut object = object.clone();
+    if object["kind"] == AppProject::KIND
+        && let Some(spec) = object["spec"].as_object_mut()
+    {
+        spec.remove("syncWindows");
+    }
     if object["kind"] != ApplicationSet::KIND {
         return object;
     }

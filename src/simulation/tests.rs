@@ -168,3 +168,7 @@ fn another_replica_goes_on_when_the_leader_stands_still() {
     let seconds = history.end.duration_since(history.start).as_secs();
     assert!((120..175).contains(&seconds), "4 of 30 s each, and at most the Lease: {seconds} s");
 }
+
+fn happens(seconds: u64, action: Action) -> ScheduledAction {
+    ScheduledAction { at: Duration::from_secs(seconds), action }
+}
