@@ -8,8 +8,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::ListParams;
-use kube_sim::Effect;
 use kube_sim::workloads::OUTCOME_ANNOTATION;
+use kube_sim::{Disturbance, Effect};
 use serde_json::{Value, json};
 
 use super::action::{Action, Change};
@@ -59,7 +59,10 @@ impl Environment<'_> {
                     percent: 100,
                     lasting: *time,
                 })
-                .await
+                .await;
+                // Those that are open end with the server.
+                let disturbance = Disturbance::Cut;
+                self.suffer(&Fault::Watches { of: Part::All, disturbance, lasting: *time }).await;
             }
             Action::Fault(fault) => self.suffer(fault).await,
             Action::Apply(object) => {

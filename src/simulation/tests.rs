@@ -172,3 +172,15 @@ fn another_replica_goes_on_when_the_leader_stands_still() {
 fn happens(seconds: u64, action: Action) -> ScheduledAction {
     ScheduledAction { at: Duration::from_secs(seconds), action }
 }
+
+#[test]
+fn an_api_server_that_is_down_ends_the_watches_that_are_open() {
+    let mut scenario = scenario(&[2], json!(null));
+    scenario.logs = true;
+    scenario.actions = vec![happens(10, Action::ApiDown(Duration::from_secs(20)))];
+    let history = run(&scenario).unwrap();
+    assert_eq!(history.outcome, End::Complete);
+    // They are asked for again, as long as it is down in vain.
+    let mut lines = history.log.lines();
+    assert!(lines.any(|line| line.contains(" watch ") && line.contains("-> 503")));
+}

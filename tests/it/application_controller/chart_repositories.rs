@@ -364,13 +364,14 @@ async fn a_hard_refresh_fetches_a_chart_again() {
         world.deploy_app(&world.with_source("web", source)).await;
         assert_eq!(world.data("web-web").await["a"], "chart");
         let again = packed_with(&helm, "web", "1.0.0", "a: again\n");
-        let mut changed = files.lock().unwrap();
-        let before = digest(&changed["/charts/web-1.0.0.tgz"]);
-        let index = String::from_utf8(changed["/index.yaml"].clone()).unwrap();
-        let index = index.replace(&before["sha256:".len()..], &digest(&again)["sha256:".len()..]);
-        changed.insert("/index.yaml".to_owned(), index.into_bytes());
-        changed.insert("/charts/web-1.0.0.tgz".to_owned(), again);
-        drop(changed);
+        {
+            let mut changed = files.lock().unwrap();
+            let before = digest(&changed["/charts/web-1.0.0.tgz"]);
+            let index = String::from_utf8(changed["/index.yaml"].clone()).unwrap();
+            let (before, now) = (&before["sha256:".len()..], &digest(&again)["sha256:".len()..]);
+            changed.insert("/index.yaml".to_owned(), index.replace(before, now).into_bytes());
+            changed.insert("/charts/web-1.0.0.tgz".to_owned(), again);
+        }
         world.refresh("web").await;
         world.until("web", "out of sync", |app| is(app, "OutOfSync", "Healthy")).await;
         world.sync("web", json!({})).await;

@@ -341,7 +341,7 @@ fn what_happens_at_the_edges_of_a_rollout_is_simulated() {
         // Its turn comes later, and what it deploys then is new.
         (vec!["--degrade", "storefront-production-us-west@10s"], 0, "Complete after 2m."),
         (vec!["--skip", "storefront-production-us-*@10s"], 0, "Complete after 1m30s."),
-        (vec!["--api-down", "1s:1h"], 0, "Complete after 1h3m"),
+        (vec!["--api-down", "1s:1h"], 0, "Complete after 1h2m"),
         (vec!["--hang", "*", "--limit", "10000h"], 1, "does not end: storefront: step 1 of 3"),
         (
             vec!["--health", "3h", "--limit", "2h"],
