@@ -198,6 +198,7 @@ impl Environment<'_> {
         self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
     }
 
+    /// Says something about objects; an error when it makes sense for none of them.
     async fn say(
         &self,
         kind: &str,
@@ -205,16 +206,22 @@ impl Environment<'_> {
         decide: impl Fn(&Value) -> Verdict,
     ) -> Result<(), String> {
         let mut refused = None;
+        let mut is_done = false;
         for object in objects {
             match decide(&object) {
                 Verdict::Change { change, .. } => {
                     let written = words::write(&self.client, kind, &object, &change, &decide).await;
                     written.map_err(|error| error.to_string())?;
+                    is_done = true;
                 }
-                Verdict::Already(_) => {}
+                Verdict::Already(_) => is_done = true,
                 Verdict::Refused(why) => refused = Some(why),
             }
         }
-        refused.map_or(Ok(()), Err)
+        // Of several, it is for those that it makes sense for.
+        match is_done {
+            true => Ok(()),
+            false => Err(refused.unwrap_or_else(|| format!("there is no {kind} yet"))),
+        }
     }
 }

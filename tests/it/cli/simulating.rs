@@ -354,3 +354,24 @@ fn what_happens_at_the_edges_of_a_rollout_is_simulated() {
         assert!(run.out.contains(want), "{args:?}: {}", run.out);
     }
 }
+
+/// The folder with a file, and its path.
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let folder = folder(&[("file.yaml", text)]);
+    let path = in_folder(&folder, "file.yaml");
+    (folder, path)
+}
+
+#[test]
+fn what_people_say_is_for_the_sets_that_it_makes_sense_for() {
+    let regions = std::fs::read_to_string(super::repository(REGIONS)).unwrap();
+    let twin = regions.replace("name: storefront\n", "name: twin\n");
+    let twin = twin.replace("'storefront-{{", "'twin-{{");
+    let text = format!("{twin}---\n{}", policy("argocd", "storefront", 2));
+    let (_folder, path) = file(&text);
+    let args = ["-f", &path, "--approve", "production@5m", "-o", "json"];
+    let run = simulate(&args);
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+    let marks = &run.json()["timeline"]["marks"];
+    assert_eq!(marks[0]["text"], "gate production is approved", "{marks}");
+}
