@@ -87,6 +87,9 @@ impl std::fmt::Display for Action {
                     Change::Outcome(Outcome::Succeeds) => write!(f, "from now on succeed: {names}"),
                     Change::Outcome(Outcome::Fails) => write!(f, "from now on fail: {names}"),
                     Change::Outcome(Outcome::Hangs) => write!(f, "from now on hang: {names}"),
+                    Change::Outcome(Outcome::Flaky(share)) => {
+                        write!(f, "from now on fail in {share} % of the cases: {names}")
+                    }
                     Change::Health(time) => write!(f, "from now on take {}: {names}", text(*time)),
                 }
             }

@@ -89,7 +89,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     let clock = Clock::of(move || time.now());
     let client = server.client_as(USER);
     let (behaviors, manifests) = (scenario.behaviors.clone(), setup.manifests.take());
-    let sources = Sources::new(behaviors, manifests, scenario.is_first);
+    let sources = Sources::new(behaviors, manifests, scenario.is_first, scenario.seed);
     let mut environment = Environment {
         scenario,
         setup: &setup,

@@ -55,6 +55,8 @@ pub enum Outcome {
     Fails,
     /// It makes progress for ever.
     Hangs,
+    /// It becomes Degraded in so many of 100 cases, drawn for each Application and commit.
+    Flaky(u8),
 }
 
 /// What is simulated.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube_sim::SplitMix64;
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ pub(super) struct Sources {
     content: Mutex<Content>,
     /// In place of the workloads.
     manifests: Option<Manifests>,
+    /// What chance comes from.
+    seed: u64,
 }
 
 impl std::fmt::Debug for Sources {
@@ -43,10 +46,11 @@ impl Sources {
         behaviors: BTreeMap<String, Behavior>,
         manifests: Option<Manifests>,
         is_first: bool,
+        seed: u64,
     ) -> Self {
         let commits = if is_first { vec![None] } else { Vec::new() };
         let content = Mutex::new(Content { behaviors, commits, degraded: BTreeMap::new() });
-        Self { content, manifests }
+        Self { content, manifests, seed }
     }
 
     /// The workload of an Application fails until the next deployment: that of the newest commit,
@@ -85,6 +89,17 @@ impl Content {
     }
 }
 
+/// Whether a case of so many in 100 is that of an Application at a commit: the same each time it
+/// is asked for, as a deployment that fails does so again when it is repeated.
+fn is_drawn(share: u8, application: &str, commit: u64, seed: u64) -> bool {
+    // FNV-1a: the same in each process.
+    let bytes = application.bytes().chain(commit.to_le_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    SplitMix64::new(seed ^ hash).next() % 100 < u64::from(share)
+}
+
 /// The hash of a commit: recognizable in what is printed.
 fn commit(number: u64) -> String {
     format!("{number:08x}{:032x}", 0)
@@ -118,7 +133,16 @@ impl InMemory for Sources {
         };
         let degraded = content.degraded.get(application);
         let outcome = match outcome {
-            Outcome::Succeeds => degraded.filter(|last| number > **last).map(|_| "succeed"),
+            Outcome::Flaky(share) if is_drawn(share, application, number, self.seed) => {
+                Outcome::Fails
+            }
+            Outcome::Flaky(_) => Outcome::Succeeds,
+            certain => certain,
+        };
+        let outcome = match outcome {
+            Outcome::Succeeds | Outcome::Flaky(_) => {
+                degraded.filter(|last| number > **last).map(|_| "succeed")
+            }
             Outcome::Fails => Some("fail"),
             Outcome::Hangs => Some("hang"),
         };

@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::api::steering::RunPhase;
 
 fn set(sizes: &[usize], max_update: Value) -> Value {
     let elements: Vec<Value> = sizes
@@ -183,4 +184,15 @@ fn an_api_server_that_is_down_ends_the_watches_that_are_open() {
     // They are asked for again, as long as it is down in vain.
     let mut lines = history.log.lines();
     assert!(lines.any(|line| line.contains(" watch ") && line.contains("-> 503")));
+}
+
+#[test]
+fn chance_is_drawn_for_each_commit() {
+    let mut scenario = scenario(&[1], json!(null));
+    scenario.behaviors.get_mut("s0-0").unwrap().outcome = Outcome::Flaky(50);
+    scenario.actions = (1..=3).map(|number| happens(number * 120, Action::Push(None))).collect();
+    let history = run(&scenario).unwrap();
+    let runs = &history.runs["argocd/shop"];
+    let complete = runs.iter().filter(|(_, run)| run.phase == RunPhase::Complete).count();
+    assert!(runs.len() == 4 && (1..4).contains(&complete), "{runs:#?}");
 }

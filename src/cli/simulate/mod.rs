@@ -72,7 +72,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("slow"),
         help_heading = "What happens")]
     slow: Vec<Event>,
-    /// So many of all deployments fail, by chance
+    /// So many of all deployments fail, by chance: of each Application with each commit
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = when::percent, help_heading = "What happens")]
     flaky: Option<u8>,
     /// A Healthy Application becomes Degraded

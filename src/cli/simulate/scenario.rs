@@ -28,7 +28,7 @@ use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::{Generation, name_of};
 use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::simulation::{Behavior, Scenario, ScheduledAction};
+use crate::simulation::{Behavior, Outcome, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
@@ -232,13 +232,14 @@ impl Case {
     pub fn scenario(&self, args: &Args, seed: u64) -> Scenario {
         let mut random = SplitMix64::new(seed);
         let mut behaviors = self.behaviors.clone();
+        let is_first = seed == args.seed;
         for behavior in behaviors.values_mut() {
-            if seed != args.seed {
+            if !is_first {
                 behavior.health = about(behavior.health, &mut random);
                 behavior.sync = about(behavior.sync, &mut random);
             }
-            if args.flaky.is_some_and(|share| random.next() % 100 < u64::from(share)) {
-                behavior.outcome = crate::simulation::Outcome::Fails;
+            if let (Some(share), Outcome::Succeeds) = (args.flaky, behavior.outcome) {
+                behavior.outcome = Outcome::Flaky(share);
             }
         }
         Scenario {
