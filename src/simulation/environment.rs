@@ -286,7 +286,9 @@ impl Environment<'_> {
         let seen = self.seen.lock();
         let end = match outcome {
             // It ended when nothing changed any more, and not when that was noticed.
-            End::Stuck { .. } | End::Ended { .. } | End::Complete => {
+            End::Complete => seen.last_change(start),
+            // Without what happened last, it might have ended in another way.
+            End::Stuck { .. } | End::Ended { .. } => {
                 let last = self.happened.last().map(|happened| happened.at);
                 last.into_iter().chain([seen.last_change(start)]).max().unwrap_or(start)
             }

@@ -196,3 +196,13 @@ fn chance_is_drawn_for_each_commit() {
     let complete = runs.iter().filter(|(_, run)| run.phase == RunPhase::Complete).count();
     assert!(runs.len() == 4 && (1..4).contains(&complete), "{runs:#?}");
 }
+
+#[test]
+fn what_changes_nothing_after_the_end_does_not_defer_it() {
+    let mut scenario = scenario(&[2], json!(null));
+    scenario.actions = vec![happens(1800, Action::Restart)];
+    let history = run(&scenario).unwrap();
+    assert_eq!((&history.outcome, history.happened.len()), (&End::Complete, 1));
+    let seconds = history.end.duration_since(history.start).as_secs();
+    assert!((30..60).contains(&seconds), "{seconds} s");
+}

@@ -189,7 +189,9 @@ impl<'a> Chart<'a> {
             None | Some(0) => "▼".to_owned(),
             Some(size) => format!("├{}┤", "─".repeat(size - 1)),
         };
-        let name = Line::of(Style::Cyan, format!("at {}", exact(from)));
+        // What happens after the end of the rollout changes nothing, and is not within it.
+        let name = format!("at {}", exact(self.clock.since_start(mark.at)));
+        let name = Line::of(Style::Cyan, name);
         let end = until.map(|until| short(until - from)).unwrap_or_default();
         let text = Line::of(Style::Cyan, &mark.text);
         self.row(name, self.beside(first, &bar, Style::Cyan, text), &end, Style::Cyan)

@@ -60,6 +60,11 @@ impl Clock {
         time.as_millisecond().saturating_sub(self.start).clamp(0, self.length)
     }
 
+    /// How long after the start a time is, also when that is after the end.
+    pub fn since_start(self, time: Timestamp) -> i64 {
+        time.as_millisecond().saturating_sub(self.start).max(0)
+    }
+
     /// The time of an offset, such as `2026-01-05T10:00:00Z`.
     pub fn time(self, offset: i64) -> String {
         let time = Timestamp::from_millisecond(self.start.saturating_add(offset));

@@ -375,3 +375,11 @@ fn what_people_say_is_for_the_sets_that_it_makes_sense_for() {
     let marks = &run.json()["timeline"]["marks"];
     assert_eq!(marks[0]["text"], "gate production is approved", "{marks}");
 }
+
+#[test]
+fn what_happens_after_the_end_does_not_make_it_longer() {
+    let run = simulate(&["--restart-at", "30m"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(run.out.contains("Complete after 2m."), "{}", run.out);
+    assert!(run.out.contains("at 30m"), "{}", run.out);
+}

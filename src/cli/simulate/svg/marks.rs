@@ -46,8 +46,8 @@ impl Marks {
             let tooltip = format!(
                 "{}: {}{end}, {}",
                 tooltip_of(&mark.text),
-                exact(from),
-                layout.clock.time(from)
+                exact(layout.clock.since_start(mark.at)),
+                layout.clock.time(layout.clock.since_start(mark.at))
             );
             let width = columns(&label) * SMALL;
             let x = layout.x(from);
