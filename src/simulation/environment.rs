@@ -304,6 +304,7 @@ impl Environment<'_> {
             end,
             outcome,
             applications: seen.applications.clone(),
+            waits: seen.waits.clone(),
             runs: seen.runs.iter().map(of_set).collect(),
             happened: std::mem::take(&mut self.happened),
             writes: self.writes() - writes,

@@ -1,6 +1,6 @@
 //! What has happened in a simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,6 +19,8 @@ pub struct History {
     pub outcome: End,
     /// The Applications, by name.
     pub applications: BTreeMap<String, ApplicationHistory>,
+    /// What each set waited for, by namespace and name; each until the next one.
+    pub waits: BTreeMap<String, Vec<Waits>>,
     /// The runs since the start, by set and in their order: name and last status.
     pub runs: BTreeMap<String, Vec<(String, RolloutRunStatus)>>,
     /// What happened from outside, with the answer if it could not be done.
@@ -76,6 +78,16 @@ pub struct ApplicationHistory {
     pub set: String,
     /// What it was, in the order of time; each until the next one.
     pub spans: Vec<Span>,
+}
+
+/// What a set waits for since a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waits {
+    /// Since when.
+    pub from: Timestamp,
+    /// The kinds of its waits, as its status names them.
+    pub kinds: BTreeSet<String>,
 }
 
 /// A state of an Application since a time.

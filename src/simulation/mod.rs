@@ -28,7 +28,7 @@ use serde_json::Value;
 
 pub use self::action::{Action, Change, ScheduledAction};
 pub use self::fault::{Fault, Part};
-pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State};
+pub use self::history::{ApplicationHistory, End, History, PerformedAction, Span, State, Waits};
 pub use self::lifeline::Applied;
 pub use self::replica::is_controller;
 pub use self::sources::Manifests;

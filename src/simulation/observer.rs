@@ -12,7 +12,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::history::{ApplicationHistory, Span, State};
+use super::history::{ApplicationHistory, Span, State, Waits};
 use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, ObjectKey, Raw};
 use crate::clock::Clock;
@@ -30,6 +30,8 @@ pub(super) struct Seen {
     pub runs: BTreeMap<String, BTreeMap<u64, (Arc<Value>, RolloutRunStatus)>>,
     /// The Applications, by name.
     pub applications: BTreeMap<String, ApplicationHistory>,
+    /// What each set waited for.
+    pub waits: BTreeMap<String, Vec<Waits>>,
     /// What they say themselves.
     own: BTreeMap<String, State>,
     /// What each set holds.
@@ -91,6 +93,11 @@ impl Seen {
         let waits = |set: &Value| set["status"]["rollout"]["waitingFor"].clone();
         let is_changed = before.is_none_or(|before| waits(&before) != waits(&object));
         if is_changed {
+            let waits = self.waits.entry(place.clone()).or_default();
+            let kinds = kinds(&object);
+            if waits.last().is_none_or(|last| last.kinds != kinds) {
+                waits.push(Waits { from: now, kinds });
+            }
             let held = held(&object);
             let before = self.held.insert(place, held.clone()).unwrap_or_default();
             self.say_again(before.symmetric_difference(&held), now);
@@ -202,6 +209,10 @@ impl Seen {
             let last = history.spans.pop();
             history.spans = last.map(|last| Span { from: now, ..last }).into_iter().collect();
         }
+        for waits in self.waits.values_mut() {
+            let last = waits.pop();
+            *waits = last.map(|last| Waits { from: now, ..last }).into_iter().collect();
+        }
         let last = |(set, runs): (&String, &BTreeMap<u64, _>)| {
             Some((set.clone(), *runs.last_key_value()?.0))
         };
@@ -225,6 +236,12 @@ impl Seen {
         let gates = gates.filter_map(|gate| Some(gate.soaks_until.as_ref()?.0));
         waits.chain(gates).max()
     }
+}
+
+/// The kinds of what a set waits for.
+fn kinds(set: &Value) -> BTreeSet<String> {
+    let waits = set.items("/status/rollout/waitingFor");
+    waits.iter().map(|wait| wait.field("kind").to_owned()).collect()
 }
 
 /// The Applications of a set that something holds although their step is open.

@@ -206,3 +206,24 @@ fn what_changes_nothing_after_the_end_does_not_defer_it() {
     let seconds = history.end.duration_since(history.start).as_secs();
     assert!((30..60).contains(&seconds), "{seconds} s");
 }
+
+#[test]
+fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
+    for (window, hours) in [
+        (json!({"kind": "deny", "schedule": "0 9 * * *", "duration": "3h"}), 3),
+        (json!({"kind": "allow", "schedule": "0 22 * * 1", "duration": "1h"}), 13),
+    ] {
+        let mut scenario = scenario(&[1], json!(null));
+        let mut window = window;
+        window["applications"] = json!(["*"]);
+        scenario.objects[1]["spec"]["syncWindows"] = json!([window]);
+        let history = run(&scenario).unwrap();
+        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        let begins = history.start.duration_since(scenario.start).as_secs();
+        assert!(begins < 60, "{begins} s after the time at which it shall begin");
+        let took = history.end.duration_since(history.start).as_secs();
+        assert!((hours * 3600 - 60..hours * 3600 + 120).contains(&took), "{took} s");
+        let kinds = history.waits["argocd/shop"].iter().flat_map(|waits| &waits.kinds);
+        assert!(kinds.into_iter().any(|kind| kind == "SyncWindow"), "{:?}", history.waits);
+    }
+}

@@ -262,14 +262,20 @@ impl<'a> Chart<'a> {
         let offset = |time| self.clock.offset(time);
         let took = |start, end| exact((offset(end) - offset(start)).max(0));
         let time = |time| exact(offset(time));
+        let again = if step.earlier.is_empty() { "" } else { "again " };
         let (style, text, end) = match (step.opened, step.completed) {
+            (Some(start), None) if let Some(ended) = step.ended => {
+                let text = format!("opened {again}{}, its run ended {}", time(start), time(ended));
+                (Style::Dim, text, String::new())
+            }
             (None, None) => (Style::Dim, "not opened".to_owned(), String::new()),
             (None, Some(end)) => (Style::Dim, format!("completed {}", time(end)), String::new()),
             (Some(start), None) => {
-                (Style::Yellow, format!("opened {}, not completed", time(start)), String::new())
+                let text = format!("opened {again}{}, not completed", time(start));
+                (Style::Yellow, text, String::new())
             }
             (Some(start), Some(end)) => {
-                let text = format!("opened {}, completed {}", time(start), time(end));
+                let text = format!("opened {again}{}, completed {}", time(start), time(end));
                 (Style::Dim, text, took(start, end))
             }
         };
@@ -283,7 +289,7 @@ impl<'a> Chart<'a> {
 
     fn gate(&self, gate: &GateLine) -> Line {
         let from = self.clock.offset(gate.since);
-        let until = gate.opened.map_or(self.clock.length, |time| self.clock.offset(time));
+        let until = gate.until().map_or(self.clock.length, |time| self.clock.offset(time));
         let until = until.max(from);
         let (first, last) = (self.column(from), self.column(until));
         let bar = match gate.opened {
@@ -294,7 +300,11 @@ impl<'a> Chart<'a> {
         let text = format!("{}{by}", gate.what.label());
         let name = Line::of(Style::Yellow, format!("  gate {}", gate.name));
         let bar = self.beside(first, &bar, Style::Yellow, Line::of(Style::Dim, text));
-        let end = gate.opened.map_or_else(|| "not opened".to_owned(), |_| short(until - from));
+        let end = match (gate.opened, gate.ended) {
+            (Some(_), _) => short(until - from),
+            (None, Some(_)) => "run ended".to_owned(),
+            (None, None) => "not opened".to_owned(),
+        };
         self.row(name, bar, &end, Style::Yellow)
     }
 

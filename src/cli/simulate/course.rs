@@ -6,10 +6,12 @@ use jiff::Timestamp;
 
 use super::scenario::Case;
 use super::timeline::{
-    ApplicationLine, GateKind, GateLine, Mark, SetLine, Span, SpanKind, StepLine, Timeline,
+    ApplicationLine, GateKind, GateLine, Mark, Opening, SetLine, Span, SpanKind, StepLine,
+    Timeline, WaitLine,
 };
 use crate::api::steering::{RolloutRunStatus, RunGate};
-use crate::simulation::{ApplicationHistory, End, History, State};
+use crate::decide::rollout::wait::WaitKind;
+use crate::simulation::{ApplicationHistory, End, History, State, Waits};
 
 /// The timeline of a history.
 pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
@@ -22,10 +24,20 @@ pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
     let set = |name: &str| {
         let place = format!("{}/{name}", case.namespace());
         let runs = history.runs.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let runs = self::runs(runs);
+        let waits = history.waits.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let kinds = |waits: &Waits| {
+            waits.kinds.iter().filter_map(|kind| WaitKind::from_name(kind)).collect()
+        };
         SetLine {
             namespace: case.namespace().to_owned(),
             name: name.to_owned(),
-            steps: steps(case, history, name, runs),
+            runs: runs.iter().map(|run| run.name.to_owned()).collect(),
+            steps: steps(case, history, name, &runs),
+            waits: waits
+                .iter()
+                .map(|waits| WaitLine { from: waits.from, kinds: kinds(waits) })
+                .collect(),
         }
     };
     let mark = |happened: &crate::simulation::PerformedAction| Mark {
@@ -56,12 +68,41 @@ pub(super) fn outcome(end: &End) -> String {
     }
 }
 
-fn steps(
-    case: &Case,
-    history: &History,
-    set: &str,
-    runs: &[(String, RolloutRunStatus)],
-) -> Vec<StepLine> {
+/// A run with its end.
+struct Run<'a> {
+    name: &'a str,
+    status: &'a RolloutRunStatus,
+    /// When it ended, at the latest by the beginning of the next one.
+    ended: Option<Timestamp>,
+}
+
+fn runs(all: &[(String, RolloutRunStatus)]) -> Vec<Run<'_>> {
+    let mut runs: Vec<Run<'_>> = Vec::with_capacity(all.len());
+    let mut next = None;
+    for (name, status) in all.iter().rev() {
+        let ended = status.ended_at.as_ref().map(|at| at.0).or(next);
+        runs.push(Run { name, status, ended });
+        next = status.started_at.as_ref().map(|at| at.0);
+    }
+    runs.reverse();
+    runs
+}
+
+impl Run<'_> {
+    /// When it had a step open.
+    fn opening(&self, step: usize) -> Option<Opening> {
+        let step = self.status.steps.get(step)?;
+        let completed = step.completed_at.as_ref().map(|at| at.0);
+        Some(Opening {
+            run: self.name.to_owned(),
+            opened: step.opened_at.as_ref()?.0,
+            completed,
+            ended: self.ended.filter(|_| completed.is_none()),
+        })
+    }
+}
+
+fn steps(case: &Case, history: &History, set: &str, runs: &[Run<'_>]) -> Vec<StepLine> {
     let mut of_step: BTreeMap<Option<usize>, Vec<ApplicationLine>> = BTreeMap::new();
     for (name, (_, step)) in case.applications.iter().filter(|(_, (of, _))| of == set) {
         let known = history.applications.get(name);
@@ -71,16 +112,20 @@ fn steps(
     }
     let line = |(step, applications): (Option<usize>, Vec<ApplicationLine>)| {
         // A run that superseded another begins its steps anew.
-        let of_runs = || runs.iter().filter_map(|(_, run)| run.steps.get(step?));
+        let mut openings: Vec<Opening> = runs.iter().filter_map(|run| run.opening(step?)).collect();
+        let last = openings.pop();
         let total = u64::try_from(applications.len()).unwrap_or(u64::MAX);
         StepLine {
             number: step.map(|step| step + 1),
             limit: step.and_then(|step| case.limit(set, step, total)),
-            opened: of_runs().filter_map(|step| Some(step.opened_at.as_ref()?.0)).min(),
-            completed: of_runs().next_back().and_then(|step| Some(step.completed_at.as_ref()?.0)),
+            opened: last.as_ref().map(|last| last.opened),
+            completed: last.as_ref().and_then(|last| last.completed),
+            ended: last.as_ref().and_then(|last| last.ended),
+            run: last.map(|last| last.run),
+            earlier: openings,
             total,
             applications,
-            gates: runs.iter().flat_map(|(_, run)| gates(run, step, history.end)).collect(),
+            gates: runs.iter().flat_map(|run| gates(run, step, history.end)).collect(),
         }
     };
     // Those of no step are last.
@@ -90,17 +135,22 @@ fn steps(
 }
 
 /// The gates of a run that hold a step.
-fn gates(run: &RolloutRunStatus, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
-    let Some(known) = step.and_then(|step| run.steps.get(step)) else { return Vec::new() };
+fn gates(run: &Run<'_>, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
+    let known = step.and_then(|step| run.status.steps.get(step));
+    let Some(known) = known else { return Vec::new() };
     let is_of_step = |gate: &&RunGate| known.gates.contains(&gate.name);
     let line = |gate: &RunGate| {
         // Until the Applications before it are Healthy, these are waited for, and not the gate.
         let since = known.opened_at.as_ref().or(gate.soaking_since.as_ref())?.0;
         let has_soak = gate.soaks_until.is_some();
+        let opened = gate.opened_at.as_ref().map(|at| at.0);
         Some(GateLine {
             name: gate.name.clone(),
+            run: run.name.to_owned(),
             since: since.min(end),
-            opened: gate.opened_at.as_ref().map(|at| at.0),
+            opened,
+            ended: run.ended.filter(|_| opened.is_none()),
+            soaks_until: gate.soaks_until.as_ref().map(|at| at.0),
             what: match (gate.approvals > 0, has_soak) {
                 (true, true) => GateKind::Both,
                 (true, false) => GateKind::Approval,
@@ -109,7 +159,7 @@ fn gates(run: &RolloutRunStatus, step: Option<usize>, end: Timestamp) -> Vec<Gat
             by: Some(gate.approved_by.join(", ")).filter(|by| !by.is_empty()),
         })
     };
-    run.gates.iter().filter(is_of_step).filter_map(line).collect()
+    run.status.gates.iter().filter(is_of_step).filter_map(line).collect()
 }
 
 fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {

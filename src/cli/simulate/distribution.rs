@@ -203,6 +203,7 @@ mod tests {
                 Some((name, _)) => End::Stuck { message: format!("{name} is Degraded") },
             },
             applications: BTreeMap::new(),
+            waits: BTreeMap::new(),
             runs: run
                 .map(|run| ("argocd/shop".to_owned(), vec![("shop-1".to_owned(), run)]))
                 .into_iter()

@@ -6,6 +6,9 @@ use super::timeline::{
     ApplicationLine, GateKind, GateLine, Mark, SetLine, Span, SpanKind, StepLine, Timeline,
 };
 
+/// The name of the run.
+pub const RUN: &str = "shop-2";
+
 /// A second of the simulated time.
 pub fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_607_200 + second).unwrap()
@@ -64,15 +67,38 @@ pub fn step(
         limit,
         opened: Some(at(open.0)),
         completed: Some(at(open.1)),
+        ended: None,
+        run: Some(RUN.into()),
+        earlier: Vec::new(),
         total: applications.len() as u64,
         applications,
         gates: Vec::new(),
     }
 }
 
+/// A gate that held from a second on, until another one if it opened.
+pub fn gate(name: &str, what: GateKind, since: i64, opened: Option<i64>) -> GateLine {
+    GateLine {
+        name: name.into(),
+        run: RUN.into(),
+        since: at(since),
+        opened: opened.map(at),
+        ended: None,
+        soaks_until: None,
+        what,
+        by: None,
+    }
+}
+
 /// A set in the namespace `argocd`.
 pub fn set(name: &str, steps: Vec<StepLine>) -> SetLine {
-    SetLine { namespace: "argocd".into(), name: name.into(), steps }
+    SetLine {
+        namespace: "argocd".into(),
+        name: name.into(),
+        runs: vec![RUN.into()],
+        steps,
+        waits: Vec::new(),
+    }
 }
 
 /// A moment.
@@ -133,11 +159,8 @@ pub fn rollout(steps: &[(usize, Option<u64>)], sync: i64, health: i64) -> Timeli
         let mut line = step(index + 1, limit, (begin, end), applications.collect());
         if index == 1 {
             line.gates.push(GateLine {
-                name: "qa-approval".into(),
-                since: at(held),
-                opened: Some(at(begin)),
-                what: GateKind::Approval,
                 by: Some("alice@example.com".into()),
+                ..gate("qa-approval", GateKind::Approval, held, Some(begin))
             });
         }
         all.push(line);
@@ -183,20 +206,14 @@ pub fn hostile() -> Timeline {
     let mut timeline = empty(60);
     let mut line = step(1, Some(3), (5, 40), applications);
     for name in names {
-        line.gates.push(GateLine {
-            name: name.into(),
-            since: at(0),
-            opened: None,
-            what: GateKind::Both,
-            by: Some(name.into()),
-        });
+        line.gates.push(GateLine { by: Some(name.into()), ..gate(name, GateKind::Both, 0, None) });
         timeline.marks.push(mark(20, name));
     }
     timeline.outcome = names.join(" ");
     timeline.sets.push(SetLine {
         namespace: names[0].into(),
         name: names[2].into(),
-        steps: vec![line],
+        ..set("", vec![line])
     });
     timeline
 }

@@ -1,6 +1,7 @@
 //! `wavegate simulate`: a whole rollout on a clock that jumps.
 
 mod behaviors;
+mod causes;
 mod chart;
 mod course;
 mod creation;

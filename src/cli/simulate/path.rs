@@ -1,116 +1,220 @@
 //! What a simulated rollout took its time for, and what would shorten it.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::causes::{self, Cause};
 use super::scale::exact;
-use super::timeline::{GateKind, SpanKind, StepLine, Timeline};
+use super::timeline::{ApplicationLine, Opening, SetLine, SpanKind, StepLine, Timeline};
+use crate::decide::rollout::wait::WaitKind;
 
-/// A part of the way from the start to the end, one after the other.
+#[cfg(test)]
+mod tests;
+
+/// A part of the way from the start to the end. No two parts of a set are of the same time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part {
     /// The set.
     pub set: String,
+    /// Its run.
+    pub run: String,
     /// The step, counted from 1.
     pub step: usize,
     /// What the time was taken for.
     pub what: String,
     /// How long, in seconds.
     pub seconds: i64,
-    /// The setting that would shorten it.
+    /// The setting or the act that would shorten it; empty when nothing would, as it is part of a
+    /// run that was superseded, or of a step that never ends.
     pub shorten: String,
+    /// When its step ended.
+    #[serde(skip)]
+    until: Timestamp,
 }
 
-/// The critical path of each set: steps follow one another, so each step is on it, divided into
-/// what its gates held and what its batches took.
+/// The critical path of each set: in each run, steps follow one another, so each step is on it,
+/// divided into what held it and what its batches took.
 pub(super) fn parts(timeline: &Timeline) -> Vec<Part> {
+    timeline.sets.iter().flat_map(|set| of_set(timeline, set)).collect()
+}
+
+fn of_set(timeline: &Timeline, set: &SetLine) -> Vec<Part> {
     let mut parts = Vec::new();
-    for set in &timeline.sets {
+    // Kubernetes stores whole seconds: what begins in the second in which another one ends may
+    // seem to begin before that.
+    let mut before = timeline.start;
+    for run in &set.runs {
         for step in &set.steps {
-            let (Some(number), Some(opened)) = (step.number, step.opened) else { continue };
-            let until = step.completed.unwrap_or(timeline.end);
-            let held = step.gates.iter().filter_map(|gate| {
-                let opened = gate.opened.unwrap_or(timeline.end);
-                (opened > gate.since).then_some((opened, gate))
-            });
-            let last = held.max_by_key(|(opened, _)| *opened);
-            let mut began = opened;
-            if let Some((opens, gate)) = last {
-                let (what, shorten) = match gate.what {
-                    GateKind::Soak => ("soaks", "its soak"),
-                    GateKind::Approval => ("waits for approvals", "an earlier approval"),
-                    GateKind::Both => {
-                        ("soaks and waits for approvals", "its soak, or an earlier approval")
-                    }
-                };
-                parts.push(Part {
-                    set: set.name.clone(),
-                    step: number,
-                    what: format!("gate {} {what}", gate.name),
-                    seconds: seconds(opens.min(until), opened),
-                    shorten: shorten.to_owned(),
-                });
-                began = opens.min(until);
-            }
-            let took = seconds(until, began);
-            if took > 0 {
-                let (what, shorten) = of_step(step, number, timeline.end);
-                parts.push(Part {
-                    set: set.name.clone(),
-                    step: number,
-                    what,
-                    seconds: took,
-                    shorten,
-                });
-            }
+            let Some(number) = step.number else { continue };
+            let Some(opening) = step.openings().find(|opening| opening.run == *run) else {
+                continue;
+            };
+            let from = opening.opened.max(before).min(timeline.end);
+            let until = opening.until().unwrap_or(timeline.end).min(timeline.end).max(from);
+            before = until;
+            let window = Window { timeline, set, step, number, opening, from, until };
+            parts.extend(window.parts());
         }
     }
     parts
 }
 
-/// The part that takes the longest.
-pub(super) fn longest(parts: &[Part]) -> Option<&Part> {
-    // The first of equal ones.
-    parts.iter().rev().max_by_key(|part| part.seconds)
-}
-
-fn of_step(step: &StepLine, number: usize, end: Timestamp) -> (String, String) {
-    let slowest = step.applications.iter().filter_map(|application| {
-        let begins = application.spans.iter().find(|span| {
-            matches!(span.what, SpanKind::Pending | SpanKind::Syncing | SpanKind::BecomingHealthy)
-        })?;
-        let mut after = application.spans.iter().filter(|span| span.from >= begins.from);
-        let healthy = after.rfind(|span| span.what == SpanKind::Healthy);
-        let until = healthy.map_or(end, |span| span.from);
-        Some((seconds(until, begins.from), &application.name))
-    });
-    let slowest = slowest.max_by_key(|(took, _)| *took);
-    let named = slowest.map_or_else(String::new, |(took, name)| {
-        format!("; the slowest of them is {name} with {}", text(took))
-    });
-    match step.limit.filter(|limit| *limit < step.total) {
-        Some(0) => (
-            format!("step {number} is synced by hand"),
-            format!("maxUpdate of step {number}, which is 0"),
-        ),
-        Some(limit) => {
-            let batches = step.total.div_ceil(limit);
-            let what =
-                format!("{} Applications, {limit} at a time, {batches} batches{named}", step.total);
-            (what, format!("maxUpdate of step {number}"))
-        }
-        None => {
-            let what = format!("{} Applications at once{named}", step.total);
-            let shorten =
-                slowest.map_or_else(String::new, |(_, name)| format!("the time of {name}"));
-            (what, shorten)
+/// What would shorten a rollout the most. The set that ends last counts, and what is repeated
+/// counts as one.
+pub(super) fn shortens(parts: &[Part]) -> Option<&str> {
+    let end = parts.iter().map(|part| part.until).max()?;
+    let sets: Vec<&str> =
+        parts.iter().filter(|part| part.until == end).map(|part| part.set.as_str()).collect();
+    let mut sums: Vec<(&str, &str, i64)> = Vec::new();
+    let of_sets = parts.iter().filter(|part| sets.contains(&part.set.as_str()));
+    for part in of_sets.filter(|part| !part.shorten.is_empty()) {
+        let key = (part.set.as_str(), part.shorten.as_str());
+        match sums.iter_mut().find(|(set, shorten, _)| (*set, *shorten) == key) {
+            Some((_, _, seconds)) => *seconds += part.seconds,
+            None => sums.push((key.0, key.1, part.seconds)),
         }
     }
+    // The first of equal ones.
+    let longest = sums.into_iter().rev().max_by_key(|(_, _, seconds)| *seconds);
+    longest.map(|(_, shorten, _)| shorten)
 }
 
-fn seconds(until: Timestamp, from: Timestamp) -> i64 {
-    until.duration_since(from).as_secs().max(0)
+/// The time in which a step was open in a run.
+pub(super) struct Window<'a> {
+    pub timeline: &'a Timeline,
+    pub set: &'a SetLine,
+    pub step: &'a StepLine,
+    /// Counted from 1.
+    pub number: usize,
+    pub opening: Opening,
+    pub from: Timestamp,
+    pub until: Timestamp,
+}
+
+impl Window<'_> {
+    fn parts(&self) -> Vec<Part> {
+        let mut sums: Vec<(Vec<Cause>, i64)> = Vec::new();
+        let mut limits: BTreeMap<WaitKind, i64> = BTreeMap::new();
+        for interval in causes::intervals(self) {
+            let (from, until) = (self.second(interval.from), self.second(interval.until));
+            let took = until - from;
+            if interval.causes.is_empty() {
+                for limit in interval.limits {
+                    *limits.entry(limit).or_default() += took;
+                }
+            }
+            match sums.iter_mut().find(|(causes, _)| *causes == interval.causes) {
+                Some((_, seconds)) => *seconds += took,
+                None => sums.push((interval.causes, took)),
+            }
+        }
+        let limit = limits.into_iter().filter(|(_, seconds)| *seconds > 0);
+        let limit = limit.max_by_key(|(_, seconds)| *seconds).map(|(kind, _)| kind);
+        let is_last = self.set.runs.last() == Some(&self.opening.run);
+        let ends = self.opening.completed.is_some() || self.timeline.is_complete;
+        let part = |(causes, seconds): (Vec<Cause>, i64)| {
+            let (what, shorten) = match causes.as_slice() {
+                [] => self.batches(limit),
+                causes => causes::words(causes),
+            };
+            Part {
+                set: self.set.name.clone(),
+                run: self.opening.run.clone(),
+                step: self.number,
+                what,
+                seconds,
+                shorten: if is_last && ends { shorten } else { String::new() },
+                until: self.until,
+            }
+        };
+        sums.into_iter().filter(|(_, seconds)| *seconds > 0).map(part).collect()
+    }
+
+    /// The whole second of a time: parts that follow one another add up.
+    fn second(&self, time: Timestamp) -> i64 {
+        time.duration_since(self.timeline.start).as_secs()
+    }
+
+    /// What its batches took, with the limit that others waited for.
+    fn batches(&self, limit: Option<WaitKind>) -> (String, String) {
+        let (step, number) = (self.step, self.number);
+        let slowest = self.slowest();
+        let named = slowest.map_or_else(String::new, |(took, name)| {
+            format!("; the slowest of them is {name} with {}", text(took))
+        });
+        let total = step.total;
+        let of_policy = |what: &str, shorten: &str| {
+            (
+                format!("{total} Applications, as many at a time as {what} permits{named}"),
+                shorten.to_owned(),
+            )
+        };
+        match (limit, step.limit.filter(|limit| *limit < total)) {
+            (_, Some(0)) => (
+                format!("step {number} is synced by hand"),
+                format!("maxUpdate of step {number}, which is 0"),
+            ),
+            (Some(WaitKind::MaxInFlight), _) => {
+                of_policy("maxInFlight of a policy", "maxInFlight of the policy")
+            }
+            (Some(WaitKind::Pace), _) => {
+                of_policy("the pace of a policy", "the ramp or the spread of the policy")
+            }
+            (_, Some(limit)) => {
+                let batches = total.div_ceil(limit);
+                let what =
+                    format!("{total} Applications, {limit} at a time, {batches} batches{named}");
+                (what, format!("maxUpdate of step {number}"))
+            }
+            (_, None) => {
+                let what = format!("{total} Applications at once{named}");
+                let shorten =
+                    slowest.map_or_else(String::new, |(_, name)| format!("the time of {name}"));
+                (what, shorten)
+            }
+        }
+    }
+
+    /// The Application that took the longest, and how long.
+    fn slowest(&self) -> Option<(i64, &str)> {
+        let all = self.step.applications.iter();
+        let all = all.filter_map(|one| Some((self.took(one)?, one.name.as_str())));
+        all.max_by_key(|(took, _)| *took)
+    }
+
+    /// How long an Application took since its last start in this time.
+    fn took(&self, application: &ApplicationLine) -> Option<i64> {
+        let (mut began, mut took, mut before) = (None, None, None);
+        let spans = application.spans.iter();
+        for span in spans.filter(|span| span.from < self.until && span.until > self.from) {
+            let starts = match span.what {
+                SpanKind::Pending => true,
+                SpanKind::Syncing => before != Some(SpanKind::Pending),
+                // States that last no time are left out: two in a row are of two syncs.
+                SpanKind::BecomingHealthy => {
+                    began.is_none() || before == Some(SpanKind::BecomingHealthy)
+                }
+                _ => false,
+            };
+            if starts {
+                began = Some(self.second(span.from.max(self.from)));
+                took = None;
+            }
+            match span.what {
+                SpanKind::Healthy => {
+                    took = began.take().map(|began| self.second(span.from) - began).or(took);
+                }
+                SpanKind::Waiting | SpanKind::Held => began = None,
+                _ => {}
+            }
+            before = Some(span.what);
+        }
+        // It becomes Healthy at the end, or does not.
+        began.map(|began| self.second(self.until) - began).or(took)
+    }
 }
 
 /// A time in words.

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::path::{self, Part};
 use super::scenario::Case;
-use super::timeline::Timeline;
+use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
 use crate::cli::output::printable;
 use crate::cli::rollout_view::{terminal, ui};
@@ -67,20 +67,19 @@ impl Report {
         if !self.critical_path.is_empty() {
             text.push_str("\nWhat it took its time for:\n");
         }
+        let repeats = |set: &SetLine| set.runs.len() > 1;
+        let has_several_runs = self.timeline.sets.iter().any(repeats);
         for part in &self.critical_path {
-            let line = format!(
-                "  {:>10}  {} step {}: {}",
-                path::text(part.seconds),
-                part.set,
-                part.step,
-                part.what
-            );
+            let name = if has_several_runs { &part.run } else { &part.set };
+            let (took, step, what) = (path::text(part.seconds), part.step, &part.what);
+            let line = format!("  {took:>10}  {name} step {step}: {what}");
             let _ = writeln!(text, "{}", printable(&line));
         }
-        if let Some(part) = path::longest(&self.critical_path)
-            && !part.shorten.is_empty()
+        // What never ends is not to be shortened.
+        if self.is_complete()
+            && let Some(shorten) = path::shortens(&self.critical_path)
         {
-            let line = format!("What would shorten it the most: {}.", part.shorten);
+            let line = format!("What would shorten it the most: {shorten}.");
             let _ = writeln!(text, "{}", printable(&line));
         }
         text

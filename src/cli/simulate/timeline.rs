@@ -4,8 +4,12 @@
 //! Nothing here is checked. What draws a timeline accepts any content: spans that are out of
 //! order, overlap, or lie outside of the simulated time, and names with any character.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::Serialize;
+
+use crate::decide::rollout::wait::WaitKind;
 
 /// A simulated rollout of one or several ApplicationSets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,8 +37,22 @@ pub struct SetLine {
     pub namespace: String,
     /// The name of the set.
     pub name: String,
+    /// The names of its runs, in their order: each but the last was superseded or had ended.
+    pub runs: Vec<String>,
     /// The steps, in their order.
     pub steps: Vec<StepLine>,
+    /// What the set waited for, in the order of time.
+    #[serde(skip)]
+    pub waits: Vec<WaitLine>,
+}
+
+/// What a set waits for from a time on, until the next one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitLine {
+    /// From when on.
+    pub from: Timestamp,
+    /// The kinds of its waits.
+    pub kinds: BTreeSet<WaitKind>,
 }
 
 /// A step of the strategy of a set.
@@ -45,10 +63,19 @@ pub struct StepLine {
     pub number: Option<usize>,
     /// The `maxUpdate` of the step as a number of Applications; `None` without a limit.
     pub limit: Option<u64>,
-    /// When the first Application of the step was allowed to sync; `None` if never.
+    /// When the last run that opened it did so: when the first Application of the step was allowed
+    /// to sync; `None` if never.
     pub opened: Option<Timestamp>,
-    /// When all Applications of the step were Healthy; `None` if never.
+    /// When all Applications of the step were Healthy in this run; `None` if never.
     pub completed: Option<Timestamp>,
+    /// When this run ended before that, such as by another one that superseded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// The name of this run.
+    pub run: Option<String>,
+    /// When earlier runs opened it, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Opening>,
     /// The number of Applications in the step.
     pub total: u64,
     /// The Applications; the ones that start at the same time are shown in this order.
@@ -57,16 +84,39 @@ pub struct StepLine {
     pub gates: Vec<GateLine>,
 }
 
+/// The time in which a step was open in a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Opening {
+    /// The name of the run.
+    pub run: String,
+    /// When the first Application of the step was allowed to sync.
+    pub opened: Timestamp,
+    /// When all Applications of the step were Healthy; `None` if never.
+    pub completed: Option<Timestamp>,
+    /// When the run ended before that, such as by another one that superseded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+}
+
 /// A gate of a rollout policy, over the time in which it held something.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GateLine {
     /// The name of the gate.
     pub name: String,
+    /// The name of the run that it held.
+    pub run: String,
     /// When the gate began to hold.
     pub since: Timestamp,
     /// When the gate opened; `None` if it held until the end.
     pub opened: Option<Timestamp>,
+    /// When its run ended before that, such as by another one that superseded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Timestamp>,
+    /// When its soak ends, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soaks_until: Option<Timestamp>,
     /// What the gate waits for.
     pub what: GateKind,
     /// Who approved it, when it was approved.
@@ -223,7 +273,32 @@ impl SetLine {
     }
 }
 
+impl Opening {
+    /// When it was open no more; `None` if it was so at the end.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.completed.or(self.ended)
+    }
+}
+
+impl GateLine {
+    /// When it held nothing any more; `None` if it did so at the end.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.opened.or(self.ended)
+    }
+}
+
 impl StepLine {
+    /// The times in which it was open, each in a run.
+    pub fn openings(&self) -> impl Iterator<Item = Opening> {
+        let last = self.opened.map(|opened| Opening {
+            run: self.run.clone().unwrap_or_default(),
+            opened,
+            completed: self.completed,
+            ended: self.ended,
+        });
+        self.earlier.iter().cloned().chain(last)
+    }
+
     /// `Step 2`, or a heading for the Applications in no step.
     pub fn title(&self) -> String {
         match self.number {

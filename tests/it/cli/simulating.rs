@@ -383,3 +383,84 @@ fn what_happens_after_the_end_does_not_make_it_longer() {
     assert!(run.out.contains("Complete after 2m."), "{}", run.out);
     assert!(run.out.contains("at 30m"), "{}", run.out);
 }
+
+fn project(window: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\n\
+         metadata: {{name: default, namespace: argocd}}\n\
+         spec:\n  syncWindows:\n  - {{{window}, applications: ['*']}}\n"
+    )
+}
+
+#[test]
+fn what_held_a_rollout_the_longest_is_what_would_shorten_it() {
+    let deny = project("kind: deny, schedule: '0 9 * * *', duration: 3h");
+    let allow = project("kind: allow, schedule: '0 22 * * 6', duration: 1h");
+    let limited = "apiVersion: wavegate.dev/v1alpha1\nkind: RolloutPolicy\n\
+                   metadata: {name: p, namespace: argocd}\nspec:\n  pace: {maxInFlight: 1}\n";
+    let gates = "apiVersion: wavegate.dev/v1alpha1\nkind: RolloutPolicy\n\
+                 metadata: {name: p, namespace: argocd}\n\
+                 spec:\n  gates:\n  - {name: quiet, steps: [2], soak: 20m}\n\
+                 \x20 - {name: people, steps: [2], approvals: 1}\n";
+    for (text, args, want) in [
+        (deny.as_str(), vec!["--at", "2026-01-05T11:40:00Z"], "the sync window"),
+        (allow.as_str(), vec!["--at", "2026-01-10T21:40:00Z"], "the sync window"),
+        (limited, vec![], "maxInFlight of the policy"),
+        (
+            gates,
+            vec!["--approve", "people@21m"],
+            "the soak of gate quiet, together with an earlier approval of gate people",
+        ),
+        (limited, vec!["--pause-at", "40s", "--resume-at", "20m"], "the pause"),
+    ] {
+        let (_folder, path) = file(text);
+        let run = simulate(&[&["-f", path.as_str(), "-o", "json"], &args[..]].concat());
+        assert_eq!(run.code, 0, "{want}: {} {}", run.err, run.out);
+        let report = run.json();
+        let parts = report["criticalPath"].as_array().unwrap();
+        let seconds = |part: &&Value| part["seconds"].as_i64().unwrap();
+        let longest = parts.iter().max_by_key(seconds).unwrap();
+        assert_eq!(longest["shorten"], want, "{parts:?}");
+        let total = report["seconds"].as_i64().unwrap();
+        let sum: i64 = parts.iter().map(|part| seconds(&part)).sum();
+        assert!((total - 5..=total).contains(&sum), "{want}: {sum} of {total}: {parts:?}");
+    }
+    let hangs = simulate(&["--hang", "storefront-staging-us-west"]);
+    assert_eq!(hangs.code, 1);
+    assert!(!hangs.out.contains("What would shorten it"), "{}", hangs.out);
+}
+
+#[test]
+fn a_run_that_another_one_supersedes_ends_with_its_steps_and_gates() {
+    let (folder, path) = file(&policy("argocd", "storefront", 2));
+    let svg = in_folder(&folder, "a.svg");
+    let happens = ["--push", "5m", "--approve", "production@10m", "--svg", &svg];
+    let args = [&["-f", path.as_str()], &happens[..]].concat();
+    let run = simulate(&[&args[..], &["-o", "json"]].concat());
+    assert_eq!(run.code, 0, "{}", run.err);
+    let report = run.json();
+    let total = report["seconds"].as_i64().unwrap();
+    let parts = report["criticalPath"].as_array().unwrap();
+    let sum: i64 = parts.iter().map(|part| part["seconds"].as_i64().unwrap()).sum();
+    assert!((total - 5..=total).contains(&sum), "{sum} of {total}: {parts:?}");
+    let slowest = parts.iter().filter(|part| part["step"] == 1);
+    for part in slowest {
+        assert!(part["what"].as_str().unwrap().ends_with("with 30s"), "{part}");
+    }
+    let step = &report["timeline"]["sets"][0]["steps"][1];
+    let time = |value: &Value| {
+        let time: jiff::Timestamp = value.as_str().unwrap().parse().unwrap();
+        let start: jiff::Timestamp = report["timeline"]["start"].as_str().unwrap().parse().unwrap();
+        time.duration_since(start).as_secs()
+    };
+    assert!((295..=305).contains(&time(&step["earlier"][0]["ended"])), "{step}");
+    let gates = step["gates"].as_array().unwrap();
+    assert_eq!((gates.len(), &gates[0]["opened"]), (2, &Value::Null), "{step}");
+    assert!((295..=305).contains(&time(&gates[0]["ended"])), "{step}");
+    assert!(time(&step["opened"]) > 320, "{step}");
+    let text = simulate(&args).out;
+    assert!(text.contains("run ended") && !text.contains("not opened"), "{text}");
+    assert!(text.contains("opened again 5m30s, completed 10m30s"), "{text}");
+    assert!(text.contains("it the most: an earlier approval of gate production."), "{text}");
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("run ended"));
+}

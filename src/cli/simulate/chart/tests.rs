@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::simulate::fixtures::{
-    application, at, empty, fourteen, hostile, mark, rollout, set, step, thousand,
+    application, at, empty, fourteen, gate, hostile, mark, rollout, set, step, thousand,
 };
 use crate::cli::simulate::timeline::GateKind;
 
@@ -24,20 +24,8 @@ fn small() -> Timeline {
     let mut gated = step(2, Some(1), (60, 0), second);
     gated.completed = None;
     gated.gates = vec![
-        GateLine {
-            name: "qa".into(),
-            since: at(40),
-            opened: Some(at(60)),
-            what: GateKind::Approval,
-            by: Some("alice".into()),
-        },
-        GateLine {
-            name: "night".into(),
-            since: at(0),
-            opened: None,
-            what: GateKind::Soak,
-            by: None,
-        },
+        GateLine { by: Some("alice".into()), ..gate("qa", GateKind::Approval, 40, Some(60)) },
+        gate("night", GateKind::Soak, 0, None),
     ];
     timeline.sets.push(set("shop", vec![step(1, None, (0, 40), first), gated]));
     timeline.marks = vec![

@@ -7,7 +7,7 @@ use super::writer::{Anchor, SMALL, TEXT, Writer, clean, columns, cut, number, to
 use crate::cli::rollout_view::text::count;
 use crate::cli::simulate::scale::{exact, short};
 use crate::cli::simulate::segments::{Row, Segment, cells, endings, failed, in_flight, runs};
-use crate::cli::simulate::timeline::{GateLine, SpanKind};
+use crate::cli::simulate::timeline::{GateLine, Opening, SpanKind};
 
 /// Cells of the time axis for each pixel, for rows with names.
 const FINE: usize = 2;
@@ -15,6 +15,8 @@ const FINE: usize = 2;
 /// retried all the time is shown in coarser cells then.
 const BARS: usize = 80;
 const THIN_BARS: usize = 32_000;
+/// Most brackets over a step, of the last runs.
+const OPENINGS: usize = 50;
 /// Most spans and names in a tooltip.
 const TOOLTIP: usize = 12;
 /// Where names begin.
@@ -101,14 +103,51 @@ fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f6
         let text = "not opened";
         return labels.text(layout::LEFT + 6.0, top + 17.0, "small", Anchor::Start, text);
     };
-    let from = layout.clock.offset(opened);
-    let until = line.completed.map_or(layout.clock.length, |time| layout.clock.offset(time));
-    let until = until.max(from);
-    let (x, width) = (layout.x(from), (layout.x(until) - layout.x(from)).max(2.0));
-    let text = match line.completed {
-        Some(_) => format!("{} to {}", exact(from), exact(until)),
-        None => format!("from {}, not completed", exact(from)),
+    let first = line.openings().count().saturating_sub(OPENINGS);
+    for opening in line.openings().skip(first) {
+        bracket(out, layout, &title, &opening, (top, bottom));
+    }
+    let last = Opening { run: String::new(), opened, completed: line.completed, ended: line.ended };
+    let (from, until, text) = time_of(layout, &last);
+    let (start, end) = (layout.x(from), layout.x(until));
+    let wide = columns(&text) * SMALL;
+    if end + 8.0 + wide < layout::RIGHT {
+        labels.text(end + 8.0, top + 18.0, "note", Anchor::Start, &text);
+    } else if start - 8.0 - wide > layout::LEFT {
+        labels.text(start - 8.0, top + 18.0, "note", Anchor::End, &text);
+    }
+    let (took, class) = match (line.completed, line.ended) {
+        (Some(_), _) => (short(until - from), "h3"),
+        (None, Some(_)) => ("run ended".to_owned(), "took"),
+        (None, None) => ("still open".to_owned(), "bad"),
     };
+    let x = layout::WIDTH - layout::MARGIN;
+    out.text(x, top + 18.0, class, Anchor::End, &took);
+}
+
+/// From when until when a step was open, and that in words.
+fn time_of(layout: &Layout, opening: &Opening) -> (i64, i64, String) {
+    let from = layout.clock.offset(opening.opened);
+    let until = opening.until().map_or(layout.clock.length, |time| layout.clock.offset(time));
+    let until = until.max(from);
+    let text = match (opening.completed, opening.ended) {
+        (Some(_), _) => format!("{} to {}", exact(from), exact(until)),
+        (None, Some(_)) => format!("from {}, run ended {}", exact(from), exact(until)),
+        (None, None) => format!("from {}, not completed", exact(from)),
+    };
+    (from, until, text)
+}
+
+/// A bracket over a time in which a step was open.
+fn bracket(
+    out: &mut Writer,
+    layout: &Layout,
+    title: &str,
+    opening: &Opening,
+    (top, bottom): (f64, f64),
+) {
+    let (from, until, text) = time_of(layout, opening);
+    let (x, width) = (layout.x(from), (layout.x(until) - layout.x(from)).max(2.0));
     if layout.density == Density::Named {
         out.rect("band", x, top + 15.0, width, bottom - top - 15.0);
     }
@@ -120,20 +159,6 @@ fn heading(sheet: &mut Sheet, layout: &Layout, step: &Step, top: f64, bottom: f6
     out.path("open", &format!("M{x} {y}h{width}v8l-4 -4H{x}z"));
     out.path("open", &format!("M{x} {y}v8l4 -4z"));
     out.close("g");
-    let (start, end) = (layout.x(from), layout.x(until));
-    let wide = columns(&text) * SMALL;
-    if end + 8.0 + wide < layout::RIGHT {
-        labels.text(end + 8.0, top + 18.0, "note", Anchor::Start, &text);
-    } else if start - 8.0 - wide > layout::LEFT {
-        labels.text(start - 8.0, top + 18.0, "note", Anchor::End, &text);
-    }
-    let took = match line.completed {
-        Some(_) => short(until - from),
-        None => "still open".to_owned(),
-    };
-    let class = if line.completed.is_some() { "h3" } else { "bad" };
-    let x = layout::WIDTH - layout::MARGIN;
-    out.text(x, top + 18.0, class, Anchor::End, &took);
 }
 
 fn gate(sheet: &mut Sheet, layout: &Layout, gate: &GateLine, top: f64) {
@@ -142,13 +167,14 @@ fn gate(sheet: &mut Sheet, layout: &Layout, gate: &GateLine, top: f64) {
     let space = layout::LEFT - INDENT - 8.0;
     out.fitted(INDENT, top + 14.0, "text", &name, space, TEXT);
     let from = layout.clock.offset(gate.since);
-    let until = gate.opened.map_or(layout.clock.length, |time| layout.clock.offset(time));
+    let until = gate.until().map_or(layout.clock.length, |time| layout.clock.offset(time));
     let until = until.max(from);
     let (start, end) = (layout.x(from), layout.x(until));
     let by = gate.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
-    let state = match gate.opened {
-        Some(_) => format!("opened {}", exact(until)),
-        None => "not opened".to_owned(),
+    let state = match (gate.opened, gate.ended) {
+        (Some(_), _) => format!("opened {}", exact(until)),
+        (None, Some(_)) => "run ended".to_owned(),
+        (None, None) => "not opened".to_owned(),
     };
     let tooltip = format!(
         "Gate {}: {}{}, held from {}, {state}, {} to {}",
