@@ -70,7 +70,8 @@ impl Distribution {
         let seconds = |history: &&History| history.end.duration_since(history.start).as_secs();
         let mut times: Vec<i64> = complete.iter().map(seconds).collect();
         times.sort_unstable();
-        let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+        // At least so many of them take at most this time.
+        let at = |percent: usize| times[(times.len() * percent).div_ceil(100).saturating_sub(1)];
         let seconds = (!times.is_empty()).then(|| Seconds {
             min: at(0),
             median: at(50),
@@ -233,6 +234,8 @@ What holds the other 4:
 For example: does not end: a is Degraded
 ";
         assert_eq!(Distribution::of(&all).table(), want);
+        let two = Distribution::of(&all[..2]).table();
+        assert!(two.contains("half of them at most 1m, 90 % at most 2m"), "{two}");
         assert_eq!(
             Distribution::of(&all[..1]).table(),
             "1 of 1 simulations complete (100 %)\nThey take 1m to 1m: half of them at most 1m, 90 % at most 1m\n"

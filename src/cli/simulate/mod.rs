@@ -156,10 +156,11 @@ pub(super) struct Args {
     /// Simulate so many times, with other seeds and times that differ by up to a third
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     runs: u32,
-    /// Write a chart of the rollout to this file
+    /// Write a chart of the rollout to this file; with --runs, of the first simulation
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the log of the API server to this file: each request, and each change of an object
+    /// Write the log of the API server to this file: each request, and each change of an object;
+    /// with --runs, of the first simulation
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     #[command(flatten)]
@@ -210,24 +211,27 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let simulate = |number: u32| -> anyhow::Result<History> {
         simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))
     };
-    let history = simulate(0)?;
+    let mut history = simulate(0)?;
+    let log = std::mem::take(&mut history.log);
     if let Some(file) = &args.log {
-        write(file, &history.log)?;
+        write(file, &log)?;
     }
+    drop(log);
+    if let Some(file) = &args.svg {
+        write(file, &Report::of(&case, &history).svg())?;
+    }
+    let mut histories = vec![history];
     let is_complete = if args.runs == 1 {
-        let report = Report::of(&case, &history);
-        if let Some(file) = &args.svg {
-            write(file, &report.svg())?;
-        }
+        let report = Report::of(&case, &histories[0]);
         args.output.print(&report, Report::table)?;
         report.is_complete()
     } else {
-        let mut histories = vec![history];
         histories.extend(side_by_side(args.runs, simulate)?);
         let all = Distribution::of(&histories);
         args.output.print(&all, Distribution::table)?;
         all.is_complete()
     };
+    refused::check(&histories)?;
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(CHECK_FAILED) })
 }
 

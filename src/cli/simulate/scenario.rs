@@ -252,7 +252,8 @@ impl Case {
             limit: args.limit,
             remedies: Vec::new(),
             replicas: 1,
-            logs: args.log.is_some(),
+            // Only this one is written.
+            logs: args.log.is_some() && is_first,
             seed,
         }
     }

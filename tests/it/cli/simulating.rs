@@ -464,3 +464,17 @@ fn a_run_that_another_one_supersedes_ends_with_its_steps_and_gates() {
     assert!(text.contains("it the most: an earlier approval of gate production."), "{text}");
     assert!(std::fs::read_to_string(&svg).unwrap().contains("run ended"));
 }
+
+#[test]
+fn of_several_simulations_the_first_is_drawn_and_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, two, log] =
+        ["one.svg", "two.svg", "log"].map(|name| folder.path().join(name).display().to_string());
+    let several = simulate(&["--runs", "2", "--svg", &two, "--log", &log]);
+    assert_eq!(several.code, 0, "{}", several.err);
+    assert!(several.out.contains("2 of 2 simulations complete"), "{}", several.out);
+    assert_eq!(simulate(&["--svg", &one]).code, 0);
+    let [one, two, log] = [one, two, log].map(|file| std::fs::read_to_string(file).unwrap());
+    assert!(one == two && one.starts_with("<svg"), "{two}");
+    assert!(log.lines().count() > 300);
+}
