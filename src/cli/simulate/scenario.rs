@@ -182,9 +182,10 @@ impl Case {
         }
         // Others are for sets that are not simulated now.
         let is_alone = !args.live && args.name.is_none();
-        let policies = of_sets(policies, sets, &namespace, is_alone);
+        let (policies, used) = of_sets(policies, sets, &namespace, is_alone);
         let steps = applications.iter().map(|(name, (_, step))| (name.clone(), *step)).collect();
-        let gates = policies.iter().flat_map(|policy| policy.items("/spec/gates"));
+        let used = policies.iter().filter(|policy| used.contains(policy.name()));
+        let gates = used.flat_map(|policy| policy.items("/spec/gates"));
         let gates = gates.map(|gate| gate.field("name").to_owned()).collect();
         let events = args.events()?;
         let actions =
@@ -281,14 +282,14 @@ fn check_synced(set: &Value, generation: &Generation) -> Result<(), Error> {
     Err(Error::input("cannot simulate", format!("ApplicationSet {}", name_of(set)), why))
 }
 
-/// The policies of the namespace; says what is wrong with them, and which of them do nothing when
-/// all of them are for these sets.
+/// The policies of the namespace, and the names of those that are for these sets; says what is
+/// wrong with them, and which of them do nothing when all of them are for these sets.
 fn of_sets(
     policies: Vec<Value>,
     sets: &[(Value, Generation)],
     namespace: &str,
     is_alone: bool,
-) -> Vec<Value> {
+) -> (Vec<Value>, BTreeSet<String>) {
     let is_elsewhere = |policy: &Value| !["", namespace].contains(&policy.namespace());
     let (elsewhere, policies): (Vec<Value>, Vec<Value>) =
         policies.into_iter().partition(is_elsewhere);
@@ -312,7 +313,7 @@ fn of_sets(
     for policy in policies.iter().filter(|policy| is_alone && !used.contains(policy.name())) {
         note(&format!("RolloutPolicy {} selects none of the ApplicationSets", policy.name()));
     }
-    policies.into_iter().map(Arc::unwrap_or_clone).collect()
+    (policies.into_iter().map(Arc::unwrap_or_clone).collect(), used)
 }
 
 fn destination(application: &Value) -> String {
