@@ -11,6 +11,7 @@ mod events;
 mod fixtures;
 mod history;
 mod path;
+mod refused;
 mod report;
 mod scale;
 mod scenario;
@@ -40,7 +41,8 @@ use crate::simulation::{self, History};
 /// Runs the controllers against an API server in memory, on a clock that jumps to the next
 /// moment at which something can happen. Nothing is deployed, and nothing is read from
 /// repositories except by generators: each Application has one workload that becomes Healthy
-/// after the time that the options give. Exits with 1 when the rollout would not complete.
+/// after the time that the options give. Exits with 1 when the rollout would not complete, and
+/// with 2 when something of what shall happen could not be done.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   wavegate simulate -f appset.yaml -f policy.yaml

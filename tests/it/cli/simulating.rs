@@ -478,3 +478,20 @@ fn of_several_simulations_the_first_is_drawn_and_logged() {
     assert!(one == two && one.starts_with("<svg"), "{two}");
     assert!(log.lines().count() > 300);
 }
+
+#[test]
+fn what_cannot_be_done_is_an_error() {
+    let early = ["--first", "--degrade", "storefront-production-eu-west@1s"];
+    let why = "not done: at 1s: Degraded: storefront-production-eu-west: \
+               storefront-production-eu-west has no workload yet";
+    let run = simulate(&early);
+    assert!(run.out.contains("Complete after 2m."), "{}", run.out);
+    run.fails(2, &[why]);
+    // It is so in all of several simulations.
+    simulate(&[&early[..], &["--runs", "2"]].concat()).fails(2, &[why]);
+    simulate(&["--abort-at", "1h"]).fails(2, &["not done: at 1h: a person aborts the run: "]);
+    // A gate of another set is none of these.
+    let (_folder, path) = file(&policy("argocd", "other", 2));
+    simulate(&["-f", &path, "--approve", "production@1h"])
+        .fails(2, &["it is none of the gates of the policies; there is none"]);
+}
