@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -233,7 +234,7 @@ impl Reads {
     /// others count as one.
     pub fn evaluation(&self, path: String, fields: &Value) -> String {
         let hash = Sha256::digest(fields.to_string());
-        let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        let hash = HEXLOWER.encode(&hash[..4]);
         let one = format!("{path}[{hash}]");
         let prefix = format!("{path}[");
         let known = self.found.range(prefix.clone()..);

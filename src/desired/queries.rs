@@ -424,15 +424,17 @@ impl Filters {
     /// Whether a repository counts: the conditions on repositories of one of the filters that
     /// have some must hold, if there are any.
     pub fn repository(&self, repository: &Repository) -> bool {
-        let mut of_repositories = self.0.iter().filter(|one| one.is_of_repositories()).peekable();
-        of_repositories.peek().is_none() || of_repositories.any(|one| one.holds_of(repository))
+        self.one_of_repositories(|one| one.holds_of(repository))
     }
 
     /// Whether a repository of this name may count, whatever its labels are.
     pub fn name(&self, name: &str) -> bool {
+        self.one_of_repositories(|one| one.allows(name))
+    }
+
+    fn one_of_repositories(&self, holds: impl Fn(&Compiled) -> bool) -> bool {
         let mut of_repositories = self.0.iter().filter(|one| one.is_of_repositories()).peekable();
-        let allows = |one: &Compiled| one.repository.as_ref().is_none_or(|of| of.is_match(name));
-        of_repositories.peek().is_none() || of_repositories.any(allows)
+        of_repositories.peek().is_none() || of_repositories.any(holds)
     }
 
     /// Whether a branch of a repository that counts does: one of the filters with conditions
@@ -481,9 +483,14 @@ impl Compiled {
 
     /// Whether its conditions on repositories hold.
     fn holds_of(&self, repository: &Repository) -> bool {
-        let (name, label) = (self.repository.as_ref(), self.label.as_ref());
-        name.is_none_or(|name| name.is_match(&repository.name))
+        let label = self.label.as_ref();
+        self.allows(&repository.name)
             && label.is_none_or(|label| repository.labels.iter().any(|one| label.is_match(one)))
+    }
+
+    /// Whether it says nothing against a name.
+    fn allows(&self, name: &str) -> bool {
+        self.repository.as_ref().is_none_or(|expression| expression.is_match(name))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
@@ -304,10 +305,10 @@ impl Signed<'_> {
             self.method,
             self.path,
             self.query,
-            hex(&Sha256::digest(self.body))
+            HEXLOWER.encode(&Sha256::digest(self.body))
         );
         let scope = format!("{day}/{}/{}/aws4_request", self.region, self.service);
-        let digest = hex(&Sha256::digest(canonical));
+        let digest = HEXLOWER.encode(&Sha256::digest(canonical));
         let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{digest}");
         let sign = |key: &[u8], text: &str| {
             let key = hmac::Key::new(hmac::HMAC_SHA256, key);
@@ -317,16 +318,12 @@ impl Signed<'_> {
         for part in [self.region, self.service, "aws4_request"] {
             key = sign(&key, part);
         }
-        let signature = hex(&sign(&key, &text));
+        let signature = HEXLOWER.encode(&sign(&key, &text));
         format!(
             "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
             identity.key_id
         )
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

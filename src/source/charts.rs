@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::answer::Freshness;
@@ -82,7 +83,7 @@ impl<'a> Wanted<'a> {
             hash.update(part);
         }
         hash.update(login.credentials.fingerprint());
-        let id = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = HEXLOWER.encode(&hash.finalize());
         Ok(Self { address, login, chart: source.chart, version: source.version, id })
     }
 

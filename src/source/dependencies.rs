@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -168,7 +169,7 @@ fn identity(logins: &[Login]) -> String {
         hash.update(&login.address.url);
         hash.update(login.credentials.fingerprint());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hash.finalize())
 }
 
 /// Why one call of Helm cannot fetch from all repositories: it has one set of options for all

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use data_encoding::HEXLOWER;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
@@ -727,7 +728,7 @@ pub(super) fn identity(address: &Address, credentials: Option<&Credentials>) -> 
         hash.update([0]);
         hash.update(Credentials { username, password, ..given }.fingerprint());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hash.finalize())
 }
 
 fn check_revision(address: &Address, revision: &str) -> Result<(), Error> {

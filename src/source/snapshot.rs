@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// Deepest directory that is read.
@@ -62,7 +63,7 @@ pub(super) fn take(
     }
     let mut walk = Walk { hash: Sha256::new(), bytes: 0, files: 0, max_bytes, max_files };
     walk.directory(directory, copy_to, Path::new(""), 0)?;
-    let hash = walk.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = HEXLOWER.encode(&walk.hash.finalize());
     Ok(DirectoryContent { hash, bytes: walk.bytes })
 }
 

@@ -10,6 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::access::RepositoryAccess;
@@ -131,7 +132,7 @@ impl GitRepositories {
                 missing_below.extend(below.map(|path| format!("{}/{path}", module.path)));
                 parts.push((module.path.clone(), part));
             }
-            let key = hash.finalize().iter().map(|b| format!("{b:02x}")).collect::<String>();
+            let key = HEXLOWER.encode(&hash.finalize());
             let key: CheckoutKey = (key, base.revision().to_owned());
             if let Some(found) = self.kept.get(&key) {
                 return Ok(found);

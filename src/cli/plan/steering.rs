@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -114,7 +115,7 @@ impl Steering {
         for deleted in live.iter().filter(|one| one.change == Change::Delete) {
             hash.update(format!("delete {}\n", deleted.application));
         }
-        let hash = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let hash = HEXLOWER.encode(&hash.finalize()[..8]);
         Self {
             gates,
             limits: limits(&rules),

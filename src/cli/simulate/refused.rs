@@ -1,10 +1,8 @@
 //! What could not be done: a failure that does not happen proves nothing.
 
-use std::collections::BTreeSet;
-
 use super::path::text;
 use crate::cli::error::{Error, fault};
-use crate::simulation::{History, PerformedAction};
+use crate::simulation::History;
 
 /// The most errors that are printed.
 const ERRORS: usize = 20;
@@ -16,17 +14,17 @@ const ERRORS: usize = 20;
 /// What was done in none of the simulations. In one of several, chance may have left nothing to do
 /// for it.
 pub(super) fn check(histories: &[History]) -> Result<(), Error> {
-    let Some((first, others)) = histories.split_first() else { return Ok(()) };
-    let refused = |happened: &PerformedAction| happened.refused.is_some();
-    let mut all: BTreeSet<usize> = numbered(first, refused);
-    for history in others {
-        let more = numbered(history, refused);
-        all.retain(|number| more.contains(number));
-    }
-    let mut errors: Vec<Error> = all
-        .into_iter()
-        .filter_map(|number| first.happened.get(number))
-        .map(|happened| {
+    let Some(first) = histories.first() else { return Ok(()) };
+    // They are in the order of the events, which is the same in all simulations.
+    let is_refused = |history: &History, number: usize| {
+        history.happened.get(number).is_some_and(|happened| happened.refused.is_some())
+    };
+    let mut errors: Vec<Error> = first
+        .happened
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| histories.iter().all(|history| is_refused(history, *number)))
+        .map(|(_, happened)| {
             let at = happened.at.duration_since(first.start).as_secs();
             let why = happened.refused.as_deref().unwrap_or_default();
             Error::input("not done", format!("at {}: {}", text(at), happened.what), why)
@@ -36,10 +34,4 @@ pub(super) fn check(histories: &[History]) -> Result<(), Error> {
     let last = errors.pop();
     errors.iter().for_each(fault);
     last.map_or(Ok(()), Err)
-}
-
-/// The numbers of those in the order of the events, which is the same in all simulations.
-fn numbered(history: &History, is_meant: impl Fn(&PerformedAction) -> bool) -> BTreeSet<usize> {
-    let all = history.happened.iter().enumerate();
-    all.filter(|(_, happened)| is_meant(happened)).map(|(number, _)| number).collect()
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use futures::future::join_all;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
@@ -248,7 +249,7 @@ fn name_of_files(args: &Args) -> Result<String, Error> {
 /// A text that is not too long for a label, with a digest of `of` at its end.
 fn with_digest(text: &str, of: &str) -> String {
     let digest = Sha256::digest(of.as_bytes());
-    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = HEXLOWER.encode(&digest);
     let kept: String = text.chars().take(MAX_LABEL - DIGEST - 1).collect();
     format!("{}-{}", kept.trim_end_matches(['-', '.']), &digest[..DIGEST])
 }

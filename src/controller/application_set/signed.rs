@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -29,7 +30,7 @@ pub fn reads(project: &Value, keys: &BTreeMap<String, String>) -> (ProjectReads,
                 hash.update((text.len() as u64).to_le_bytes());
                 hash.update(text);
             }
-            let how = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            let how = HEXLOWER.encode(&hash.finalize());
             (ProjectReads::Signed(how), Some(demands))
         }
     }

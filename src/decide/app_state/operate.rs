@@ -170,7 +170,7 @@ pub fn operate(snapshot: &OperationSnapshot<'_>) -> OperationDecision {
 /// A wait of an operation ends at its time limit (SE-288): then the operation ends, whatever it
 /// waits for.
 fn within_limit(next: Next, app: &App, settings: &OperationSettings, now: Timestamp) -> Next {
-    let deadline = operation::deadline(&app.status.operation_state, settings.sync.sync_timeout);
+    let deadline = deadline(&app.status.operation_state, settings);
     match (next, deadline) {
         // What remains to be done after the limit has its own pauses.
         (Next::Wait(wait), Some(at)) if at > now || wait.reason == WaitFor::NextAttempt => {
@@ -181,8 +181,11 @@ fn within_limit(next: Next, app: &App, settings: &OperationSettings, now: Timest
 }
 
 fn is_overdue(state: &OperationState, settings: &OperationSettings, now: Timestamp) -> bool {
-    let deadline = operation::deadline(state, settings.sync.sync_timeout);
-    deadline.is_some_and(|deadline| deadline <= now)
+    deadline(state, settings).is_some_and(|deadline| deadline <= now)
+}
+
+fn deadline(state: &OperationState, settings: &OperationSettings) -> Option<Timestamp> {
+    settings.sync.deadline(operation::started(state)?)
 }
 
 fn started(app: &mut App, stage: Stage, settings: &OperationSettings, now: Timestamp) -> Next {

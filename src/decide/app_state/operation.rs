@@ -337,12 +337,6 @@ pub fn finish(app: &mut App, phase: OperationPhase, message: impl Into<String>, 
     }
 }
 
-/// When an operation has to stop, retries included; `None` without a limit (SE-288).
-pub fn deadline(state: &OperationState, limit: Option<SignedDuration>) -> Option<Timestamp> {
-    let limit = limit.filter(|limit| limit.is_positive())?;
-    started(state)?.checked_add(limit).ok()
-}
-
 /// When the operation started.
 pub fn started(state: &OperationState) -> Option<Timestamp> {
     state.started_at.as_ref().map(|at| at.0)

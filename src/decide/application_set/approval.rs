@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use super::write_plan::Delete;
@@ -79,5 +80,5 @@ fn one(delete: &Delete) -> String {
 }
 
 fn digits(hash: Sha256, bytes: usize) -> String {
-    hash.finalize().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hash.finalize()[..bytes])
 }

@@ -146,17 +146,17 @@ pub fn hold(
     let is_sure = emptied.is_empty() && doubts.failed.is_empty() && doubts.over.is_none();
     if !doubts.has_left || is_sure {
         let is_needed = doubts.has_left && doubts.is_waiting;
-        let approved = set.approved_deletions.is_some() && !is_needed;
-        return HoldDecision { annotations: annotations(set, now.as_ref(), approved), held: None };
+        let ends = (set.approved_deletions.is_some() && !is_needed).then_some(Value::Null);
+        return HoldDecision { annotations: annotations(set, now.as_ref(), ends), held: None };
     }
     // What was found is kept until its Applications are gone, or their deletion is approved.
     let kept = match (&stored, &now) {
         (Some(stored), Some(now)) if !emptied.is_empty() => {
             let generators = stored.generators.union(&now.generators).cloned().collect();
-            annotations(set, Some(&Found { of: now.of.clone(), generators }), false)
+            annotations(set, Some(&Found { of: now.of.clone(), generators }), None)
         }
         (None, Some(_)) if !emptied.is_empty() => None,
-        (_, now) => annotations(set, now.as_ref(), false),
+        (_, now) => annotations(set, now.as_ref(), None),
     };
     if writes.deletes.is_empty() {
         // They wait for something else, or the policy forbids it.
@@ -170,12 +170,8 @@ pub fn hold(
             return HoldDecision { annotations: kept, held: None };
         }
         *writes = std::mem::take(writes).without_deletes("the approval is recorded");
-        let mut annotations = annotations(set, now.as_ref(), false).unwrap_or_default();
-        if let Some(recorded) = recorded {
-            annotations[APPROVED_DELETIONS] = recorded.into();
-        }
-        let is_changed = annotations.as_object().is_some_and(|all| !all.is_empty());
-        return HoldDecision { annotations: is_changed.then_some(annotations), held: None };
+        let annotations = annotations(set, now.as_ref(), recorded.map(Value::from));
+        return HoldDecision { annotations, held: None };
     }
     let hash = Approval::of(&writes.deletes);
     *writes = std::mem::take(writes).without_deletes("a person approves it");
@@ -240,18 +236,13 @@ fn message(set: &Set, why: &str, held: Option<&Held>, hash: &str) -> String {
     format!("{}{command}", cut(&text, MESSAGE_LIMIT.saturating_sub(command.len())))
 }
 
-/// The annotations of the set to write: what was found, and that an approval is used or not
-/// needed any more.
-fn annotations(set: &Set, found: Option<&Found>, ends_approval: bool) -> Option<Value> {
-    let mut annotations = serde_json::Map::new();
-    if let Some(found) = found
-        && set.found.as_ref() != Some(found)
-    {
-        annotations.insert(FOUND.to_owned(), found.text().into());
-    }
-    if ends_approval {
-        annotations.insert(APPROVED_DELETIONS.to_owned(), Value::Null);
-    }
+/// The annotations of the set to write: what was found, and the approval if it changes, to null
+/// when it is not needed any more.
+fn annotations(set: &Set, found: Option<&Found>, approval: Option<Value>) -> Option<Value> {
+    let found = found.filter(|found| set.found.as_ref() != Some(*found));
+    let found = found.map(|found| (FOUND.to_owned(), found.text().into()));
+    let approval = approval.map(|approval| (APPROVED_DELETIONS.to_owned(), approval));
+    let annotations: serde_json::Map<String, Value> = found.into_iter().chain(approval).collect();
     (!annotations.is_empty()).then(|| annotations.into())
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -359,5 +360,5 @@ pub fn labels_of(application: &Value) -> Labels {
 pub fn digest(spec: &Value) -> Box<str> {
     let text = spec.to_string();
     let hash = Sha256::digest(text.as_bytes());
-    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    HEXLOWER.encode(&hash[..8]).into()
 }

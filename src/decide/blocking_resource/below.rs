@@ -45,7 +45,7 @@ pub struct Cause {
     /// How many other Pods of the workload have the same reason.
     pub others: usize,
     /// A Pod of an older revision, which its StatefulSet does not replace before it is ready:
-    /// somebody has to delete it.
+    /// a person has to delete it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_to_be_deleted: bool,
 }

@@ -128,8 +128,7 @@ impl<'a> Engine<'a> {
 
     /// When the operation has to stop; `None` without a limit (SE-288).
     pub fn deadline(&self) -> Option<Timestamp> {
-        let limit = self.snapshot.settings.sync_timeout.filter(|limit| limit.is_positive())?;
-        self.snapshot.started_at.checked_add(limit).ok()
+        self.snapshot.settings.deadline(self.snapshot.started_at)
     }
 
     pub fn outcome(&self, verb: Verb, task: usize) -> Option<&'a Happened> {

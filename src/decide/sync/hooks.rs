@@ -3,6 +3,7 @@
 //! `gate.rs` decides when a hook is complete; `wave.rs` and `finish.rs` when it
 //! is deleted.
 
+use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -74,7 +75,7 @@ const MAX_NAME: usize = 63;
 /// operation is a conflict and not a second hook.
 pub fn generated_name(prefix: &str, words: &str, identity: &str) -> String {
     let digest = Sha256::digest(identity.as_bytes());
-    let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let mark = HEXLOWER.encode(&digest[..4]);
     let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     let words: String = words.chars().map(|c| if valid(c) { c } else { '-' }).take(40).collect();
     let words = words.to_lowercase();

@@ -217,6 +217,14 @@ pub struct SyncSettings {
     pub hook_finalizer: bool,
 }
 
+impl SyncSettings {
+    /// When an operation that has started then has to stop; `None` without a limit (SE-288).
+    pub fn deadline(&self, started_at: Timestamp) -> Option<Timestamp> {
+        let limit = self.sync_timeout.filter(|limit| limit.is_positive())?;
+        started_at.checked_add(limit).ok()
+    }
+}
+
 impl Default for SyncSettings {
     fn default() -> Self {
         Self {

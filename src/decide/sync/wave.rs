@@ -251,8 +251,10 @@ impl Engine<'_> {
             return Default::default();
         }
         let (groups, held) = self.actions_of(&rest);
-        let (reason, tasks) = held.unwrap_or((WaitReason::Deletion, Vec::new()));
-        (groups, tasks.into_iter().map(|at| self.wait(at, reason)).collect())
+        let waiting = held.map_or_else(Vec::new, |(reason, tasks)| {
+            tasks.into_iter().map(|at| self.wait(at, reason)).collect()
+        });
+        (groups, waiting)
     }
 
     /// The tasks of a wave that can be applied, and those whose object is being deleted: what

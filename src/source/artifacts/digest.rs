@@ -1,5 +1,6 @@
 //! Digests of content, by which registries name manifests and blobs.
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256, Sha512};
 
 /// A digest that can be verified.
@@ -57,11 +58,9 @@ impl Hasher {
     }
 
     pub(super) fn finish(self) -> ContentDigest {
-        let hexadecimal =
-            |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
         ContentDigest(match self {
-            Self::Sha256(hash) => format!("sha256:{}", hexadecimal(&hash.finalize())),
-            Self::Sha512(hash) => format!("sha512:{}", hexadecimal(&hash.finalize())),
+            Self::Sha256(hash) => format!("sha256:{}", HEXLOWER.encode(&hash.finalize())),
+            Self::Sha512(hash) => format!("sha512:{}", HEXLOWER.encode(&hash.finalize())),
         })
     }
 }

@@ -14,6 +14,7 @@ mod unpack;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 
 use self::digest::ContentDigest;
@@ -96,7 +97,7 @@ impl Wanted {
         hash.update(&address.url);
         hash.update([0]);
         hash.update(credentials.fingerprint());
-        let id = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = HEXLOWER.encode(&hash.finalize());
         Ok(Self { address, name, credentials, revision: revision.to_owned(), id })
     }
 

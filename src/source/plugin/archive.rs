@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
@@ -64,7 +65,7 @@ pub(super) fn pack(
         let reason = "there is no file for the plugin; check reposerver.plugin.tar.exclusions";
         return Err(RenderError::Source { reason: reason.to_owned() });
     }
-    let checksum = written.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let checksum = HEXLOWER.encode(&written.hash.finalize());
     let below = Path::new(&source_dir.relative).strip_prefix(folder).unwrap_or(Path::new(""));
     let app_path = match below.to_string_lossy() {
         path if path.is_empty() => ".".to_owned(),

@@ -5,26 +5,12 @@ use serde_json::json;
 
 use super::emptied::of_clusters;
 use super::*;
-use crate::api::annotations::APPROVED_DELETIONS;
 use crate::api::steering::POLICY;
 
-impl ClusterState {
-    /// Approves what is held, once.
-    async fn approve_what_is_held(&self, reason: &str, names: &str) {
-        let set = self.until_condition("DeletionsHeld", "True", reason, names).await;
-        let message = condition(&set, "DeletionsHeld")["message"].as_str().unwrap();
-        let (_, hash) = message.rsplit_once('=').unwrap();
-        let approval = json!({"metadata": {"annotations": {APPROVED_DELETIONS: hash}}});
-        self.patch("ApplicationSet", "set", approval).await;
-    }
-
-    async fn until_the_approval_is_gone(&self) {
-        let is_over = |set: &Value| {
-            condition(set, "DeletionsHeld").is_null()
-                && set["metadata"]["annotations"][APPROVED_DELETIONS].is_null()
-        };
-        self.until("ApplicationSet", "set", is_over).await;
-    }
+/// Approves what is held, once.
+async fn approve(world: &ClusterState, reason: &str, names: &str) {
+    let set = world.until_condition("DeletionsHeld", "True", reason, names).await;
+    world.approve(condition(&set, "DeletionsHeld")["message"].as_str().unwrap()).await;
 }
 
 /// Some deletions fail, and another controller goes on: those that are left are fewer than what
@@ -47,7 +33,7 @@ async fn what_is_left_of_approved_deletions_needs_no_other_approval_as_st_050() 
     world.server.inject(Fault::new(Effect::Status(403), of_two).times(2));
     let none = fleet(&[], rolling());
     world.patch("ApplicationSet", "set", json!({"spec": none})).await;
-    world.approve_what_is_held("TooManyDeletions", "a, b, c").await;
+    approve(&world, "TooManyDeletions", "a, b, c").await;
     for name in ["a", "d"] {
         world.until_gone("Application", name).await;
     }
@@ -55,7 +41,7 @@ async fn what_is_left_of_approved_deletions_needs_no_other_approval_as_st_050() 
     for name in ["b", "c"] {
         world.until_gone("Application", name).await;
     }
-    world.until_the_approval_is_gone().await;
+    world.until_nothing_is_held().await;
 }
 
 #[tokio::test]
@@ -67,7 +53,7 @@ async fn an_emptied_generator_and_a_limit_need_one_approval_as_st_050() {
     world.until("Application", "one", |_| true).await;
     world.until_found("spec.generators[0].clusters").await;
     world.remove_cluster("one").await;
-    world.approve_what_is_held("GeneratorFoundNothing", "one").await;
+    approve(&world, "GeneratorFoundNothing", "one").await;
     world.until_gone("Application", "one").await;
-    world.until_the_approval_is_gone().await;
+    world.until_nothing_is_held().await;
 }

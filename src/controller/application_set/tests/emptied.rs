@@ -104,11 +104,7 @@ async fn a_generator_that_finds_nothing_any_more_deletes_nothing_without_approva
     for name in NAMES {
         world.until_gone("Application", name).await;
     }
-    let is_over = |set: &Value| {
-        condition(set, "DeletionsHeld").is_null()
-            && set["metadata"]["annotations"][APPROVED_DELETIONS].is_null()
-    };
-    world.until("ApplicationSet", "set", is_over).await;
+    world.until_nothing_is_held().await;
 }
 
 #[tokio::test]
@@ -228,13 +224,13 @@ impl ClusterState {
         self.until_deletions_are_held(name).await
     }
 
-    async fn approve(&self, message: &str) {
+    pub(super) async fn approve(&self, message: &str) {
         let (_, hash) = message.rsplit_once(&format!("{APPROVED_DELETIONS}=")).unwrap();
         let approval = json!({"metadata": {"annotations": {APPROVED_DELETIONS: hash}}});
         self.patch("ApplicationSet", "set", approval).await;
     }
 
-    async fn until_nothing_is_held(&self) {
+    pub(super) async fn until_nothing_is_held(&self) {
         let is_over = |set: &Value| {
             condition(set, "DeletionsHeld").is_null()
                 && set["metadata"]["annotations"][APPROVED_DELETIONS].is_null()

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use data_encoding::HEXLOWER;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
@@ -155,7 +156,7 @@ pub(super) fn covers<'a>(rows: impl Iterator<Item = &'a Row<'a>>) -> String {
         }
         hash.update(b"\n");
     }
-    hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&hash.finalize()[..8])
 }
 
 /// Whether the targets of all of them are among these.

@@ -1,5 +1,6 @@
 //! The names of runs (ST-002).
 
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 /// The number at the end of a run's name; `None` for a name of another form.
@@ -18,7 +19,7 @@ pub(super) fn name_of(set: &str, number: u64) -> String {
         return name;
     }
     let hash = Sha256::digest(set.as_bytes());
-    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hash = HEXLOWER.encode(&hash[..4]);
     let end = format!("-{hash}-{number}");
     // The names of sets are ASCII.
     let length = set.floor_char_boundary(NAME - end.len());
