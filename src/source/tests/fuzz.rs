@@ -116,7 +116,9 @@ fn tree() -> (tempfile::TempDir, SourceDirectory) {
 
 #[test]
 fn hostile_values_files_stay_in_the_repository() {
-    let (_tree, directory) = tree();
+    let (tree, directory) = tree();
+    // A pattern may match any file of the repository.
+    write(tree.path(), "chart/Chart.yaml", "a: 1\n");
     check("values", |file| {
         let scratch = tempfile::tempdir().unwrap();
         let subject = RenderFor { application: "shop".into(), ..RenderFor::default() };
