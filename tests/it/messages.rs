@@ -92,7 +92,23 @@ const NO_MESSAGE: [(&str, &[&str]); 44] = [
     ("decide/diff/mask.rs", &["applied", "original"]),
     ("decide/diff/merge.rs", &["elector"]),
     // Reasons and phases of unknown controllers, and the language of the rules.
-    ("decide/health/generic.rs", &["end", "inprogress", "notready", "pending", "start"]),
+    (
+        "decide/health/generic.rs",
+        &[
+            "Failed",
+            "No",
+            "Not",
+            "Un",
+            "char::is_uppercase",
+            "end",
+            "failed",
+            "inprogress",
+            "notready",
+            "pending",
+            "start",
+            "word",
+        ],
+    ),
     ("decide/health/pod.rs", &["Err", "Error"]),
     (
         "decide/health/table/parse.rs",

@@ -27,10 +27,7 @@ pub fn authorities(value: &mut Value) {
 
 /// Removes what a decoder of base64 in Go ignores: the line breaks of a block in YAML.
 pub fn unwrap_lines(value: &mut Value) {
-    let is_break = |c| matches!(c, '\r' | '\n');
-    if let Value::String(text) = value
-        && text.contains(is_break)
-    {
-        text.retain(|c| !is_break(c));
+    if let Value::String(text) = value {
+        text.retain(|c| !matches!(c, '\r' | '\n'));
     }
 }

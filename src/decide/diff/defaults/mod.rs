@@ -325,7 +325,7 @@ fn webhooks(root: &mut Object, kind: &str) {
 
 /// Policies, and their bindings, of both kinds of admission.
 fn admission_policy(kind: &str, spec: &mut Object) {
-    if kind.ends_with("Policy") {
+    if matches!(kind, "ValidatingAdmissionPolicy" | "MutatingAdmissionPolicy") {
         set(spec, "failurePolicy", "Fail");
     }
     for field in ["matchConstraints", "matchResources"] {
