@@ -64,9 +64,14 @@ pub async fn delete(
         meter.answered(("Delete", false), of, &answer);
         answer
     };
-    match retry::on_transient_errors(key, request).await {
-        Ok(answer) => match answer.left() {
-            Some(object) => {
+    let mut refusal = String::new();
+    for attempt in 1..=ATTEMPTS {
+        let error = match retry::on_transient_errors(key, request).await {
+            Ok(answer) => {
+                let Some(object) = answer.left() else {
+                    cluster.remove(key, uid);
+                    return Happened::Gone;
+                };
                 let object = raw(object, resource);
                 let metadata = &object["metadata"];
                 let finalizers = metadata["finalizers"].as_array();
@@ -77,30 +82,35 @@ pub async fn delete(
                 if held {
                     cluster.put(&Arc::new(object));
                 }
-                done(key, "deleted", &Value::Null, false)
+                return done(key, "deleted", &Value::Null, false);
             }
-            None => {
-                cluster.remove(key, uid);
-                Happened::Gone
-            }
-        },
-        Err(error) if has_code(&error, 404) => {
+            Err(error) => error,
+        };
+        if has_code(&error, 404) {
             cluster.remove(key, uid);
-            Happened::Gone
+            return Happened::Gone;
         }
-        // The precondition failed, since the name refers to another object now. If it does not,
-        // this is a refusal, such as that of an admission webhook, and the same again next time.
-        Err(error) if has_code(&error, 409) => match cluster.read(resource, key).await {
-            Ok(Some(object)) if object["metadata"]["uid"] == uid => match object.is_deleting() {
+        if !has_code(&error, 409) {
+            return failed(&error);
+        }
+        refusal = reason(&error);
+        // Usually, the precondition failed, since the name refers to another object now.
+        match cluster.read(resource, key).await {
+            Ok(Some(object)) if object["metadata"]["uid"] == uid => {
                 // The server refuses to delete it twice.
-                true => done(key, "deleted", &Value::Null, false),
-                false => Happened::Failed(reason(&error)),
-            },
-            Ok(_) => Happened::Gone,
-            Err(unread) => Happened::Unknown(format!("{}; {unread}", reason(&error))),
-        },
-        Err(error) => failed(&error),
+                if object.is_deleting() {
+                    return done(key, "deleted", &Value::Null, false);
+                }
+            }
+            Ok(_) => return Happened::Gone,
+            Err(unread) => return Happened::Unknown(format!("{refusal}; {unread}")),
+        }
+        // Otherwise, a busy server refuses once, and an admission webhook each time.
+        if attempt < ATTEMPTS {
+            pause(key, attempt).await;
+        }
     }
+    Happened::Failed(refusal)
 }
 
 /// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
