@@ -156,6 +156,14 @@ async fn until(terminal: &Arc<Terminal>, text: &'static str) -> Screen {
     tokio::task::spawn_blocking(move || terminal.until_shown(text)).await.unwrap()
 }
 
+/// Waits until all texts are shown at once.
+async fn until_all<const N: usize>(terminal: &Arc<Terminal>, texts: [&'static str; N]) -> Screen {
+    let terminal = terminal.clone();
+    let all =
+        move |screen: &Screen| texts.iter().all(|text| screen.shows(text)).then(|| screen.clone());
+    tokio::task::spawn_blocking(move || terminal.until(&texts.join(", "), all)).await.unwrap()
+}
+
 /// Each kind is watched by a connection of its own.
 async fn until_connected(terminal: &Arc<Terminal>, text: &'static str) {
     let terminal = terminal.clone();
@@ -180,12 +188,16 @@ async fn a_rollout_is_followed_on_a_screen_until_it_is_complete() {
             "until": "2026-01-02T03:09:05Z"}]);
         watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], waiting)).await;
         let terminal = Arc::new(watched.start(&["status", "set", "--watch"], columns, rows));
-        let screen = until(&terminal, "1/2 done").await;
+        // Kinds are listed side by side, and drawn as they come. The wait has an age; its limit is
+        // that of the start, which is over.
+        let wanted = [
+            "Wavegate  ApplicationSet set, 3 Applications",
+            "1/2 done",
+            "1 of 1 in flight  open",
+            "Waiting for a: Deployment web for ",
+        ];
+        let screen = until_all(&terminal, wanted).await;
         assert!(screen.is_alternate && !screen.has_cursor, "{screen}");
-        assert!(screen.shows("Wavegate  ApplicationSet set, 3 Applications"), "{screen}");
-        assert!(screen.shows("1 of 1 in flight  open"), "{screen}");
-        // Ages; the limit is that of the start, which is over.
-        assert!(screen.shows("Waiting for a: Deployment web for "), "{screen}");
         assert!(!screen.shows(" of 5m"), "{screen}");
         assert_eq!(screen.lines[0].chars().count(), usize::from(columns), "{screen}");
 

@@ -30,6 +30,10 @@ use rustix::process::{Pid, Signal, kill_process};
 pub const LIMIT: Duration = Duration::from_secs(90);
 /// Most frames that are kept.
 const FRAMES: usize = 4096;
+/// What a program prints before it draws a frame: the begin of a synchronized update.
+const FRAME_BEGIN: &str = "\u{1b}[?2026h";
+/// How long the rest of a frame may take.
+const REST_OF_FRAME: Duration = Duration::from_secs(1);
 /// What a program prints after it has drawn a frame: the end of a synchronized update.
 const FRAME_END: &str = "\u{1b}[?2026l";
 /// Prompt of [`Terminal::shell`]; it occurs in no output.
@@ -55,6 +59,8 @@ struct State {
     /// Everything that was printed.
     raw: String,
     frames: Vec<Screen>,
+    /// A frame has begun, and not ended yet.
+    is_drawing: bool,
     /// No program holds the terminal any more.
     closed: bool,
 }
@@ -128,7 +134,13 @@ impl Terminal {
         pty.resize(Size::new(rows, columns)).unwrap();
         let child = pty_process::blocking::Command::from(command).spawn(child_end).unwrap();
         let terminal = avt::Terminal::with_scrollback(columns.into(), rows.into(), None).unwrap();
-        let state = State { terminal, raw: String::new(), frames: Vec::new(), closed: false };
+        let state = State {
+            terminal,
+            raw: String::new(),
+            frames: Vec::new(),
+            is_drawing: false,
+            closed: false,
+        };
         let emulator = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         let pty = Arc::new(pty);
         let reading = std::thread::spawn({
@@ -213,6 +225,10 @@ impl Terminal {
         let until = Instant::now() + LIMIT;
         let mut state = self.emulator.state.lock();
         loop {
+            // The rest of a frame follows at once, unless the program was stopped in it.
+            if state.is_drawing && !state.closed {
+                self.emulator.changed.wait_for(&mut state, REST_OF_FRAME);
+            }
             let screen = Screen::of(&state.terminal);
             if let Some(found) = condition(&screen) {
                 return found;
@@ -341,8 +357,9 @@ impl State {
                     self.frames.push(Screen::of(&self.terminal));
                 }
             }
-            from = end;
+            (from, self.is_drawing) = (end, false);
         }
+        self.is_drawing |= self.raw[from..].contains(FRAME_BEGIN);
         self.terminal.feed(&self.raw[fed..]);
     }
 }
