@@ -42,8 +42,12 @@ impl Running {
         Self { child: command.spawn().unwrap(), log, _files: files }
     }
 
+    /// The complete lines of its log so far: the last one may be half written.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap()
+        let mut log = std::fs::read(&self.log).unwrap();
+        let end = log.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        log.truncate(end);
+        String::from_utf8(log).unwrap()
     }
 
     /// Waits until the log contains these words, and returns it.
