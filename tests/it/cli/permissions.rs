@@ -74,23 +74,28 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     let api = |kind: &str| -> Api<DynamicObject> {
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
     };
-    let until = Instant::now() + WAIT;
-    let wait = async |what: &str, kind: &str, name: &str, exists: bool| {
-        while api(kind).get_opt(name).await.unwrap().is_some() != exists {
+    let until = Instant::now() + 2 * WAIT;
+    let wait = async |what: &str, kind: &str, name: &str| {
+        while api(kind).get_opt(name).await.unwrap().is_none() {
             assert!(Instant::now() < until, "{what}: {}", running.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    wait("b is created", "Application", "b", true).await;
+    // Both may be created at the same time.
+    wait("a is created", "Application", "a").await;
+    wait("b is created", "Application", "b").await;
     let elements = json!([{"list": {"elements": [{"name": "a"}]}}]);
     let fewer = Patch::Merge(json!({"spec": {"generators": elements}}));
     api("ApplicationSet").patch("set", &PatchParams::default(), &fewer).await.unwrap();
     // There is no application controller that would remove the finalizers.
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    for name in ["a", "b"] {
-        api("Application").patch(name, &PatchParams::default(), &free).await.unwrap();
+    api("Application").patch("a", &PatchParams::default(), &free).await.unwrap();
+    while api("Application").get_opt("b").await.unwrap().is_some() {
+        // The template adds the finalizer again until the controller has seen the change.
+        let _ = api("Application").patch("b", &PatchParams::default(), &free).await;
+        assert!(Instant::now() < until, "b is not deleted: {}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    wait("b is deleted", "Application", "b", false).await;
     api("ApplicationSet").delete("set", &DeleteParams::default()).await.unwrap();
     while api("ApplicationSet").get_opt("set").await.unwrap().is_some() {
         // The template of the set adds the finalizer again until the set is deleted.
@@ -100,28 +105,31 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     }
 
     let rules = rules();
-    let sent: BTreeSet<(String, String, String)> = cluster
-        .server
-        .requests()
-        .into_iter()
-        .filter(|request| request.client != "test" && !request.resource.starts_with('/'))
-        .map(|request| {
-            let subresource = match request.subresource.as_str() {
-                "" => request.resource,
-                sub => format!("{}/{sub}", request.resource),
-            };
-            let verb = if request.verb == "apply" { "patch".to_owned() } else { request.verb };
-            (request.group, subresource, verb)
-        })
-        .collect();
+    let all_sent = || -> BTreeSet<(String, String, String)> {
+        let requests = cluster.server.requests().into_iter();
+        requests
+            .filter(|request| request.client != "test" && !request.resource.starts_with('/'))
+            .map(|request| {
+                let subresource = match request.subresource.as_str() {
+                    "" => request.resource,
+                    sub => format!("{}/{sub}", request.resource),
+                };
+                let verb = if request.verb == "apply" { "patch".to_owned() } else { request.verb };
+                (request.group, subresource, verb)
+            })
+            .collect()
+    };
     for (kind, verb) in [("applications", "create"), ("applications", "delete")]
         .into_iter()
         .chain([("applicationsets/status", "patch"), ("events", "create"), ("leases", "create")])
     {
-        let is_sent = sent.iter().any(|(_, sent, with)| sent == kind && with == verb);
-        assert!(is_sent, "no {verb} of {kind} in {sent:?}");
+        // Events are sent beside the rest.
+        while !all_sent().iter().any(|(_, sent, with)| sent == kind && with == verb) {
+            assert!(Instant::now() < until, "no {verb} of {kind} in {:?}", all_sent());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
-    for (group, resource, verb) in &sent {
+    for (group, resource, verb) in &all_sent() {
         assert!(allows(&rules, group, resource, verb), "{verb} {resource}.{group} is not allowed");
     }
 }
