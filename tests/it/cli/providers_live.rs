@@ -245,6 +245,11 @@ async fn plugins_and_decisions_are_read_by_the_controller_as_098() {
     until_names(&cluster, &running, &["pr-1"]).await;
     *found.lock().unwrap() = json!([{"number": "1"}, {"number": "2"}]);
     running.until_logged("starting").await;
+    let until = Instant::now() + WAIT;
+    while tokio::net::TcpStream::connect(&webhooks).await.is_err() {
+        assert!(Instant::now() < until, "it does not listen: {}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let opened =
         json!({"action": "opened", "repository": {"html_url": "https://github.com/any/repo"}})
             .to_string();
