@@ -30,7 +30,7 @@ async fn until_probed(address: &str, path: &str, want: u16) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_secs(60), look).await;
+    let waited = tokio::time::timeout(WAIT, look).await;
     assert!(waited.is_ok(), "{path} does not answer {want}");
 }
 
@@ -119,7 +119,7 @@ async fn until_shown(cluster: &Cluster, command: &[&str], words: &[&str]) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    if tokio::time::timeout(Duration::from_secs(60), look).await.is_err() {
+    if tokio::time::timeout(WAIT, look).await.is_err() {
         panic!("{words:?} expected: {}", cluster.run(command).await.out);
     }
 }
@@ -193,7 +193,7 @@ async fn projects_and_secrets_that_are_forbidden_are_read_again_until_they_are_s
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        let mended = tokio::time::timeout(Duration::from_secs(60), look).await;
+        let mended = tokio::time::timeout(WAIT, look).await;
         assert!(mended.is_ok(), "{resource} is not reported any more");
     }
 }
