@@ -142,6 +142,14 @@ async fn an_update_that_is_refused_and_a_foreign_application_say_so() {
     cluster.create("Application", foreign).await;
     let _running = Running::start(&cluster, &ARGS, &[]);
     until(&cluster, "the foreign Application is reported", |set| waits(set, "b", "Refused")).await;
+    // What is refused later is a change of it.
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let until_created = Instant::now() + WAIT;
+    while applications.get_opt("a").await.unwrap().is_none() {
+        assert!(Instant::now() < until_created, "a is not created");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let explained = cluster.run(&["explain", "set", "-o", "json"]).await.json();
     let b = explained["waits"].as_array().unwrap().iter().find(|wait| wait["application"] == "b");
     assert_eq!(b.unwrap()["reason"], "it cannot be created: it is owned by ConfigMap other");
