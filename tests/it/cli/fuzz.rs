@@ -350,7 +350,7 @@ async fn sets_that_expand_stay_within_the_memory_of_one_of_them() {
     }
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
-    let until = std::time::Instant::now() + 2 * WAIT;
+    let until = std::time::Instant::now() + 4 * WAIT;
     for index in 0..6 {
         loop {
             let set = api.get(&format!("large-{index}")).await.unwrap();

@@ -67,7 +67,7 @@ fn hostile_templates_are_bounded_and_name_position_and_limit_as_135() {
         run.fails(1, &["spec.template.metadata.annotations.a: template: :1:", "limit exceeded: "]);
     }
     // Each has ten seconds of CPU time, also on a busy machine.
-    assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(600), "{:?}", began.elapsed());
 }
 
 #[test]
