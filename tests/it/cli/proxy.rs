@@ -36,14 +36,20 @@ impl Proxy {
                     continue;
                 }
                 let (ended, mut frozen) = (ended.clone(), frozen.clone());
+                let is_open = open.clone();
                 tokio::spawn(async move {
+                    // Also one that is not connected yet is cut.
+                    let cut = ended.notified();
+                    if !is_open.load(Ordering::SeqCst) {
+                        return;
+                    }
                     let mut upstream = TcpStream::connect(server).await.unwrap();
                     let freeze = async {
                         let _ = frozen.wait_for(|frozen| *frozen).await;
                     };
                     tokio::select! {
                         _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => return,
-                        () = ended.notified() => return,
+                        () = cut => return,
                         () = freeze => {}
                     }
                     // Open, and silent in both directions.
