@@ -316,9 +316,9 @@ async fn a_failure_outside_of_the_open_step_holds_nothing() {
     watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], waiting)).await;
     let screen = Arc::new(watched.start(&["status", "set", "--watch"], 120, 30));
     let lines = Arc::new(watched.start(&["status", "set", "--watch", "--plain"], 200, 30));
-    let shown = until(&screen, "Waiting for a for ").await;
-    assert!(shown.shows("1/2 done  1 of 1 in flight  open"), "{shown}");
-    assert!(shown.shows("○ c  Waiting"), "{shown}");
+    // Kinds are listed side by side, and drawn as they come.
+    let wanted = ["Waiting for a for ", "1/2 done  1 of 1 in flight  open", "○ c  Waiting"];
+    until_all(&screen, wanted).await;
     let said = until(&lines, "set, step 1 of 2, 1/3 done. Waiting for a for ").await;
     assert!(said.shows("Pod shop/crash is OutOfSync") && !said.shows("failed"), "{said}");
 
@@ -356,10 +356,12 @@ async fn refused_applications_and_retries_have_their_reason() {
     status["applicationStatus"].as_array_mut().unwrap().truncate(1);
     watched.status(status).await;
     let screen = Arc::new(watched.start(&["status", "set", "--watch"], 140, 30));
-    let why = "attempt 2 of 4 at 18:53:12Z: ConfigMap nc/conf cannot be applied: denied";
-    let shown = until(&screen, "Waiting for a: ").await;
+    let waits =
+        "Waiting for a: attempt 2 of 4 at 18:53:12Z: ConfigMap nc/conf cannot be applied: denied";
+    let why = waits.strip_prefix("Waiting for a: ").unwrap();
+    // Kinds are listed side by side, and drawn as they come.
+    let shown = until_all(&screen, [waits, "● a", "✘ b", "there is no project nope"]).await;
     assert!(shown.line_with("● a").is_some_and(|line| line.contains(why)), "{shown}");
-    assert!(shown.shows(&format!("Waiting for a: {why}")), "{shown}");
     let refused = shown.line_with("✘ b").expect("a row of b");
     assert!(refused.contains("refused") && refused.contains("there is no project nope"), "{shown}");
     screen.ctrl('c');
@@ -378,8 +380,8 @@ async fn sets_without_steps_are_followed() {
         )
         .await;
     let terminal = Arc::new(watched.start(&["status", "--watch"], 80, 24));
-    let screen = until(&terminal, "Waiting for b").await;
-    assert!(screen.shows("All  all at once  1/2 done"), "{screen}");
+    // Kinds are listed side by side, and drawn as they come.
+    until_all(&terminal, ["Waiting for b", "All  all at once  1/2 done"]).await;
     watched.becomes("b", healthy()).await;
     let (code, last) = finish(&terminal).await;
     assert_eq!(code, 0, "{last}");
@@ -507,7 +509,7 @@ async fn a_thousand_applications_fit_a_small_window() {
         )
         .await;
     let terminal = Arc::new(watched.start(&["status", "set", "-w"], 80, 24));
-    let screen = until(&terminal, "500/1000 done").await;
+    let screen = until_all(&terminal, ["500/1000 done", "Waiting", "… ", " more"]).await;
     assert_eq!(screen.lines[23].split(' ').next(), Some("Waiting"), "{screen}");
     assert!(screen.shows("… ") && screen.shows(" more"), "{screen}");
     let (frames, begun) = (terminal.frames().len(), std::time::Instant::now());
