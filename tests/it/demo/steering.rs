@@ -74,10 +74,11 @@ fn a_gate_waits_for_an_approval_from_another_terminal() {
     let said = demo.ends_with(0);
     line_with(&said, &["gate production is approved by"]);
     line_with(&said, &["gate production opens"]);
-    // Runs and Applications have a watch each, so that their lines of one moment are in any order.
+    // Runs, sets and Applications have a watch each, so that their lines of one moment are in any
+    // order, and the start of a sync may be seen before the promotion.
     let order = [
         line_with(&said, &["run gate-1 is AwaitingApproval"]),
-        line_with(&said, &["web-prod-eu", "Waiting → Pending"]),
+        line_with(&said, &["web-prod-eu", "Waiting → "]),
         line_with(&said, &["step 2  complete"]),
         line_with(&said, &["Rollout complete"]),
     ];
@@ -91,7 +92,7 @@ fn a_pause_ends_by_the_command_that_is_printed() {
     demo.pastes("wavegate resume -n argocd pause");
     let said = demo.ends_with(0);
     let paused = line_with(&said, &["run pause-1 is Paused", "until the freeze is over"]);
-    assert!(paused < line_with(&said, &["web-dev-eu", "Pending → Progressing"]), "{said}");
+    assert!(paused < line_with(&said, &["web-dev-eu", " → Progressing"]), "{said}");
 }
 
 /// ST-012.
@@ -100,7 +101,7 @@ fn a_soak_ends_by_itself() {
     let said = Steered::start("soak", &[]).ends_with(0);
     line_with(&said, &["gate soaked opens"]);
     let soaks = line_with(&said, &["run soak-1 is Soaking"]);
-    assert!(soaks < line_with(&said, &["web-prod-us", "Waiting → Pending"]), "{said}");
+    assert!(soaks < line_with(&said, &["web-prod-us", "Waiting → "]), "{said}");
 }
 
 /// ST-042, ST-064.
@@ -117,7 +118,7 @@ fn failures_within_the_budget_hold_nothing_and_more_wait_for_a_person() {
     let said = demo.ends_with(0);
     line_with(&said, &["web-prod-ap is skipped"]);
     let held = line_with(&said, &["run failures-1 is Held"]);
-    assert!(held < line_with(&said, &["web-prod-sa", "Waiting → Pending"]), "{said}");
+    assert!(held < line_with(&said, &["web-prod-sa", "Waiting → "]), "{said}");
 }
 
 /// ST-061: what the second commit has started goes back, once each.
@@ -127,12 +128,14 @@ fn a_commit_that_fails_is_rolled_back() {
     let order = [
         line_with(&said, &["step 2  complete"]),
         line_with(&said, &["now a second commit"]),
-        line_with(&said, &["web-prod-us", "the sync failed"]),
         line_with(&said, &["run rollback-2 is RollingBack by Failures"]),
         line_with(&said, &["run rollback-2 is RolledBack by Failures: 3 of 3 are back"]),
         line_with(&said, &["Rolled back after", "3 Applications, 9 syncs"]),
     ];
     assert!(order.is_sorted(), "{order:?}:\n{said}");
+    // Its line and that of the run may be in any order.
+    let failed = line_with(&said, &["web-prod-us", "the sync failed"]);
+    assert!(order[1] < failed && failed < order[3], "{failed}, {order:?}:\n{said}");
     let last = said.lines().last().unwrap();
     assert!(
         last.starts_with("Run rollback-2 was rolled back by Failures: 3 of 3 are back; "),
