@@ -27,7 +27,7 @@ use pty_process::blocking::{Pty, open};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time limit of every wait, also on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(90);
+pub const LIMIT: Duration = Duration::from_secs(180);
 /// Most frames that are kept.
 const FRAMES: usize = 4096;
 /// What a program prints before it draws a frame: the begin of a synchronized update.

@@ -69,7 +69,8 @@ fn a_screen_uses_all_columns_and_leaves_the_terminal_as_it_was() {
         let (frames, raw) = (terminal.frames(), terminal.raw());
         for frame in frames.iter().filter(|frame| frame.is_alternate) {
             assert_eq!(frame.lines[0].chars().count(), usize::from(columns), "{frame}");
-            assert!(frame.lines[0].ends_with(" s"), "{frame}");
+            // Such as `12 s`, and `1m 5s` on a busy machine.
+            assert!(frame.lines[0].ends_with('s'), "{frame}");
             assert_eq!(frame.scrollback, Vec::<String>::new(), "{frame}");
         }
         assert!(raw.matches("\u{1b}[?1049h").count() == 1, "one screen");
@@ -264,7 +265,7 @@ fn a_reader_that_is_gone_is_no_success() {
 /// It was silent for as long as an Application took.
 #[test]
 fn lines_name_what_is_waited_for() {
-    let slow = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: NAME, annotations: {DELAY: 9s}}\n\
+    let slow = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: NAME, annotations: {DELAY: 20s}}\n\
                 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}\n";
     let folder = small(&slow.replace("DELAY", kube_sim::workloads::DELAY_ANNOTATION));
     let temporary = tempfile::tempdir().unwrap();
@@ -272,14 +273,10 @@ fn lines_name_what_is_waited_for() {
     let output = command.current_dir(folder.path()).env_remove("RUST_LOG").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    let waits: Vec<&str> = text.lines().filter(|line| line.contains("Waiting for first")).collect();
-    assert!(waits.len() >= 2, "{text}");
-    assert!(
-        waits[0].contains("step 1  Waiting for first: Job default/first is Progressing for "),
-        "{text}"
-    );
+    let waits = "step 1  Waiting for first: Job default/first is Progressing for ";
+    assert!(text.lines().filter(|line| line.contains(waits)).count() >= 2, "{text}");
     let times: Vec<f64> =
         text.lines().filter_map(|line| line.get(1..7)?.trim().parse().ok()).collect();
     let longest = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-    assert!(longest < 9.0, "silent for as long as an Application takes, {longest} s:\n{text}");
+    assert!(longest < 20.0, "silent for as long as an Application takes, {longest} s:\n{text}");
 }

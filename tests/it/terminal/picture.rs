@@ -14,7 +14,7 @@ use crate::support::terminal::{Screen, Terminal};
 const SIZE: (u16, u16) = (100, 26);
 /// Both Applications of a batch must be at the same point at the same time, which a busy
 /// machine may miss.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 10;
 const BEGIN: &str = "<!-- Made by the demo: WAVEGATE_REGENERATE=1 cargo test --test it -- the_picture -->\n\n```text\n";
 const END: &str = "\n```\n";
 
