@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::support::kubectl::{COMMANDS, Line, Shell, is_installed, matches};
+use crate::support::kubectl::{COMMANDS, Line, Shell, is_installed};
 use crate::support::world::random;
 
 /// The embedded server with its workloads, as `demo --listen` serves it.
@@ -80,8 +80,8 @@ async fn prints_what_is_wanted(client: &Client, kubeconfig: &Path, real: bool) {
                 eprintln!("skipped on a real API server: {command}: {why}");
                 continue;
             }
-            let (printed, _) = shell.run(command);
-            if !prints.iter().any(|wanted| matches(wanted, &printed)) {
+            let (printed, is_wanted) = shell.prints(command, prints);
+            if !is_wanted {
                 wrong.push(format!("$ {command}\n{printed}\nwanted:\n{}", prints.join("\nor:\n")));
             }
         }
@@ -161,8 +161,8 @@ spec:
     let server = Embedded::start().await;
     in_namespace(&server.client, &server.kubeconfig(), |shell| {
         let prints = |command: &str, wanted: &str| {
-            let (printed, _) = shell.run(command);
-            assert!(matches(wanted, &printed), "$ {command}\n{printed}\nwanted:\n{wanted}");
+            let (printed, is_wanted) = shell.prints(command, &[wanted]);
+            assert!(is_wanted, "$ {command}\n{printed}\nwanted:\n{wanted}");
         };
         prints(
             &format!("kubectl apply -f - <<'EOF'\n{OBJECTS}\nEOF"),

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// One command.
 pub struct Line {
@@ -231,6 +232,17 @@ pub const COMMANDS: &[Line] = &[
 /// all of its commands.
 const OLDEST: u64 = 31;
 
+/// For how long a command that reads is repeated, on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// Whether a command only reads: what others have created follows in steps, and a command that
+/// is too early is repeated.
+pub fn is_read(command: &str) -> bool {
+    let reads = ["get ", "describe ", "logs ", "wait ", "rollout status ", "rollout history "];
+    let arguments = command.strip_prefix("kubectl ").unwrap_or_default();
+    reads.iter().any(|verb| arguments.starts_with(verb))
+}
+
 /// Whether there is a kubectl of a known version; says so when there is none.
 pub fn is_installed() -> bool {
     let found = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output();
@@ -281,6 +293,19 @@ impl Shell {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(stderr) + &text(stdout), status.success())
     }
+
+    /// What a command prints, and whether that is one of these; one that reads is repeated until
+    /// it is.
+    pub fn prints(&self, command: &str, wanted: &[&str]) -> (String, bool) {
+        let begun = Instant::now();
+        loop {
+            let (printed, _) = self.run(command);
+            let is_wanted = wanted.iter().any(|one| matches(one, &printed));
+            if is_wanted || !is_read(command) || begun.elapsed() > LIMIT {
+                return (printed, is_wanted);
+            }
+        }
+    }
 }
 
 /// `PATH` with the program under test.
@@ -293,7 +318,7 @@ fn path() -> std::ffi::OsString {
 }
 
 /// Whether an output is as wanted: see [`Line::prints`].
-pub fn matches(wanted: &str, printed: &str) -> bool {
+fn matches(wanted: &str, printed: &str) -> bool {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let wanted: Vec<String> = wanted.lines().map(words).collect();
     let printed: Vec<String> = printed.trim().lines().map(words).collect();
