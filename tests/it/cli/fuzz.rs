@@ -28,7 +28,7 @@ const KINDS: [&str; 3] = ["ApplicationSet", "Application", "AppProject"];
 
 /// Seconds of CPU time and KiB of address space of one command; a debug build takes more than
 /// a release.
-const SECONDS: u32 = 10;
+const SECONDS: u32 = 30;
 const ADDRESSES: u32 = 1 << 20;
 
 /// Most memory of the controller, in KiB.
