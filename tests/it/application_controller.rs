@@ -93,10 +93,14 @@ mod waits;
 mod windows;
 mod writes;
 
-/// Timeout of a wait.
-const LIMIT: Duration = Duration::from_secs(120);
-/// The controller is idle when it sends no request during this time.
+/// Timeout of a wait; enough for a slow machine.
+const LIMIT: Duration = Duration::from_secs(300);
+/// The controller is idle when it sends no request during this time, in so many parts: where
+/// everything stands still for a while, one of them is over, and not all.
 const REST: Duration = Duration::from_secs(1);
+const PARTS_OF_REST: u32 = 50;
+/// The time of an expression where it is not what is tested, for a slow machine.
+const JQ_TIME: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "argocd";
 const CONTROLLER: &str = "application-controller";
 
@@ -140,7 +144,12 @@ impl World {
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
         let repo = tempfile::tempdir().unwrap();
         git(repo.path(), &["init", "--quiet", "--initial-branch=main"]);
+        let jq_timeout = match settings.jq_timeout == ApplicationSettings::default().jq_timeout {
+            true => JQ_TIME,
+            false => settings.jq_timeout,
+        };
         let settings = ApplicationSettings {
+            jq_timeout,
             wave_delay: Duration::ZERO,
             reconciliation_timeout: Duration::from_secs(3600),
             repo_error_grace: Duration::ZERO,
@@ -387,7 +396,9 @@ impl World {
         let calm = async {
             let mut before = asked();
             loop {
-                tokio::time::sleep(REST).await;
+                for _ in 0..PARTS_OF_REST {
+                    tokio::time::sleep(REST / PARTS_OF_REST).await;
+                }
                 let now = asked();
                 if now == before {
                     return;

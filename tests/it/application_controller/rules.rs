@@ -42,7 +42,11 @@ async fn more_jq_expressions_are_supported_se_173() {
 async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwritten() {
     // Cloning the input for each branch would take gigabytes for a small object, and
     // exhaust memory for a large one.
-    let world = World::start().await;
+    let settings = ApplicationSettings {
+        jq_timeout: Duration::from_millis(900),
+        ..ApplicationSettings::default()
+    };
+    let world = World::with(settings).await;
     world.write("app/one.json", &large_map("one", "1"));
     world.write("other/two.json", &large_map("two", "1"));
     let revision = world.commit();
@@ -59,7 +63,7 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     drift(&world, "one").await;
     let reported = |app: &Value| {
         condition(app, "ComparisonError", "ignoreDifferences: jqPathExpressions")
-            && condition(app, "ComparisonError", "limit exceeded: it takes longer than 1s")
+            && condition(app, "ComparisonError", "limit exceeded: it takes longer than 900ms")
             && condition(app, "ComparisonError", "on ConfigMap/one")
     };
     world.until("app", "reported the rule and the limit", reported).await;

@@ -264,18 +264,22 @@ impl Recorder {
 
     /// Waits until nothing has been recorded for `calm`.
     pub async fn until_calm(&self, calm: Duration, limit: Duration) -> Result<(), String> {
+        // In parts: where everything stands still for a while, one of them is over, and not all.
+        const PARTS: u32 = 50;
         let deadline = tokio::time::Instant::now() + limit;
         let mut changed = self.changed.clone();
-        loop {
-            changed.mark_unchanged();
-            match tokio::time::timeout(calm, changed.changed()).await {
-                Err(_) => return Ok(()),
+        changed.mark_unchanged();
+        let mut calm_parts = 0;
+        while calm_parts < PARTS {
+            match tokio::time::timeout(calm / PARTS, changed.changed()).await {
+                Err(_) => calm_parts += 1,
                 Ok(_) if tokio::time::Instant::now() > deadline => {
                     return Err(self.log.lock().state());
                 }
-                Ok(_) => {}
+                Ok(_) => calm_parts = 0,
             }
         }
+        Ok(())
     }
 }
 
