@@ -57,6 +57,7 @@ mod deletion_options;
 mod deletions;
 mod differences;
 mod gaps;
+mod gates;
 mod git_https;
 mod git_identities;
 mod git_ssh;

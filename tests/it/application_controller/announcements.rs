@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use http::Method;
+
+use super::gates::{Gate, patches_application};
 use super::*;
 
 /// How the Events begin that tests wait for; whole sentences are pinned by
@@ -86,26 +89,30 @@ async fn events(world: &World, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Holds the writes of Applications after the next Event, for a time that no test waits for.
-fn hold_writes_after_events(world: &World) {
+/// A gate that holds the writes of Applications after the next Event since it is shut.
+async fn gate_after_events(world: &mut World) -> Gate {
     let is_announced = AtomicBool::new(false);
-    let is_held = move |record: &RequestRecord| {
-        let is_event = record.resource == "events" && record.verb == "create";
-        let is_write = record.resource == "applications" && record.verb == "patch";
+    Gate::start(world, move |request| {
+        let is_event =
+            request.method() == Method::POST && request.uri().path().ends_with("/events");
         is_announced.fetch_or(is_event, Ordering::Relaxed);
-        record.client == CONTROLLER && is_write && is_announced.load(Ordering::Relaxed)
-    };
-    world.server.inject(Fault::new(Effect::Latency(Duration::from_secs(5)), is_held));
+        patches_application(request) && is_announced.load(Ordering::Relaxed)
+    })
+    .await
 }
 
-/// Starts a sync, and waits until its end is announced and not stored.
-async fn announced_and_not_stored(world: &World, revision: &str) {
+/// Starts a sync, and waits until its end is announced and not stored, before the gate.
+async fn announced_and_not_stored(world: &mut World, revision: &str) -> Gate {
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     until_reported(world, "app", HEALTH_STATUS).await;
-    hold_writes_after_events(world);
+    let gate = gate_after_events(world).await;
+    world.rest().await;
+    gate.shut();
     world.sync("app", json!({"revision": revision})).await;
     until_reported(world, "app", COMPLETED).await;
     until_reported(world, "app", &format!("{HEALTH_STATUS}Missing")).await;
     assert_eq!(phase(&world.app("app").await), "Running", "the end is stored");
+    gate
 }
 
 /// Each Event is there once, also the one that a repeated write announces again.
@@ -127,7 +134,7 @@ async fn ends_with_each_event_once(world: &World, revision: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
     let (mut world, revision) = World::with_app().await;
-    announced_and_not_stored(&world, &revision).await;
+    let _gate = announced_and_not_stored(&mut world, &revision).await;
     world.crash().await;
     world.run();
     ends_with_each_event_once(&world, &revision).await;
@@ -137,9 +144,10 @@ async fn events_are_not_repeated_after_a_kill_between_them_and_the_status() {
 /// again since a part of it was different then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_not_repeated_after_a_conflict() {
-    let (world, revision) = World::with_app().await;
-    announced_and_not_stored(&world, &revision).await;
+    let (mut world, revision) = World::with_app().await;
+    let gate = announced_and_not_stored(&mut world, &revision).await;
     world.patch("app", json!({"status": {"health": {"status": "Unknown"}}})).await;
+    gate.open();
     ends_with_each_event_once(&world, &revision).await;
 }
 

@@ -1,8 +1,11 @@
 //! What each sync option changes (SE-019, SE-172, SE-211, SE-310 to SE-333, SE-583, SE-599).
 
 use futures::StreamExt;
+use http::{Method, Request};
 use kube::api::WatchEvent;
+use kube::client::Body;
 
+use super::gates::Gate;
 use super::*;
 
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
@@ -239,7 +242,7 @@ async fn prunes_come_last_where_it_is_asked_for_se_211() {
 /// SE-599: what is created again under the name of what is pruned is another object.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_that_was_created_again_is_not_deleted_se_599() {
-    let world = World::start().await;
+    let mut world = World::start().await;
     world.write("app/old.json", &config_map("old", "1", &[]));
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
@@ -247,15 +250,11 @@ async fn an_object_that_was_created_again_is_not_deleted_se_599() {
     run(&world, "app", json!({})).await;
     world.remove("app/old.json");
     world.commit();
-    let deletes = |record: &RequestRecord| record.client == CONTROLLER && record.verb == "delete";
-    world.server.inject(Fault::new(Effect::Latency(Duration::from_secs(2)), deletes).times(1));
+    let deletes = |request: &Request<Body>| request.method() == Method::DELETE;
+    let gate = Gate::start(&mut world, deletes).await;
+    gate.shut();
     world.sync("app", json!({"prune": true})).await;
-    let asked = async {
-        while !world.server.requests().iter().any(deletes) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, asked).await.expect("it is being deleted");
+    gate.until_held().await;
     // Somebody is faster.
     let maps = world.api("v1", "ConfigMap", "web");
     maps.delete("old", &DeleteParams::default()).await.unwrap();
@@ -263,6 +262,7 @@ async fn an_object_that_was_created_again_is_not_deleted_se_599() {
     again["metadata"]["namespace"] = "web".into();
     world.create("v1", "ConfigMap", &again).await;
     let made = maps.get("old").await.unwrap().metadata.uid;
+    gate.open();
     world.until("app", "over", |app| matches!(phase(app), "Succeeded" | "Failed")).await;
     world.rest().await;
     let left = maps.get_opt("old").await.unwrap().and_then(|map| map.metadata.uid);

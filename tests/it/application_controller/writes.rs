@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::gates::{Gate, patches_application};
 use super::*;
 
 fn writes_application(record: &RequestRecord) -> bool {
@@ -36,20 +37,17 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
 /// start was being written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_is_withdrawn_meanwhile_is_not_run_se_371() {
-    let (world, revision) = World::with_app().await;
+    let (mut world, revision) = World::with_app().await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let gate = Gate::start(&mut world, patches_application).await;
     world.rest().await;
     world.server.forget_requests();
-    let slow = Fault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
-    world.server.inject(slow);
+    gate.shut();
     world.sync("app", json!({"revision": revision})).await;
-    let open = async {
-        while !world.server.requests().iter().any(writes_application) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, open).await.expect("the controller writes the start");
+    // The start is on its way.
+    gate.until_held().await;
     world.patch("app", json!({"operation": null})).await;
+    gate.open();
     world.rest().await;
     let app = world.app("app").await;
     assert_eq!(world.made(), [""; 0], "{app}");
