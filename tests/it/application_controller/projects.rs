@@ -108,8 +108,8 @@ async fn a_kind_is_checked_once_its_scope_is_known() {
     let gadget =
         json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}});
     world.write("app/gadget.json", &super::annotated(gadget, &late));
-    let slow = ("simulate.wavegate.dev/delay", "2s");
-    world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), slow]));
+    let hang = ("simulate.wavegate.dev/outcome", "hang");
+    world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), hang]));
     let revision = world.commit();
     world.create_app(&in_project(&world, "app", "narrow")).await;
     world.sync("app", json!({"revision": revision})).await;
@@ -125,6 +125,10 @@ async fn a_kind_is_checked_once_its_scope_is_known() {
         },
     });
     world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+    world.rest().await;
+    let done = json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+    let jobs = world.api("batch/v1", "Job", "web");
+    jobs.patch_status("pre", &PatchParams::default(), &Patch::Merge(done)).await.unwrap();
     let app = world.until("app", "refused", settled).await;
     assert_eq!(phase(&app), "Failed", "{app}");
     let want = "resource example.com:Gadget is not permitted in project narrow";

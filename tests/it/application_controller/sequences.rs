@@ -66,7 +66,7 @@ async fn hooks_and_resources_wait_for_each_other_se_192_se_257_to_se_261() {
 async fn each_wave_waits_for_the_one_before_se_243_se_262() {
     let world = World::start().await;
     // It progresses for a while, and then is Degraded.
-    let late = ("simulate.wavegate.dev/delay", "2s");
+    let late = ("simulate.wavegate.dev/delay", "10s");
     world.write("app/a.json", &deployment("a", &[(WAVE, "-1"), FAILS, late]));
     world.write("app/b.json", &config_map("b", "1", &[(WAVE, "-1")]));
     world.write("app/c.json", &config_map("c", "1", &[]));

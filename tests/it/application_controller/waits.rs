@@ -27,7 +27,11 @@ fn attempts(app: &Value) -> i64 {
 /// The second drift in a row was healed at the next resync only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn self_heal_continues_after_its_back_off_without_an_event_se_426() {
-    let world = world_without_resyncs().await;
+    let mut world = world_without_resyncs().await;
+    world.crash().await;
+    // Long enough to be seen.
+    world.settings.self_heal.initial = jiff::SignedDuration::from_secs(10);
+    world.run();
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     let mut app = world.application("app", "app");
