@@ -129,7 +129,7 @@ async fn se_032_an_artifact_for_a_plugin() {
     let folder = sockets.path().to_owned();
     let world = World::with(confined(|programs| {
         programs.plugins.folder = folder;
-        programs.timeout = Duration::from_secs(20);
+        programs.timeout = Duration::from_secs(120);
     }))
     .await;
     let report = |name: &str| script(&REPORT.replace("NAME", name));

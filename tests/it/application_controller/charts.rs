@@ -114,7 +114,7 @@ async fn a_chart_gets_no_way_out() {
     for helm in helms() {
         let world = World::with(confined(|programs| {
             programs.helm = helm.clone();
-            programs.timeout = Duration::from_secs(20);
+            programs.timeout = Duration::from_secs(120);
             programs.output_bytes = 1 << 20;
         }))
         .await;

@@ -217,7 +217,8 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
     world.create_app(&world.application("new", "app")).await;
     let text = "Failed to load target state: ";
     world.until("new", "reported", |app| condition(app, "ComparisonError", text)).await;
-    // A check that had begun before may have ended after.
+    // A check that had begun before may end after.
+    world.rest().await;
     let app = world.app("app").await;
     world.rest().await;
     let now = world.app("app").await;

@@ -39,6 +39,13 @@ impl World {
         self.until_good("app").await;
     }
 
+    /// Waits until a row has this status: a change may be seen later than the request for a
+    /// comparison.
+    async fn until_row(&self, name: &str, status: &str) -> Value {
+        let what = format!("{status} in {name}");
+        self.until("app", &what, |app| row(app, name)["status"] == status).await
+    }
+
     /// Changes a live object as another manager.
     async fn drift(&self, (version, kind): (&str, &str), name: &str, manager: &str, patch: Value) {
         let namespace = if kind == "ClusterRole" { "" } else { "web" };
@@ -68,7 +75,7 @@ async fn the_status_is_compared_as_the_settings_say_se_163() {
         let other = json!({"status": {"size": 2}});
         world.drift(("example.com/v1", "Widget"), "one", "other", other).await;
         world.refresh("app").await;
-        let app = world.app("app").await;
+        let app = world.until_row("one", want).await;
         assert_eq!(row(&app, "one")["status"], want, "{option}: {}", app["status"]);
         if want == "Synced" {
             continue;
@@ -106,7 +113,7 @@ async fn the_rules_of_aggregated_roles_are_ignored_se_165() {
         let kind = ("rbac.authorization.k8s.io/v1", "ClusterRole");
         world.drift(kind, "all", "clusterrole-aggregation-controller", rules).await;
         world.refresh("app").await;
-        let app = world.app("app").await;
+        let app = world.until_row("all", want).await;
         assert_eq!(row(&app, "all")["status"], want, "{option}: {}", app["status"]);
     }
 }
@@ -138,7 +145,7 @@ async fn fields_with_a_known_type_are_compared_by_it_se_168() {
         world.drift(("example.com/v1", kind), &kind.to_lowercase(), "defaulter", same).await;
     }
     world.refresh("app").await;
-    let app = world.app("app").await;
+    let app = world.until_row("toy", "OutOfSync").await;
     assert_eq!(row(&app, "game")["status"], "Synced", "{}", app["status"]);
     assert_eq!(row(&app, "toy")["status"], "OutOfSync", "{}", app["status"]);
     assert!(condition(&app, "SyncWarning", "core/Quantities"), "{}", app["status"]);
@@ -173,7 +180,7 @@ async fn rules_of_the_settings_hold_for_all_applications_se_170_se_175_se_586() 
     world.drift(("v1", "ConfigMap"), "labelled", "x", label).await;
     world.drift(("v1", "ConfigMap"), "plain", "other", value()).await;
     world.refresh("app").await;
-    let app = world.app("app").await;
+    let app = world.until_row("plain", "OutOfSync").await;
     for name in ["map", "web", "one", "labelled"] {
         assert_eq!(row(&app, name)["status"], "Synced", "{name}: {}", app["status"]);
     }
@@ -256,7 +263,8 @@ async fn ignored_changes_cause_no_comparison_and_health_does_se_178() {
     world.sync("bad", json!({"revision": revision})).await;
     world.until("bad", "degraded by a status", |app| is(app, "Synced", "Degraded")).await;
     world.refresh("app").await;
-    assert!(is(&world.app("app").await, "OutOfSync", "Healthy"), "it was known, and not compared");
+    // It was known, and not compared.
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Healthy")).await;
 
     // The master switch.
     let mut off = keys.clone();
@@ -341,7 +349,7 @@ async fn defaults_of_definitions_are_no_difference_se_605() {
     assert_eq!(row(&app, "one")["status"], "Synced", "another order: {}", app["status"]);
     world.drift(("example.com/v1", "Toy"), "one", "x", json!({"spec": {"size": 4}})).await;
     world.refresh("app").await;
-    let app = world.app("app").await;
+    let app = world.until_row("one", "OutOfSync").await;
     assert_eq!(row(&app, "one")["status"], "OutOfSync", "another value: {}", app["status"]);
 }
 
@@ -401,7 +409,11 @@ async fn pointers_name_what_they_name_in_argo_cd_as_se_172() {
         world.drift(("example.com/v1", "Widget"), &name(index), "other", changed).await;
     }
     world.refresh("app").await;
-    let app = world.app("app").await;
+    let is_seen = |app: &Value| {
+        let mut all = rows.iter().enumerate();
+        all.all(|(index, (.., status, _))| row(app, &name(index))["status"] == *status)
+    };
+    let app = world.until("app", "compared with all changes", is_seen).await;
     for (index, (pointer, _, changed, status, warning)) in rows.iter().enumerate() {
         let row = row(&app, &name(index));
         assert_eq!(row["status"], *status, "{pointer:?}: {changed}");

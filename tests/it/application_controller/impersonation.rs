@@ -45,6 +45,8 @@ async fn a_sync_acts_as_the_service_account_of_the_project_as_se_079() {
         {"server": "*", "namespace": "web", "defaultServiceAccount": "later"},
     ]);
     world.patch_project(json!({ "destinationServiceAccounts": accounts })).await;
+    // The project is known by then.
+    world.rest().await;
     let mut app = world.application("app", "app");
     app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
     world.create_app(&app).await;
@@ -115,6 +117,7 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     world.until("app", "failed", |app| phase(app) == "Error" && message(app) == none).await;
     let bad = &json!([{"server": "*", "namespace": "*", "defaultServiceAccount": "*"}]);
     world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
+    world.rest().await;
     world.sync("app", json!({})).await;
     let text = "default service account contains invalid chars '*'";
     let app = world.until("app", "failed", |app| message(app).contains(text)).await;
@@ -133,6 +136,7 @@ async fn without_a_service_account_nothing_is_synced_as_se_079() {
     controller_has_written(&world);
     world.server.forget_requests();
     world.patch_project(json!({ "destinationServiceAccounts": bad })).await;
+    world.rest().await;
     world.write("app/one.json", &config_map("one", "2", &[]));
     world.commit();
     world.refresh("app").await;

@@ -114,7 +114,7 @@ async fn se_101_hostile_jsonnet_is_a_condition() {
         assert!(!message.contains("the-secret") && !message.contains("root:"), "{message}");
         assert!(message.len() < 4096, "{}", message.len());
     }
-    assert!(started.elapsed() < Duration::from_secs(100), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(250), "{:?}", started.elapsed());
     // The others go on.
     world.deploy_app(&world.with_source("good", source("x"))).await;
 }

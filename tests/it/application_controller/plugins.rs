@@ -88,7 +88,7 @@ impl Plugins {
         let sockets = tempfile::tempdir().unwrap();
         let mut settings = ApplicationSettings::default();
         settings.render.programs.plugins.folder = sockets.path().to_owned();
-        settings.render.programs.timeout = Duration::from_secs(20);
+        settings.render.programs.timeout = Duration::from_secs(120);
         change(&mut settings.render.programs.plugins);
         let world = World::with(settings).await;
         world.write("app/marker.txt", "here");
@@ -378,7 +378,7 @@ async fn misbehaving_plugins_are_conditions() {
     let sockets = tempfile::tempdir().unwrap();
     let mut settings = ApplicationSettings::default();
     settings.render.programs.plugins.folder = sockets.path().to_owned();
-    settings.render.programs.timeout = Duration::from_secs(15);
+    settings.render.programs.timeout = Duration::from_secs(30);
     let world = World::with(settings).await;
     world.write("app/a.txt", "a");
     world.commit();

@@ -21,6 +21,7 @@ async fn attempts_wait_as_announced_se_391_se_392_se_396_se_581() {
         json!({"apiVersion": "none.example.com/v1", "kind": "None", "metadata": {"name": "n"}});
     world.write("app/none.json", &kind.to_string());
     world.commit();
+    let started = std::time::Instant::now();
     // SE-021: a bare number is seconds. SE-022: a factor of 1 does not grow.
     failing(&world, "twice", json!({"limit": 2, "backoff": {"duration": "1", "factor": 1}})).await;
     failing(&world, "never", Value::Null).await;
@@ -31,7 +32,6 @@ async fn attempts_wait_as_announced_se_391_se_392_se_396_se_581() {
     failing(&world, "always", capped).await;
     let text = "one or more synchronization tasks are not valid: The Kubernetes API could not find";
 
-    let started = std::time::Instant::now();
     let app = world.until("twice", "over", |app| phase(app) == "Failed").await;
     assert!(started.elapsed() >= Duration::from_secs(1), "SE-392: it has waited");
     assert!(message(&app).starts_with(text), "SE-207: {}", message(&app));

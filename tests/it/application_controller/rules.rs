@@ -101,7 +101,7 @@ async fn a_rule_that_selects_no_path_is_skipped_and_the_others_hold_se_173() {
     world.until_good("app").await;
     drift(&world, "one").await;
     world.refresh("app").await;
-    let app = world.app("app").await;
+    let app = world.until("app", "different", |app| is(app, "OutOfSync", "Healthy")).await;
     // The last rule ignores the field in the live object only, so that the target still
     // has it: what a rule selects is found in each of the two by itself.
     assert!(is(&app, "OutOfSync", "Healthy"), "{}", app["status"]);

@@ -38,7 +38,7 @@ async fn waves(world: &World, name: &str) {
 async fn variables_of_operations_se_560_se_569_se_571() {
     let world = world(&[
         ("ARGOCD_SYNC_WAVE_DELAY", "3600"),
-        ("ARGOCD_APPLICATION_CONTROLLER_SYNC_TIMEOUT", "3"),
+        ("ARGOCD_APPLICATION_CONTROLLER_SYNC_TIMEOUT", "15"),
         ("ARGOCD_APPLICATION_CONTROLLER_PERSIST_RESOURCE_HEALTH", "false"),
         ("REDIS_SERVER", "127.0.0.1:1"),
     ])
