@@ -443,10 +443,18 @@ impl World {
 
 /// Writes an executable script.
 fn script(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let (path, draft) = (folder.join(name), folder.join(format!("{name}.draft")));
+    std::fs::write(&draft, format!("#!/bin/sh\n{text}\n")).unwrap();
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
+    install(&draft, &path);
     path
+}
+
+/// Copies a program by another process. What this process writes may be open in a child that
+/// another thread starts meanwhile, and what is open for writing cannot be executed.
+pub(crate) fn install(draft: &Path, path: &Path) {
+    let installed = Command::new("install").args(["-m", "755"]).arg(draft).arg(path).status();
+    assert!(installed.unwrap().success(), "{} is installed", path.display());
 }
 
 fn git(directory: &Path, args: &[&str]) -> String {

@@ -1,6 +1,6 @@
 //! What Argo CD's API server reads from Redis, in a real one (CA-…).
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
@@ -34,16 +34,20 @@ fn free_port() -> u16 {
 impl Redis {
     /// `None`, with a message, where there is none.
     pub(super) fn start(options: &[&str]) -> Option<Self> {
-        let port = free_port();
         let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        let directory = tempfile::tempdir().unwrap();
-        let Some(process) = Self::spawn(port, directory.path(), &options) else {
-            eprintln!("skipped: redis-server is not installed");
-            return None;
-        };
-        let redis = Self { process, port, options, directory };
-        redis.answers();
-        Some(redis)
+        for _ in 0..20 {
+            let (port, directory) = (free_port(), tempfile::tempdir().unwrap());
+            let Some(process) = Self::spawn(port, directory.path(), &options) else {
+                eprintln!("skipped: redis-server is not installed");
+                return None;
+            };
+            let mut redis = Self { process, port, options: options.clone(), directory };
+            // Otherwise somebody else has taken the port meanwhile.
+            if redis.answers() {
+                return Some(redis);
+            }
+        }
+        panic!("Redis does not start at any port");
     }
 
     fn spawn(port: u16, directory: &Path, options: &[String]) -> Option<Child> {
@@ -55,8 +59,15 @@ impl Redis {
     }
 
     fn again(&mut self) {
-        self.process = Self::spawn(self.port, self.directory.path(), &self.options).unwrap();
-        self.answers();
+        let began = std::time::Instant::now();
+        loop {
+            self.process = Self::spawn(self.port, self.directory.path(), &self.options).unwrap();
+            if self.answers() {
+                return;
+            }
+            assert!(began.elapsed() < LIMIT, "the port of Redis stays taken");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     fn stop(&mut self) {
@@ -64,12 +75,31 @@ impl Redis {
         self.process.wait().unwrap();
     }
 
-    fn answers(&self) {
+    /// Waits until it answers; false when it has ended.
+    fn answers(&mut self) -> bool {
         let began = std::time::Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        loop {
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if self.is_there() {
+                return true;
+            }
             assert!(began.elapsed() < LIMIT, "Redis does not start");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Whether a Redis answers, with or without a password.
+    fn is_there(&self) -> bool {
+        let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", self.port)) else {
+            return false;
+        };
+        let mut answer = [0; 5];
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream.write_all(b"PING\r\n").is_ok()
+            && stream.read_exact(&mut answer).is_ok()
+            && [b"+PONG", b"-NOAU"].contains(&&answer)
     }
 
     fn client(&self) -> redis::Client {
@@ -259,7 +289,9 @@ async fn a_comparison_can_be_read_as_ca_001() {
     world.commit();
     world.patch("app", json!({"spec": {"syncPolicy": null}})).await;
     world.refresh("app").await;
-    let rows = redis.value(MANAGED);
+    // The controller does not wait for Redis for ever.
+    let is_modified = |rows: &Value| row(rows, "Secret")["modified"] == true;
+    let rows = redis.until(MANAGED, "modified", is_modified).await;
     let row = row(&rows, "Secret");
     assert_eq!(row["modified"], true, "{row:#}");
     let [target, live] = ["targetState", "liveState"].map(|field| state(row, field));
@@ -302,7 +334,7 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     for field in ["uid", "resourceVersion", "createdAt"] {
         assert_eq!(node[field], Value::Null);
     }
-    let other = redis.value(second);
+    let other = redis.until(second, "there", |shard| !shard.is_null()).await;
     assert_eq!((&other["nodes"][0]["name"], &other["shardsCount"]), (&json!("two"), &Value::Null));
     // Written after the tree (CA-211 a).
     let rows = redis.until(managed, "there", |rows| !rows.is_null()).await;
@@ -316,7 +348,8 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     world.remove("app/two.json");
     world.commit();
     world.refresh("app").await;
-    let rows = redis.value(managed);
+    let is_extra = |rows: &Value| rows[1]["targetState"] == "null";
+    let rows = redis.until(managed, "without a target", is_extra).await;
     let row = &rows[1];
     assert_eq!((&row["name"], &row["modified"]), (&json!("two"), &Value::Null));
     assert_eq!((&row["targetState"], &row["predictedLiveState"]), (&json!("null"), &json!("null")));
@@ -356,7 +389,9 @@ async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
     redis::cmd("FLUSHALL").exec(&mut redis.client()).unwrap();
     world.patch("app", json!({"metadata": {"annotations": {REFRESH: "normal"}}})).await;
     world.until("app", "refreshed", |app| app["metadata"]["annotations"][REFRESH].is_null()).await;
-    assert!(redis.bytes(TREE).is_some() && redis.bytes(MANAGED).is_some());
+    for key in [TREE, MANAGED] {
+        redis.until(key, "there again", |value| !value.is_null()).await;
+    }
 
     world.rest().await;
     let (set, published) = (redis.calls("set"), redis.calls("publish"));
@@ -492,7 +527,11 @@ async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
     world.until_good("app").await;
     world.refresh("app").await;
 
-    let is_whole = |tree: &Value| !tree["hosts"].is_null() && node(tree, "Job").is_object();
+    let is_whole = |tree: &Value| {
+        !tree["hosts"].is_null()
+            && tree["orphanedNodes"].is_array()
+            && node(tree, "Job").is_object()
+    };
     let tree = redis.until(TREE, "whole", is_whole).await;
     let orphans: Vec<&Value> =
         tree["orphanedNodes"].as_array().unwrap().iter().map(|node| &node["name"]).collect();
@@ -503,7 +542,7 @@ async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
     assert_eq!(host["resourcesInfo"][0], cpu);
     assert_eq!(host["resourcesInfo"][1]["capacity"], 1_024_000);
     assert_eq!(host["systemInfo"].as_object().unwrap().len(), 10);
-    let rows = redis.value(MANAGED);
+    let rows = redis.until(MANAGED, "whole", |rows| row(rows, "Job").is_object()).await;
     let hook = row(&rows, "Job");
     assert_eq!((&hook["hook"], &hook["targetState"]), (&json!(true), &json!("null")));
     let warning = "Application has 1 orphaned resources";
@@ -611,14 +650,14 @@ async fn values_follow_the_master_as_ca_014() {
     let config = directory.path().join("sentinel.conf");
     let text = format!(
         "port {port_of_sentinel}\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 {port} 1\n\
-         sentinel down-after-milliseconds group 1000\nsentinel failover-timeout group 3000\n"
+         sentinel down-after-milliseconds group 60000\nsentinel failover-timeout group 60000\n"
     );
     std::fs::write(&config, text).unwrap();
     let mut command = Command::new("redis-server");
     command.arg(&config).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
     let (process, options) = (command.spawn().unwrap(), Vec::new());
-    let sentinel = Redis { process, port: port_of_sentinel, options, directory };
-    sentinel.answers();
+    let mut sentinel = Redis { process, port: port_of_sentinel, options, directory };
+    assert!(sentinel.answers(), "the Sentinel has ended");
     let settings = RedisSettings {
         sentinels: vec![format!("127.0.0.1:{port_of_sentinel}")],
         sentinel_master: "group".to_owned(),

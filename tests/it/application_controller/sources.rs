@@ -31,7 +31,7 @@ async fn world_with_helm(script: &str) -> (World, tempfile::TempDir) {
     let draft = programs.path().join("draft");
     std::fs::write(&draft, script).unwrap();
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::rename(&draft, &helm).unwrap();
+    install(&draft, &helm);
     let mut settings = ApplicationSettings::default();
     settings.render.programs.helm = helm;
     (World::with(settings).await, programs)
@@ -254,7 +254,7 @@ async fn a_program_is_confined_to_its_source() {
         let draft = programs.path().join("draft");
         std::fs::write(&draft, &script).unwrap();
         std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::rename(&draft, &helm).unwrap();
+        install(&draft, &helm);
         let mut settings = ApplicationSettings::default();
         settings.render.programs.helm = helm;
         settings.render.programs.memory_bytes = 1 << 30;
@@ -334,8 +334,9 @@ async fn the_files_of_repositories_are_private() {
 async fn values_files_come_from_the_referenced_source() {
     let programs = tempfile::tempdir().unwrap();
     let helm = programs.path().join("helm");
-    std::fs::write(&helm, HELM).unwrap();
-    std::fs::set_permissions(&helm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let draft = programs.path().join("draft");
+    std::fs::write(&draft, HELM).unwrap();
+    install(&draft, &helm);
     let mut settings = ApplicationSettings::default();
     settings.render.programs.helm = helm;
     let world = World::with(settings).await;

@@ -302,8 +302,7 @@ for a in "$@"; do echo "    $a"; done
     std::fs::write(&secret, "secret").unwrap();
     let draft = programs.path().join("draft");
     std::fs::write(&draft, HELM.replace("SECRET", secret.to_str().unwrap())).unwrap();
-    std::fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    std::fs::rename(&draft, programs.path().join("helm")).unwrap();
+    crate::application_controller::install(&draft, &programs.path().join("helm"));
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("Chart.yaml"), "name: c\nversion: 0.1.0\n").unwrap();
     let (dir, target) = (path(&folder), world.target.clone());
