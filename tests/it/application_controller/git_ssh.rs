@@ -1,5 +1,6 @@
 //! Repositories over ssh, on a real `sshd` of this user.
 
+use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -44,7 +45,18 @@ impl Sshd {
         if rustix_is_root() {
             let _ = std::fs::create_dir_all("/run/sshd");
         }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for _ in 0..20 {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            if let Some(child) = Self::spawn(&program, directory.path(), port) {
+                return Some(Self { directory, port, child });
+            }
+        }
+        panic!("sshd does not start at any port");
+    }
+
+    /// Starts it at a port; `None` when somebody else has taken it meanwhile.
+    fn spawn(program: &Path, directory: &Path, port: u16) -> Option<Child> {
+        let path = |name: &str| directory.join(name).display().to_string();
         let config = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nStrictModes no\n\
              AuthorizedKeysFile {}\nUsePAM no\nPasswordAuthentication no\n\
@@ -53,19 +65,21 @@ impl Sshd {
             path("authorized_keys"),
         );
         std::fs::write(path("config"), config).unwrap();
-        let child = Command::new(program)
+        let mut child = Command::new(program)
             .args(["-D", "-e", "-f", &path("config")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let sshd = Self { directory, port, child };
         let until = std::time::Instant::now() + LIMIT;
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while !is_sshd(port) {
+            if child.try_wait().unwrap().is_some() {
+                return None;
+            }
             assert!(std::time::Instant::now() < until, "sshd does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(sshd)
+        Some(child)
     }
 
     fn text(&self, name: &str) -> String {
@@ -84,6 +98,14 @@ impl Sshd {
         let user = String::from_utf8(user).unwrap();
         format!("ssh://{}@127.0.0.1:{}{}", user.trim(), self.port, path.display())
     }
+}
+
+/// Whether a server for ssh answers at a port.
+fn is_sshd(port: u16) -> bool {
+    let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let mut banner = [0; 4];
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    stream.read_exact(&mut banner).is_ok() && banner == *b"SSH-"
 }
 
 fn rustix_is_root() -> bool {

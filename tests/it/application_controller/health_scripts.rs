@@ -101,22 +101,24 @@ async fn scripts_go_before_rules_and_names_before_wildcards() {
     let revision = world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision})).await;
+    let wanted = [
+        ("web", "Suspended", "by script"),
+        ("a.example.com", "Healthy", "OPEN GADGET"),
+        ("b.example.com", "Healthy", "exact"),
+        ("d.example.com", "Healthy", "X"),
+    ];
+    let is = |app: &Value, (name, status, message): &(&str, &str, &str)| {
+        health(app, name) == ((*status).to_owned(), (*message).to_owned())
+    };
+    // On a slow machine a script may be stopped, and tried again later.
     let app = world
         .until("app", "assessed", |app| {
             settled(app)
-                && health(app, "c.example.com").0 == "Unknown"
-                && health(app, "web").0 == "Suspended"
+                && health(app, "c.example.com").1.starts_with("<string>:1: attempt to index nil")
+                && wanted.iter().all(|row| is(app, row))
         })
         .await;
-    let is = |name: &str, status: &str, message: &str| {
-        assert_eq!(health(&app, name), (status.to_owned(), message.to_owned()), "{name}");
-    };
-    is("web", "Suspended", "by script");
-    is("a.example.com", "Healthy", "OPEN GADGET");
-    is("b.example.com", "Healthy", "exact");
-    is("d.example.com", "Healthy", "X");
-    let closed = health(&app, "c.example.com").1;
-    assert!(closed.starts_with("<string>:1: attempt to index nil"), "{closed}");
+    assert_eq!(health(&app, "c.example.com").0, "Unknown");
 }
 
 /// SE-442, SE-482, SE-483 (V-150, V-151): every result of a script, and what its errors hold.
@@ -152,22 +154,27 @@ async fn a_script_that_fails_makes_its_resource_unknown_and_holds_nothing_else()
         world.create_app(&app).await;
     }
     world.until_good("other").await;
-    let app = world
-        .until("app", "assessed", |app| {
-            settled(app) && phase(app) == "Succeeded" && health(app, "error").0 == "Unknown"
-        })
-        .await;
-    assert!(is(&app, "Synced", "Unknown"), "{}", app["status"]["health"]);
-    for (name, status, message) in [
+    let wanted = [
         ("great", "Unknown", "Lua returned an invalid health status"),
         ("five", "Unknown", "expect table output from Lua script, not number"),
         ("error", "Unknown", "<string>:5: attempt to index nil with 'missing'"),
         ("healthy", "Healthy", "m"),
         ("suspended", "Suspended", "m"),
         ("degraded", "Degraded", "m"),
-    ] {
-        assert_eq!(health(&app, name), (status.to_owned(), message.to_owned()));
-    }
+    ];
+    let is_assessed = |app: &Value, (name, status, message): &(&str, &str, &str)| {
+        health(app, name) == ((*status).to_owned(), (*message).to_owned())
+    };
+    let app = world
+        .until("app", "assessed", |app| {
+            settled(app)
+                && phase(app) == "Succeeded"
+                && wanted.iter().all(|row| is_assessed(app, row))
+                && row(app, "empty")["health"].is_null()
+                && row(app, "nothing")["health"].is_null()
+        })
+        .await;
+    assert!(is(&app, "Synced", "Unknown"), "{}", app["status"]["health"]);
     for name in ["empty", "nothing"] {
         assert!(row(&app, name)["health"].is_null(), "{}", row(&app, name));
     }
@@ -230,9 +237,16 @@ async fn a_script_that_runs_away_is_stopped() {
         world.sync(name, json!({"revision": revision})).await;
     }
     world.until_good("other").await;
+    // Which is said of the others only on a slow machine, until they are tried again.
+    let is_stopped = |app: &Value, kind: &str| {
+        let message = health(app, &kind.to_lowercase()).1;
+        !matches!(kind, "Loop" | "Hog") && message.contains("was stopped after")
+    };
     let all = |app: &Value| {
         settled(app)
-            && attacks.iter().all(|(kind, _)| !health(app, &kind.to_lowercase()).0.is_empty())
+            && attacks.iter().all(|(kind, _)| {
+                !health(app, &kind.to_lowercase()).0.is_empty() && !is_stopped(app, kind)
+            })
     };
     let app = world.until("app", "assessed", all).await;
     let of = |name: &str| health(&app, name);
