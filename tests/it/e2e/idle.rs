@@ -19,7 +19,7 @@ pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
     let steps = Steps::default().step(apps.iter().map(|(name, _)| name), Some(2));
     let strategy = rolling(&[("dev", json!(2))]);
     world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
-    world.start(&Setup::default()).await;
+    world.start(&Setup { compares_by_time: false, ..Setup::default() }).await;
     world
         .until("the rollout is complete", |log| {
             (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))

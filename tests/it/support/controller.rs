@@ -24,6 +24,9 @@ pub struct Setup {
     /// Namespaces in addition to the control plane's.
     pub namespaces: Vec<String>,
     pub allow_private_sinks: bool,
+    /// Whether Applications are compared by time, as in an installation. What is counted must
+    /// not depend on how long a case takes.
+    pub compares_by_time: bool,
 }
 
 impl Default for Setup {
@@ -34,6 +37,7 @@ impl Default for Setup {
             progressing_timeout: 300,
             namespaces: Vec::new(),
             allow_private_sinks: false,
+            compares_by_time: true,
         }
     }
 }
@@ -52,6 +56,7 @@ impl Setup {
             default_application_progressing_timeout: Some(self.progressing_timeout),
             application: ApplicationFlags {
                 sync_wave_delay: Some(0),
+                app_resync: (!self.compares_by_time).then_some(Duration::ZERO),
                 ..ApplicationFlags::default()
             },
             allow_local_sources: Some(true),
@@ -66,7 +71,7 @@ impl Setup {
             SyncEngine::Embedded => "embedded",
             SyncEngine::External => "external",
         };
-        vec![
+        let mut arguments = vec![
             "run".to_owned(),
             format!("--namespace={namespace}"),
             format!("--sync-engine={engine}"),
@@ -81,7 +86,11 @@ impl Setup {
             "--metrics-addr=".to_owned(),
             "--webhook-addr=".to_owned(),
             "--logformat=json".to_owned(),
-        ]
+        ];
+        if !self.compares_by_time {
+            arguments.push("--app-resync=0".to_owned());
+        }
+        arguments
     }
 }
 
