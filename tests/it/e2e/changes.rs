@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::invariants::{self, Steps};
-use crate::support::manifests::{members, plain, rolling, set};
+use crate::support::manifests::{members, plain, rolling, set, with_deployment};
 use crate::support::recorder::Change;
 use crate::support::{Kind, Log, Setup, World};
 
@@ -20,6 +20,18 @@ struct Fleet {
     third: String,
 }
 
+/// The manifests of an Application. Those of the second step take a while, in which the cases
+/// change the set.
+fn files(name: &str, version: &str) -> Vec<(String, String)> {
+    if !name.starts_with("stage") {
+        return plain(name, version);
+    }
+    let slow = r#""simulate.wavegate.dev/delay": "3s", "simulate.wavegate.dev/outcome""#;
+    let slowed = |text: String| text.replace(r#""simulate.wavegate.dev/outcome""#, slow);
+    let files = with_deployment(name, version, "succeed").into_iter();
+    files.map(|(path, text)| (path, slowed(text))).collect()
+}
+
 fn strategy() -> Value {
     rolling(&[("dev", json!(null)), ("stage", json!(2)), ("prod", json!(null))])
 }
@@ -32,7 +44,7 @@ impl Fleet {
         apps.extend(members("prod", 3));
         let commit = |version: &str| {
             let names = apps.iter().map(|(name, _)| name.as_str()).chain(["dev-09", "prod-09"]);
-            let files: Vec<_> = names.flat_map(|name| plain(name, version)).collect();
+            let files: Vec<_> = names.flat_map(|name| files(name, version)).collect();
             world.repository.commit(version, &files)
         };
         let [first, second, third] = ["v1", "v2", "v3"].map(commit);
