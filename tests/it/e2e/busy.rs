@@ -67,9 +67,10 @@ pub async fn a_busy_server_delays_a_rollout_and_breaks_nothing(mut world: World)
     is_everywhere(&first).await;
     // From the first request on.
     let second = commit(&world, "v2");
+    let before = refused(&world, &user).await;
     refuse(&world, &user).await;
     world.refresh("dev-00").await;
-    until_refused(&world, &user).await;
+    until_refused(&world, &user, before).await;
     admit(&world, &user).await;
     is_everywhere(&second).await;
     world.recorder.read(|log| {
@@ -86,13 +87,14 @@ pub async fn a_busy_server_delays_a_rollout_and_breaks_nothing(mut world: World)
 
 /// Refuses requests until the controller has noticed it, then no more.
 async fn be_busy(world: &World, user: &str) {
+    let before = refused(world, user).await;
     refuse(world, user).await;
-    until_refused(world, user).await;
+    until_refused(world, user, before).await;
     admit(world, user).await;
 }
 
-async fn until_refused(world: &World, user: &str) {
-    let before = refused(world, user).await;
+/// Waits until so many more requests have been refused than `before`.
+async fn until_refused(world: &World, user: &str, before: u64) {
     let asking = async {
         while refused(world, user).await < before + REFUSALS {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -146,7 +148,9 @@ async fn permit(world: &World, user: &str) {
 async fn refuse(world: &World, user: &str) {
     if let Some(server) = world.server() {
         let is_controller = |request: &RequestRecord| request.client == "wavegate";
-        return server.inject(Fault::new(Effect::Status(429), is_controller).times(usize::MAX));
+        // Not more, however late the test notices it: no request may be given up.
+        let fault = Fault::new(Effect::Status(429), is_controller);
+        return server.inject(fault.times(2 * REFUSALS as usize));
     }
     let everything = json!({
         "subjects": [{ "kind": "User", "user": { "name": user } }],
