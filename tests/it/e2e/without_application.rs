@@ -62,7 +62,7 @@ async fn jobs(world: &World, count: usize) -> BTreeMap<String, String> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(120), found).await.expect("the hooks are created")
+    tokio::time::timeout(World::wait_limit(), found).await.expect("the hooks are created")
 }
 
 pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
@@ -137,12 +137,15 @@ pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
 
 /// A run leaves nothing that the next one continues: hooks run again, and all is owned by the run.
 pub async fn a_run_after_a_kill_begins_anew(world: World) {
-    let folder = folder(&[
-        ("a.json", config_map("early", -1)),
-        ("b.json", hook(json!({"name": "check"}), "Sync", "8s", "succeed")),
-        ("c.json", hook(json!({"generateName": "migrate-"}), "Sync", "8s", "succeed")),
-        ("d.json", config_map("late", 1)),
-    ]);
+    let hooks = |outcome: &str| {
+        [
+            ("b.json", hook(json!({"name": "check"}), "Sync", "50ms", outcome)),
+            ("c.json", hook(json!({"generateName": "migrate-"}), "Sync", "50ms", outcome)),
+        ]
+    };
+    let maps = [("a.json", config_map("early", -1)), ("d.json", config_map("late", 1))];
+    // They run until the process is killed.
+    let folder = folder(&[&maps[..], &hooks("hang")].concat());
     let (dir, target) = (path(&folder), world.target.clone());
     let args = ["sync", "-f", &dir, "-n", &target, "--name", "killed", "--timeout", "4m"];
     let mut command = world.command(&args).await;
@@ -161,6 +164,9 @@ pub async fn a_run_after_a_kill_begins_anew(world: World) {
     let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
     assert!(maps.get_opt("late").await.unwrap().is_none(), "it was killed before");
 
+    for (name, object) in hooks("succeed") {
+        std::fs::write(folder.path().join(name), format!("{object:#}\n")).unwrap();
+    }
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(err.contains("until its Lease wavegate-sync-killed is renewed or expires"), "{err}");
