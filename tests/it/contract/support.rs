@@ -98,7 +98,7 @@ pub async fn eventually(
     wanted: impl Fn(&Answer) -> bool,
 ) -> Value {
     let mut last = get(client, path).await;
-    for _ in 0..600 {
+    for _ in 0..3_600 {
         if wanted(&last) {
             return last.body;
         }

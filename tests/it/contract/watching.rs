@@ -23,7 +23,7 @@ impl Events {
 
     /// The next event; `None` at the end.
     async fn line(&mut self) -> Option<Value> {
-        let line = tokio::time::timeout(Duration::from_secs(30), self.0.next()).await;
+        let line = tokio::time::timeout(Duration::from_secs(180), self.0.next()).await;
         Some(serde_json::from_str(&line.expect("an event in time")?.unwrap()).unwrap())
     }
 

@@ -97,6 +97,16 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
                 (state["operation"]["info"] == info && state["phase"] == phase).then_some(())
             })
             .await;
+        world
+            .until(&format!("{name}: dev is held, and the reason is known"), |log| {
+                held(log)?;
+                let set = log.get(Kind::ApplicationSet, "fleet")?;
+                let reason = set["status"]["rollout"]["waitingFor"][0]["reason"].as_str()?;
+                let reason = reason.to_lowercase();
+                let words = ["sync failed", "postsync hook job", "/dev-smoke "];
+                words.iter().all(|word| reason.contains(word)).then_some(())
+            })
+            .await;
         world.until_calm(name).await;
         world.recorder.read(|log| {
             let prod = log.get(Kind::Application, "prod").unwrap();

@@ -128,6 +128,9 @@ fn service(application: &str, version: &str, wave: i32) -> String {
 
 fn deployment(application: &str, version: &str, wave: i32, outcome: &str) -> String {
     let simulate = json!({ "simulate.wavegate.dev/outcome": outcome });
+    // Short where it matters, so that a failure is detected soon on a server with real
+    // controllers; a loaded one takes its time for what succeeds.
+    let deadline = if outcome == "succeed" { 600 } else { 5 };
     text(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {
@@ -140,8 +143,7 @@ fn deployment(application: &str, version: &str, wave: i32, outcome: &str) -> Str
         },
         "spec": {
             "replicas": 1,
-            // Short, so that a failure is detected soon on a server with real controllers.
-            "progressDeadlineSeconds": 5,
+            "progressDeadlineSeconds": deadline,
             "selector": { "matchLabels": { "app": application } },
             "template": {
                 "metadata": { "labels": { "app": application }, "annotations": simulate },
