@@ -177,27 +177,45 @@ fn a_request_that_kills_its_worker_fails_alone() {
     echo();
 }
 
+/// The state of a process, and the processor time that it has taken; `None` when it is gone.
+fn state(number: i64) -> Option<(String, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
+    Some((fields[0].to_owned(), fields[11].parse().unwrap()))
+}
+
+/// Waits for a condition, with a limit.
+fn until(is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < Duration::from_secs(120), "it does not become so");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn a_worker_that_is_killed_by_hand_is_replaced() {
     let pool = pool(1);
     let kill = || {
         let number = ask(&pool, json!({"do": "process"})).unwrap().as_i64().unwrap();
         let pid = rustix::process::Pid::from_raw(i32::try_from(number).unwrap()).unwrap();
-        move || rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap()
+        let now = move || rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        (number, now)
     };
     // While it works.
-    let now = kill();
+    let (number, now) = kill();
+    let before = state(number).unwrap().1;
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| ask(&pool, json!({"do": "spin"})));
-        std::thread::sleep(Duration::from_millis(100));
-        now();
+        until(|| state(number).is_some_and(|(_, ticks)| ticks >= before + 5));
+        now().unwrap();
         let answer = asking.join().unwrap();
         assert!(matches!(&answer, Err(Failure::Died(why)) if why.contains("killed")), "{answer:?}");
     });
     // While it has nothing to do: nobody notices, once it is gone.
-    let dead = kill();
-    dead();
-    std::thread::sleep(Duration::from_millis(200));
+    let (number, dead) = kill();
+    dead().unwrap();
+    until(|| state(number).is_none_or(|(state, _)| state == "Z"));
     assert_eq!(ask(&pool, json!({"do": "echo", "value": 1})), Ok(json!(1)));
 }
 

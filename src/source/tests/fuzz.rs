@@ -94,8 +94,8 @@ fn check(kind: &'static str, property: impl Fn(&str) -> Result<(), TestCaseError
     let timed = |text: &str| {
         let start = std::time::Instant::now();
         let result = property(text);
-        // Twice the limit of a hang, for a loaded machine.
-        prop_assert!(start.elapsed().as_secs() < 4, "slow: {text:?}");
+        // Many times the limit of a hang, for a loaded machine.
+        prop_assert!(start.elapsed().as_secs() < 30, "slow: {text:?}");
         result
     };
     for seed in seeds(kind) {

@@ -305,7 +305,8 @@ async fn a_hanging_git_is_killed_and_the_next_call_succeeds() {
     let counted = Counted::new(&extra);
     std::fs::write(&once, "").unwrap();
     let mut settings = counted.settings();
-    settings.limits.timeout = Duration::from_secs(5);
+    // Enough for the steps that do not hang.
+    settings.limits.timeout = Duration::from_secs(15);
     settings.limits.failure_kept = Duration::ZERO;
     let (_cache, repositories) = repositories(settings);
     let (url, revision) = (upstream.url(), Revision::pinned(&sha));
@@ -350,7 +351,7 @@ async fn until(condition: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(120), wait).await.unwrap();
 }
 
 #[tokio::test]
