@@ -81,12 +81,15 @@ fn write(root: &Path, file: &str, content: &str) {
 /// A program for a test: a shell script.
 fn script(directory: &Path, name: &str, content: &str) -> PathBuf {
     let path = directory.join(name);
-    // Renamed into place: a file that is open for writing when another thread forks would
-    // be busy.
+    // Written by another process: a file that this one writes when another thread forks would be
+    // busy, also under another name.
     let draft = directory.join(format!("{name}.draft"));
     std::fs::write(&draft, format!("#!/bin/sh\n{content}\n")).unwrap();
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o700)).unwrap();
-    std::fs::rename(&draft, &path).unwrap();
+    let mut copy = std::process::Command::new("cp");
+    let installed = copy.arg("-p").args([&draft, &path]).status().unwrap();
+    assert!(installed.success(), "{} is written", path.display());
+    std::fs::remove_file(draft).unwrap();
     path
 }
 
