@@ -83,13 +83,13 @@ fn script(directory: &Path, name: &str, content: &str) -> PathBuf {
     let path = directory.join(name);
     // Written by another process: a file that this one writes when another thread forks would be
     // busy, also under another name.
-    let draft = directory.join(format!("{name}.draft"));
+    let [draft, written] = ["draft", "new"].map(|end| directory.join(format!("{name}.{end}")));
     std::fs::write(&draft, format!("#!/bin/sh\n{content}\n")).unwrap();
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut copy = std::process::Command::new("cp");
-    let installed = copy.arg("-p").args([&draft, &path]).status().unwrap();
-    assert!(installed.success(), "{} is written", path.display());
+    assert!(copy.arg("-p").args([&draft, &written]).status().unwrap().success(), "{name}");
     std::fs::remove_file(draft).unwrap();
+    std::fs::rename(written, &path).unwrap();
     path
 }
 

@@ -70,6 +70,16 @@ impl Far {
         });
         all.count()
     }
+
+    /// Waits until the controller has begun to watch them so often.
+    async fn until_watches(&self, count: usize) {
+        let begun = async {
+            while self.watches() < count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, begun).await.expect("ConfigMaps are watched");
+    }
 }
 
 impl World {
@@ -110,6 +120,7 @@ async fn two_names_of_one_cluster_work_side_by_side() {
     for name in shared {
         world.until_good_at_once(name).await;
     }
+    far.until_watches(1).await;
     assert_eq!(far.watches(), 1, "they share one connection");
     // Each name has the limits of its own Secret.
     world.deploy("limited", "d", "limited").await;
@@ -121,6 +132,7 @@ async fn two_names_of_one_cluster_work_side_by_side() {
         world.refresh(name).await;
         world.until_good_at_once(name).await;
     }
+    far.until_watches(2).await;
     assert_eq!(far.watches(), 2, "none has ended the connection of another");
     // One name goes, the other stays.
     let secrets = world.api("v1", "Secret", NAMESPACE);
@@ -196,17 +208,14 @@ async fn only_a_refresh_lists_a_cluster_again_as_ca_509() {
     world.patch_cluster("far", changed).await;
     world.deploy("two", "two", "renamed").await;
     world.until_good_at_once("two").await;
+    far.until_watches(1).await;
     assert_eq!(far.watches(), 1, "the connection is still the same");
     let refresh = json!({"metadata": {"annotations": {
         "argocd.argoproj.io/refresh": "2026-01-01T00:00:00Z",
     }}});
     world.patch_cluster("far", refresh).await;
-    let again = async {
-        while far.watches() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, again).await.expect("everything is listed again");
+    // Everything is listed again.
+    far.until_watches(2).await;
     world.refresh("two").await;
     world.until_good_at_once("two").await;
     assert_eq!(far.watches(), 2);

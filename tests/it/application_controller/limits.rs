@@ -185,6 +185,8 @@ async fn the_limits_of_the_own_cluster_hold_under_each_of_its_names() {
     let world = World::start().await;
     let fields = json!({"server": "https://kubernetes.default.svc/", "namespaces": "spare"});
     world.cluster("home", fields, json!({})).await;
+    // It is known by then.
+    world.rest().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     let text = "namespace \"web\" for ConfigMap \"one\" is not managed";
@@ -204,6 +206,8 @@ async fn the_applications_of_a_skipped_cluster_are_not_reconciled() {
     let far = Far::start(&["web"]).await;
     let skip = json!({"argocd.argoproj.io/skip-reconcile": "true"});
     world.cluster("far", json!({"server": far.address}), skip).await;
+    // It is known by then.
+    world.rest().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("two/two.json", &config_map("two", "1", &[]));
     world.commit();

@@ -22,6 +22,8 @@ async fn narrow(world: &World) {
     });
     world.create(PROJECT.0, PROJECT.1, &project).await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
+    // It is known by then.
+    world.rest().await;
 }
 
 fn in_project(world: &World, name: &str, project: &str) -> Value {
@@ -221,6 +223,7 @@ async fn a_namespace_is_created_and_labelled_only_if_the_project_permits_it() {
     for (permitted, ends) in [(false, "Failed"), (true, "Succeeded")] {
         if permitted {
             projects.patch("narrow", &PatchParams::default(), &Patch::Merge(&allow)).await.unwrap();
+            world.rest().await;
         }
         for namespace in ["fresh", "web"] {
             let name = format!("{namespace}-{permitted}");

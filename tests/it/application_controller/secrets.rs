@@ -58,12 +58,14 @@ async fn a_token_with_a_trailing_newline_is_used_and_an_invalid_one_is_reported(
     let agents: Vec<String> = far.requests().into_iter().map(|request| request.client).collect();
     assert!(agents.iter().any(|agent| agent == "wavegate"), "requests say who asks: {agents:?}");
 
-    let reported = |app: &Value| !condition(app).is_empty();
-    let broken = world.until("broken", "reported why not", reported).await;
+    // At first, its Secret may not be known yet.
+    let broken = |app: &Value| condition(app).contains("secret argocd/broken");
+    let broken = world.until("broken", "reported why not", broken).await;
     let text = condition(&broken);
     assert!(text.contains("secret argocd/broken") && text.contains("config.bearerToken"), "{text}");
     assert!(!text.contains("broken\ntoken") && !text.contains("token\""), "{text}");
-    let nowhere = world.until("nowhere", "reported why not", reported).await;
+    let nowhere = |app: &Value| condition(app).contains("server is not an address");
+    let nowhere = world.until("nowhere", "reported why not", nowhere).await;
     assert!(condition(&nowhere).contains("server is not an address"), "{}", condition(&nowhere));
 }
 

@@ -81,6 +81,7 @@ async fn destinations_and_kinds_are_checked_se_012_se_060_se_074_se_132() {
 
     for (name, list, runs) in [("none", json!([]), false), ("absent", Value::Null, true)] {
         world.project(name, json!({"namespaceResourceWhitelist": list})).await;
+        world.rest().await;
         let mut app = world.application(name, "app");
         app["spec"]["project"] = name.into();
         world.create_app(&app).await;

@@ -188,8 +188,10 @@ pub async fn what_was_not_delivered_is_sent_after_a_kill(mut world: World) {
     let before = receiver.received().len();
     is_up.store(true, Ordering::SeqCst);
     world.process().kill_and_restart();
-    until(&world, "all arrive", || receiver.received().len() >= before + ids.len()).await;
-    assert_eq!(ids_of(&receiver.received()[before..]), ids);
+    let after = || ids_of(&receiver.received()[before..]);
+    until(&world, "all arrive", || after().ends_with(&ids)).await;
+    // The last request of the killed process may have been read later.
+    assert!(after().len() <= ids.len() + 1, "{:?}", after());
     until_run(&world, "fleet", "it is known", |run| {
         run["status"]["notified"] == run["status"]["transitions"]
     })

@@ -130,7 +130,7 @@ impl Task {
     /// Stops it and waits; an error of the controller fails the case.
     pub async fn stop(self) {
         self.stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(120), self.handle).await;
+        let ended = tokio::time::timeout(Duration::from_secs(300), self.handle).await;
         ended.expect("the controller stops when asked").unwrap().unwrap();
     }
 }
