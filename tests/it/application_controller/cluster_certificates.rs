@@ -109,17 +109,21 @@ async fn a_program_provides_the_certificate_of_a_client() {
 
     // Its time is over: the next one is used. With each round there are requests.
     let mut content = 1;
-    let mut until_clients = async |want: &[&str]| {
+    let mut until_clients = async |want: &[&'static str]| {
         let deadline = tokio::time::Instant::now() + LIMIT;
-        while far.clients() != want {
+        loop {
             assert!(tokio::time::Instant::now() < deadline, "{:?}", far.clients());
             content += 1;
             world.write("app/one.json", &config_map("one", &content.to_string(), &[]));
             world.commit();
             world.refresh("app").await;
-            let want = Value::from(content.to_string());
-            while far.value("one").await != want && tokio::time::Instant::now() < deadline {
+            let new = Value::from(content.to_string());
+            while far.value("one").await != new && tokio::time::Instant::now() < deadline {
                 tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            // A connection that was begun with the one before may come after the first one.
+            if far.clients().starts_with(want) {
+                return;
             }
         }
     };
