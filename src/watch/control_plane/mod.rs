@@ -47,6 +47,9 @@ const PAGE: u32 = 500;
 /// Pause before an absent kind is asked for again: two small requests, for as long as the
 /// process runs where it is never installed.
 const ABSENT_PAUSE: Duration = Duration::from_secs(30);
+/// Pause before a kind is listed anew whose watch was refused: where only the verb `watch` is
+/// missing in a role, it is listed this often.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// The kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,11 +229,15 @@ impl ControlPlane {
     pub async fn run(&self, client: &Client, stop: &CancellationToken) -> Result<(), Forbidden> {
         // On the heap, as each of them is large, and all of them are part of one task.
         let watches = async {
-            let [sets, applications, projects, secrets] =
-                [&self.sets, &self.applications, &self.projects, &self.secrets]
-                    .map(|cache| Box::pin(self.follow(client, cache)));
-            let [policies, runs] = [&self.policies, &self.runs]
-                .map(|cache| Box::pin(self.follow_optional(client, cache)));
+            let [sets, applications, projects, secrets, policies, runs] = [
+                &self.sets,
+                &self.applications,
+                &self.projects,
+                &self.secrets,
+                &self.policies,
+                &self.runs,
+            ]
+            .map(|cache| Box::pin(self.follow_again(client, cache)));
             let trust = async {
                 self.trust.follow(client, &self.scope.namespace).await;
                 Ok(())
@@ -240,16 +247,18 @@ impl ControlPlane {
         stop.run_until_cancelled(watches).await.unwrap_or(Ok(()))
     }
 
-    /// Watches a kind while it exists, and asks for it again while it does not.
-    async fn follow_optional(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
+    /// Watches a kind while that is possible, and again after a pause.
+    async fn follow_again(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
         loop {
-            self.follow(client, cache).await?;
-            tokio::time::sleep(ABSENT_PAUSE).await;
+            let pause = self.follow(client, cache).await?;
+            tokio::time::sleep(pause).await;
         }
     }
 
-    /// Watches a kind. An optional one until it is absent, all others without end.
-    async fn follow(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
+    /// Watches a kind until an optional one is absent, or until the watch is refused: the library
+    /// would ask for the same watch again, and never list what has changed. Returns the pause until
+    /// the next attempt.
+    async fn follow(&self, client: &Client, cache: &Arc<Cache>) -> Result<Duration, Forbidden> {
         let kind = cache.kind();
         let everywhere = match kind {
             Kind::ApplicationSet | Kind::Policy | Kind::Run => self.scope.sets_everywhere,
@@ -288,17 +297,21 @@ impl ControlPlane {
                         self.said_absent.store(false, Ordering::Relaxed);
                     }
                 }
+                // Whether it may be read at all, the next listing shows.
+                Err(watcher::Error::WatchStartFailed(cause)) if is_refusal(&cause) => {
+                    return Ok(REFUSED_PAUSE);
+                }
                 Err(error) if kind.is_optional() => {
                     if let Some(absence) = absence(&error)
                         && self.is_absent(client, cache, absence).await
                     {
-                        return Ok(());
+                        return Ok(ABSENT_PAUSE);
                     }
                 }
                 Err(error) => self.check(cache, &error)?,
             }
         }
-        Ok(())
+        Ok(REFUSED_PAUSE)
     }
 
     /// The part of an object that is kept.
@@ -319,10 +332,10 @@ impl ControlPlane {
     /// before.
     fn check(&self, cache: &Cache, error: &watcher::Error) -> Result<(), Forbidden> {
         let watcher::Error::InitialListFailed(cause) = error else { return Ok(()) };
-        let (kind, is_refused) = (cache.kind(), has_code(cause, 403));
-        if !is_refused && !has_code(cause, 401) {
+        if !is_refusal(cause) {
             return Ok(());
         }
+        let (kind, is_refused) = (cache.kind(), has_code(cause, 403));
         let why = reason(cause);
         if is_refused && self.scope.syncs && kind != Kind::ApplicationSet && cache.is_listed() {
             return Err(Forbidden { what: kind.plural(), reason: why });
@@ -388,6 +401,11 @@ impl ControlPlane {
             }
         }
     }
+}
+
+/// Whether the server refuses this user, whatever is asked for.
+fn is_refusal(error: &kube::Error) -> bool {
+    has_code(error, 401) || has_code(error, 403)
 }
 
 /// Why an optional kind cannot be read, with the message of the server.

@@ -144,8 +144,12 @@ async fn server_with(kinds: usize) -> Server {
 }
 
 fn lists(code: u16, plural: &'static str) -> Fault {
+    asked("list", code, plural)
+}
+
+fn asked(verb: &'static str, code: u16, plural: &'static str) -> Fault {
     let is_meant = move |request: &RequestRecord| {
-        request.client == "controller" && request.verb == "list" && request.resource == plural
+        request.client == "controller" && request.verb == verb && request.resource == plural
     };
     Fault::new(Effect::Status(code), is_meant).times(usize::MAX)
 }
@@ -221,4 +225,36 @@ async fn known_policies_do_not_disappear_by_mistake() {
         assert!(watched.plane.has_policies() && !watched.running.is_finished());
         watched.server.clear_faults();
     }
+}
+
+/// A role that loses a permission: what is known must not go stale. The watch was asked for again
+/// and again, and nothing was listed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_is_followed_by_a_listing() {
+    let watched = Watched::start(server_with(5).await);
+    watched.until("listed", |plane| plane.runs.is_listed()).await;
+    watched.plane.listed().await;
+    // Only the verb is missing.
+    watched.server.inject(asked("watch", 403, "appprojects"));
+    watched.server.drop_watches();
+    tokio::time::sleep(REFUSED_PAUSE).await;
+    let project = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+        "metadata": {"name": "late"}, "spec": {},
+    });
+    let client = watched.server.client();
+    let projects: Api<Object> = api(&client, Some("default"), &resource("AppProject"));
+    projects.create(&PostParams::default(), &project.into()).await.unwrap();
+    let late = ObjectKey::new("default", "late");
+    watched.until("listed anew", |plane| plane.projects.get(&late).is_some()).await;
+    watched.server.forget_requests();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let requests = watched.requests_of("appprojects");
+    assert!((60..=240).contains(&requests), "{requests} requests in ten minutes");
+    assert!(!watched.running.is_finished());
+    // It must not be read at all any more.
+    watched.server.inject(lists(403, "appprojects"));
+    watched.until("the end", |_| watched.running.is_finished()).await;
+    let ended = watched.running.await.unwrap();
+    assert_eq!(ended.unwrap_err().what, "AppProjects");
 }
