@@ -67,25 +67,26 @@ pub fn open(
 /// What cluster caches keep without readers, once somebody looks for objects that nobody
 /// manages: what each object belongs to.
 pub fn owners_only() -> TreeReaders {
-    let reader = |object: &Value| related(Box::default(), relations(object));
+    let reader = |object: &Value| related(Box::default(), relations(object), None);
     TreeReaders { reader: Arc::new(reader), changed: None }
 }
 
-fn related(content: Box<[u8]>, relations: Relations) -> Excerpt {
+fn related(content: Box<[u8]>, relations: Relations, runs_on: Option<Box<str>>) -> Excerpt {
     let Relations { parents, claims } = relations;
     let owners = parents.into_iter().map(|parent| match parent {
         Parent::Uid(uid) => Owner::Uid(uid.into()),
         Parent::Key(key) => Owner::Key(key),
         Parent::Claim(name) => Owner::Claim(name),
     });
-    Excerpt { content, owners: owners.collect(), claims }
+    Excerpt { content, owners: owners.collect(), claims, runs_on }
 }
 
 fn excerpt(object: &Value, labels: &Labels, checks: &Checks) -> Excerpt {
     let (entry, relations) = TreeEntry::of(object, labels, checks);
     // A structure of strings is always serialized.
     let content = serde_json::to_vec(&entry).unwrap_or_default();
-    related(content.into(), relations)
+    let node = entry.pod.as_ref().and_then(|pod| pod.node());
+    related(content.into(), relations, node.map(Into::into))
 }
 
 /// Writes the trees of Applications below or beside whose resources something has changed, and

@@ -1,6 +1,6 @@
 //! The values of each Application.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -332,14 +332,11 @@ impl Publisher {
                 let _ = self.followers.judge.send(instance.to_owned());
             }
         }
-        let runs = nodes.iter().any(|entry| entry.pod.is_some());
-        let hosts = match runs {
-            true => {
-                let all = [graph.of_kind("", "Node"), graph.of_kind("", "Pod")].concat();
-                entries(&all)
-            }
-            false => Vec::new(),
-        };
+        // Of the Nodes that are shown alone: a cluster has Pods of many Applications.
+        let names = nodes.iter().filter_map(|entry| entry.pod.as_ref()?.node());
+        let names: BTreeSet<&str> = names.collect();
+        let on_nodes: Vec<_> = names.iter().flat_map(|name| graph.on_node(name)).collect();
+        let hosts = entries(&on_nodes);
         let seen = Seen { nodes, orphans, cluster: hosts };
         tree(&known.roots, &seen, &InGraph(graph))
     }

@@ -26,6 +26,11 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
+    /// The name of the Node that it runs on, once it is scheduled.
+    pub fn node(&self) -> Option<&str> {
+        Some(&*self.host).filter(|host| !host.is_empty())
+    }
+
     pub(super) fn of(pod: &Value) -> Self {
         Self {
             host: pod.text("/spec/nodeName").to_owned(),

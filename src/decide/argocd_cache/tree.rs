@@ -28,7 +28,7 @@ pub struct Seen {
     pub nodes: Vec<TreeEntry>,
     /// Orphaned objects (CA-311), and what belongs to them.
     pub orphans: Vec<TreeEntry>,
-    /// All Pods and Nodes of the cluster, if hosts are shown.
+    /// The cluster's Nodes that run Pods of the tree, with all Pods on them.
     pub cluster: Vec<TreeEntry>,
 }
 

@@ -46,6 +46,8 @@ pub struct Excerpt {
     pub owners: Vec<Owner>,
     /// What it claims: the names of objects that belong to it, without their numbers.
     pub claims: Vec<ResourceKey>,
+    /// The Node that a Pod runs on.
+    pub runs_on: Option<Box<str>>,
 }
 
 /// Makes the excerpt of an object.
@@ -113,6 +115,8 @@ struct Members {
     ownerless: BTreeSet<(String, Arc<str>)>,
     /// Names with those that claim them.
     claims: BTreeSet<(ResourceKey, Arc<str>)>,
+    /// Nodes with the Pods that run on them.
+    on_nodes: BTreeSet<(Box<str>, Arc<str>)>,
 }
 
 /// All objects of a cluster.
@@ -340,6 +344,15 @@ impl OwnerGraph {
         keys.filter_map(|(_, uid)| members.by_uid.get(uid).cloned()).collect()
     }
 
+    /// A Node and the Pods that run on it.
+    pub fn on_node(&self, name: &str) -> Vec<Arc<Member>> {
+        let members = self.members.lock();
+        let node = members.by_key.get(&ResourceKey::new("", "Node", "", name));
+        let pods = members.on_nodes.range((name.into(), Arc::from(""))..);
+        let pods = pods.take_while(|(node, _)| **node == *name).map(|(_, pod)| pod);
+        node.into_iter().chain(pods).filter_map(|uid| members.by_uid.get(uid).cloned()).collect()
+    }
+
     /// The objects that claim a name.
     pub fn claiming(&self, name: &ResourceKey) -> Vec<Arc<Member>> {
         self.members.lock().claiming(name).cloned().collect()
@@ -361,6 +374,8 @@ impl Members {
         self.owned.extend(owners.map(|owner| (owner, Arc::clone(&uid))));
         let claims = member.excerpt.claims.iter().cloned();
         self.claims.extend(claims.map(|name| (name, Arc::clone(&uid))));
+        let node = member.excerpt.runs_on.clone();
+        self.on_nodes.extend(node.map(|node| (node, Arc::clone(&uid))));
         self.by_key.insert(member.key.clone(), Arc::clone(&uid));
         self.by_uid.insert(uid, member);
     }
@@ -374,6 +389,9 @@ impl Members {
             }
             for name in &old.excerpt.claims {
                 self.claims.remove(&(name.clone(), Arc::clone(&uid)));
+            }
+            if let Some(node) = &old.excerpt.runs_on {
+                self.on_nodes.remove(&(node.clone(), Arc::clone(&uid)));
             }
             if !old.names_an_owner() {
                 self.ownerless.remove(&(old.key.namespace.clone(), Arc::clone(&uid)));
@@ -467,6 +485,7 @@ mod tests {
                 })
                 .collect(),
             claims: object["claims"].as_str().map(claim).into_iter().collect(),
+            runs_on: object["node"].as_str().map(Into::into),
         });
         let readers = TreeReaders { reader, changed: Some(changed) };
         (OwnerGraph::new(readers, unbounded_channel().0), receiver)
@@ -575,6 +594,40 @@ mod tests {
         std::iter::from_fn(|| receiver.try_recv().ok()).collect()
     }
 
+    /// CA-312: what is read for the hosts of a tree does not grow with the cluster.
+    #[test]
+    fn pods_are_found_by_their_node() {
+        let (graph, _changed) = graph();
+        let put = |kind: &str, name: &str, uid: &str, node: Option<&str>| {
+            let object = json!({"metadata": {"uid": uid}, "node": node});
+            graph.put(&ResourceKey::new("", kind, "", name), &object, None);
+        };
+        let on = |node: &str| -> Vec<String> {
+            graph.on_node(node).iter().map(|member| member.uid.to_string()).collect()
+        };
+        put("Node", "a", "node-a", None);
+        put("Node", "ab", "node-ab", None);
+        put("Pod", "1", "p1", Some("a"));
+        put("Pod", "2", "p2", Some("ab"));
+        put("Pod", "3", "p3", None);
+        put("Pod", "4", "p4", Some("gone"));
+        assert_eq!(
+            (on("a"), on("ab")),
+            (vec!["node-a".into(), "p1".into()], vec!["node-ab".into(), "p2".into()])
+        );
+        assert_eq!((on("gone"), on("b")), (vec!["p4".to_owned()], vec![]));
+        // It is scheduled, moves with its name, and goes.
+        put("Pod", "3", "p3", Some("a"));
+        put("Pod", "1", "p5", Some("ab"));
+        assert_eq!(
+            (on("a"), on("ab")),
+            (vec!["node-a".into(), "p3".into()], vec!["node-ab".into(), "p2".into(), "p5".into()])
+        );
+        graph.remove(&ResourceKey::new("", "Pod", "", "3"), None);
+        graph.remove(&ResourceKey::new("", "Node", "", "a"), None);
+        assert_eq!(on("a"), Vec::<String>::new());
+    }
+
     /// SE-078: who looks for orphaned objects is triggered when one comes, goes, gets
     /// an owner or is tracked, but not by other changes, and not before all kinds are listed.
     #[test]
@@ -589,6 +642,7 @@ mod tests {
                 .chain(object["claim"].as_str().map(|name| Owner::Claim(claim(name))))
                 .collect(),
             claims: object["claims"].as_str().map(claim).into_iter().collect(),
+            runs_on: object["node"].as_str().map(Into::into),
         });
         let graph = OwnerGraph::new(TreeReaders { reader, changed: None }, trigger);
         let key = |name: &str| ResourceKey::new("", "ConfigMap", "web", name);
