@@ -52,6 +52,10 @@ pub struct Webhook {
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
     /// The servers whose webhooks are not verified, as logged.
     unverified: Mutex<BTreeSet<Provider>>,
+    /// Events of a replica that waits for the lease. All of them share the next listing.
+    unlisted: Mutex<Vec<Push>>,
+    /// Held while objects are listed.
+    listing: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Webhook {
@@ -105,6 +109,8 @@ impl Webhook {
             receive: Mutex::new(Some(receive)),
             secrets: tokio::sync::Mutex::default(),
             unverified: Mutex::default(),
+            unlisted: Mutex::default(),
+            listing: tokio::sync::Mutex::default(),
         }
     }
 
@@ -181,68 +187,71 @@ impl Webhook {
     }
 
     async fn process(&self, push: Push) {
-        let push = Arc::new(push);
-        self.process_sets(Arc::clone(&push)).await;
-        self.process_applications(push).await;
+        if self.core.control_plane.sets.is_listed() {
+            return self.process_all(vec![push]).await;
+        }
+        // All objects are listed, which takes time: what arrives meanwhile waits, and shares the
+        // next listing.
+        self.unlisted.lock().push(push);
+        let _one_at_a_time = self.listing.lock().await;
+        let pushes = std::mem::take(&mut *self.unlisted.lock());
+        if !pushes.is_empty() {
+            self.process_all(pushes).await;
+        }
     }
 
-    async fn process_sets(&self, push: Arc<Push>) {
+    async fn process_all(&self, pushes: Vec<Push>) {
+        let pushes = Arc::new(pushes);
+        self.process_sets(Arc::clone(&pushes)).await;
+        self.process_applications(pushes).await;
+    }
+
+    async fn process_sets(&self, pushes: Arc<Vec<Push>>) {
         let cache = &self.core.control_plane.sets;
         let is_own_only = self.settings.namespaces.is_empty();
-        let sets = match self.objects(cache, "ApplicationSet", is_own_only).await {
-            Ok(sets) => sets,
+        let settings = self.settings.clone();
+        let is_meant = move |object: &Object| {
+            let seen: Seen = object.read().unwrap_or_default();
+            let annotations = seen.metadata.annotations.unwrap_or_default();
+            !annotations.contains_key(APPLICATION_SET_REFRESH)
+                && settings.covers(object.namespace())
+                && pushes.iter().any(|push| webhook::uses(&seen.spec.generators, push))
+        };
+        let found = match self.matching(cache, "ApplicationSet", is_own_only, is_meant).await {
+            Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
                 return;
             }
         };
-        let settings = self.settings.clone();
-        // Generators of users may be large.
-        let found = tokio::task::spawn_blocking(move || {
-            let is_covered = |object: &&Object| settings.covers(object.namespace());
-            let uses = |object: &&Object| {
-                let seen: Seen = object.read().unwrap_or_default();
-                let annotations = seen.metadata.annotations.unwrap_or_default();
-                !annotations.contains_key(APPLICATION_SET_REFRESH)
-                    && webhook::uses(&seen.spec.generators, &push)
-            };
-            sets.iter().filter(is_covered).filter(uses).map(Object::key).collect::<Vec<_>>()
-        });
-        for key in found.await.unwrap_or_default() {
+        for key in found {
             let span = tracing::info_span!("webhook", applicationset = %key);
             self.refresh(&key).instrument(span).await;
         }
     }
 
-    async fn process_applications(&self, push: Arc<Push>) {
+    async fn process_applications(&self, pushes: Arc<Vec<Push>>) {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
-        let applications = self.objects(cache, "Application", settings.namespaces.is_empty()).await;
-        let applications = match applications {
-            Ok(applications) => applications,
+        let is_own_only = settings.namespaces.is_empty();
+        let is_meant = move |object: &Object| {
+            let is_covered = object.namespace() == settings.control_plane_namespace
+                || settings.namespaces.matches(object.namespace());
+            let application: Value = match is_covered {
+                true => object.read().unwrap_or_default(),
+                false => return false,
+            };
+            application["metadata"]["annotations"].get(REFRESH).is_none()
+                && pushes.iter().any(|push| webhook::deploys(&application, push))
+        };
+        let found = match self.matching(cache, "Application", is_own_only, is_meant).await {
+            Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: Applications cannot be listed");
                 return;
             }
         };
-        let found = tokio::task::spawn_blocking(move || {
-            let is_covered = |object: &&Object| {
-                object.namespace() == settings.control_plane_namespace
-                    || settings.namespaces.matches(object.namespace())
-            };
-            let deploys = |object: &&Object| {
-                let application: Value = object.read().unwrap_or_default();
-                application["metadata"]["annotations"].get(REFRESH).is_none()
-                    && webhook::deploys(&application, &push)
-            };
-            applications
-                .iter()
-                .filter(is_covered)
-                .filter(deploys)
-                .map(Object::key)
-                .collect::<Vec<_>>()
-        });
-        for key in found.await.unwrap_or_default() {
+        for key in found {
             let span = tracing::info_span!("webhook", application = %key);
             self.refresh_application(&key).instrument(span).await;
         }
@@ -270,27 +279,38 @@ impl Webhook {
         }
     }
 
-    /// The objects of a kind, from the cache or, while this replica waits for the lease, from
-    /// the API server.
-    async fn objects(
+    /// The objects of a kind that are meant, from the cache or, while this replica waits for the
+    /// lease, from the API server, of which one page is kept.
+    async fn matching(
         &self,
         cache: &Cache,
         kind: &str,
         is_own_only: bool,
-    ) -> Result<Vec<Object>, String> {
+        is_meant: impl Fn(&Object) -> bool + Send + Sync + 'static,
+    ) -> Result<Vec<ObjectKey>, String> {
+        let is_meant = Arc::new(is_meant);
+        // Generators and sources of users may be large.
+        let among = |objects: Vec<Object>| {
+            let is_meant = Arc::clone(&is_meant);
+            let found = move || {
+                let found = objects.iter().filter(|object| is_meant(object));
+                found.map(Object::key).collect::<Vec<_>>()
+            };
+            async move { tokio::task::spawn_blocking(found).await.unwrap_or_default() }
+        };
         if cache.listed().now_or_never().is_some() {
-            return Ok(cache.all());
+            return Ok(among(cache.all()).await);
         }
         let own = &self.settings.control_plane_namespace;
         let namespace = is_own_only.then_some(own.as_str());
         let api = api(&self.core.client, namespace, &resource(kind));
-        let (mut objects, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        let (mut found, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
         loop {
             let page = api.list(&params).await.map_err(|error| reason(&error))?;
-            objects.extend(page.items);
+            found.extend(among(page.items).await);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
+                None => return Ok(found),
             }
         }
     }

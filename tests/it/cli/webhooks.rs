@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
+use kube_sim::{Effect, Fault, RequestRecord};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use wavegate::watch::object::resource;
@@ -330,4 +331,31 @@ async fn a_replica_that_waits_for_the_lease_requests_refreshes_as_421() {
     running.until_logged("waiting for the lease").await;
     assert_eq!(post(&addr, &[("X-GitHub-Event", "push")], &github("refs/heads/main")).await, 200);
     until_refreshed(&cluster, &running, "fleet").await;
+}
+
+/// A burst of events at a replica that waits: each would list all objects, many at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_at_a_replica_that_waits_share_their_listings() {
+    let cluster = Cluster::start().await;
+    let generators = json!([git("https://git.invalid/team/repo", "main")]);
+    cluster.create("ApplicationSet", fleet("fleet", generators)).await;
+    held_by_another(&cluster).await;
+    let (mut running, addr) = start(&cluster, &["--enable-leader-election"]).await;
+    running.until_logged("waiting for the lease").await;
+    let lists = |record: &RequestRecord| {
+        record.verb == "list" && ["applicationsets", "applications"].contains(&&*record.resource)
+    };
+    let slow = Effect::Latency(Duration::from_secs(2));
+    cluster.server.inject(Fault::new(slow, lists).times(usize::MAX));
+    cluster.server.forget_requests();
+    let headers = [("X-GitHub-Event", "push")];
+    let (first, rest) = (github("refs/heads/other"), github("refs/heads/main"));
+    let posts = std::iter::once(&first).chain(std::iter::repeat_n(&rest, 39));
+    let posts = posts.map(|body| post(&addr, &headers, body));
+    for code in futures::future::join_all(posts).await {
+        assert_eq!(code, 200);
+    }
+    until_refreshed(&cluster, &running, "fleet").await;
+    let listed = cluster.server.requests().iter().filter(|record| lists(record)).count();
+    assert!(listed <= 20, "{listed} lists for 40 events");
 }
