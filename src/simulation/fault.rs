@@ -36,7 +36,8 @@ pub enum Fault {
     Vanishes {
         /// Its resource.
         resource: &'static str,
-        /// 404: it is not defined; 403: it may not be read or written.
+        /// 404: it is not defined, and discovery does not list it; 403: it may not be read or
+        /// written.
         code: u16,
         /// For how long.
         lasting: Duration,
@@ -47,7 +48,9 @@ pub enum Fault {
     ClockBack(Duration),
     /// The clock of the API server, which the controllers share, steps back.
     ServerClockBack(Duration),
-    /// The replica that leads stands still for a time.
+    /// The replica that leads is cut off from the API server for a time, in both directions: what
+    /// it asks for meanwhile arrives late, also when it does not wait for it any more. The process
+    /// itself goes on, and so do its timers, and what its open watches bring: it is no pause.
     LeaderFrozen(Duration),
     /// Each replica is killed at a request of its own, and starts again.
     Crash {
@@ -63,9 +66,10 @@ pub enum Fault {
 pub enum Part {
     /// All.
     All,
-    /// Those of ApplicationSets, Applications and their projects, policies and runs.
+    /// Those of ApplicationSets, Applications and their projects, policies and runs, and of the
+    /// Secrets and ConfigMaps beside them.
     ControlPlane,
-    /// Those of what is deployed.
+    /// Those of what is deployed, and of what the cluster serves.
     Destination,
     /// Those that change something.
     Writes,
@@ -78,12 +82,17 @@ const WRITES: [&str; 6] = ["create", "update", "patch", "apply", "delete", "dele
 
 impl Part {
     /// Whether a request of the controllers is in it.
-    fn has(self, request: &RequestRecord) -> bool {
+    pub fn has(self, request: &RequestRecord) -> bool {
         if !is_controller(&request.client) {
             return false;
         }
+        // Of a cluster, what is deployed is read in all namespaces at once.
+        let is_of_namespace = !request.namespace.is_empty()
+            && ["list", "watch"].contains(&&*request.verb)
+            && ["secrets", "configmaps"].contains(&&*request.resource);
         let is_of_control_plane = [GROUP, steering::GROUP].contains(&&*request.group)
-            || ["leases", "events"].contains(&&*request.resource);
+            || ["leases", "events"].contains(&&*request.resource)
+            || is_of_namespace;
         match self {
             Self::All => true,
             Self::ControlPlane => is_of_control_plane,
@@ -119,6 +128,9 @@ impl Fault {
             };
             server.inject(kube_sim::Fault::new(effect, matcher).lasting(lasting));
         };
+        let discovers = |request: &RequestRecord| {
+            is_controller(&request.client) && request.resource.starts_with('/')
+        };
         match self {
             Self::Requests { of, effect, percent, lasting } => {
                 inject(*of, effect.clone(), *percent, *lasting);
@@ -141,6 +153,10 @@ impl Fault {
                 };
                 let part = Part::Resource(resource);
                 inject(part, effect, 100, *lasting);
+                if *code == 404 {
+                    let unlisted = kube_sim::Fault::new(Effect::Unlisted(resource), discovers);
+                    server.inject(unlisted.lasting(*lasting));
+                }
                 server.disturb(&Disturbance::Close, |watch| part.has(watch));
             }
             Self::DestinationDown(lasting) => {
@@ -168,7 +184,7 @@ impl fmt::Display for Fault {
             Self::DestinationDown(time) => write!(f, "the destination is down for {time:?}"),
             Self::ClockBack(time) => write!(f, "the controllers' clocks step back by {time:?}"),
             Self::ServerClockBack(time) => write!(f, "all clocks step back by {time:?}"),
-            Self::LeaderFrozen(time) => write!(f, "the leader stands still for {time:?}"),
+            Self::LeaderFrozen(time) => write!(f, "the leader is cut off for {time:?}"),
             Self::Crash { at, applied } => match applied {
                 Applied::Never => write!(f, "the controllers are killed before their request {at}"),
                 Applied::AtOnce => write!(f, "the controllers are killed after their request {at}"),

@@ -1,4 +1,6 @@
-//! The connection of a process, which ends when it is killed and stands still while it is frozen.
+//! The connection of a process, which ends when it is killed, and which nothing gets through while
+//! it is frozen: a partition whose requests arrive late. The process itself goes on, and so do its
+//! timers; what open watches send still arrives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,12 +116,12 @@ impl Lifeline {
         self.state() == State::Cut
     }
 
-    /// Stands still, until [`Self::thaw`].
+    /// No request gets through and none is answered, until [`Self::thaw`].
     pub fn freeze(&self) {
         self.change(State::Alive, State::Frozen);
     }
 
-    /// Goes on.
+    /// Lets through what waits.
     pub fn thaw(&self) {
         self.change(State::Frozen, State::Alive);
     }

@@ -153,6 +153,8 @@ impl Entropy {
     }
 }
 
+/// A replica that does not renew its Lease for this time does not lead any more.
+const LEASE: Duration = Duration::from_secs(15);
 /// Faults happen in this time.
 const FAULTS_WITHIN: u64 = 5 * 60;
 
@@ -197,6 +199,11 @@ impl Case {
             events.push(Event { at, what: What::Fault(crash(entropy)) });
         }
         people(entropy, &apps, &policy, &mut events);
+        // Another replica takes over, and what the first one has sent arrives late.
+        if replicas > 1 && entropy.percent(5) {
+            let at = entropy.seconds(0, FAULTS_WITHIN);
+            events.push(Event { at, what: What::Fault(Fault::LeaderFrozen(LEASE * 3)) });
+        }
         events.sort_by_key(|event| event.at);
         Self { seed, sets, apps, policy, is_first, replicas, events }
     }
@@ -335,6 +342,11 @@ fn fault(entropy: &mut Entropy) -> Fault {
             lasting: entropy.seconds(2, 60),
         },
         7..=9 => {
+            let mut of = of;
+            // No watch writes anything.
+            while of == Part::Writes {
+                of = part(entropy);
+            }
             let (disturbance, lasting) = match entropy.range(0, 5) {
                 0 => (Disturbance::Silence(entropy.seconds(5, 200)), Duration::ZERO),
                 1 => (Disturbance::Delay(entropy.seconds(0, 20)), entropy.seconds(10, 90)),

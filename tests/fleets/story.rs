@@ -68,6 +68,11 @@ impl Story {
                     self.lines.push((changed.at, line));
                 }
             }
+            Entry::Disturbed(disturbed) => {
+                let kube_sim::Disturbed { watch, disturbance, at } = disturbed;
+                let line = format!("   {} watch {} {disturbance:?}", watch.client, watch.resource);
+                self.lines.push((*at, line));
+            }
             Entry::Exchange(exchange) => {
                 let request = &exchange.request;
                 let is_failure =

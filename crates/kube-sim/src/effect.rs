@@ -20,6 +20,9 @@ pub enum Effect {
     /// Answers that the object does not exist, with its name, and does nothing. A
     /// [`Self::Status`] of 404 names no object: then it is the kind that is not served.
     Absent,
+    /// Leaves out resources of this plural name where the answer is discovery; nothing to other
+    /// requests. With a [`Self::Status`] of 404 for the resource, its definition is gone.
+    Unlisted(&'static str),
     /// Fails the connection and does nothing.
     Drop,
     /// Never answers and does nothing: the client has to give up.

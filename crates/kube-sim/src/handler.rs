@@ -1,5 +1,6 @@
 //! From a request to an answer: routing, faults, content types, verbs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,7 +51,10 @@ where
     let mut record = describe(client, &parts, &route, &query);
     let mut recording = server.recorder.exchange(parts.uri.query());
     let effects = server.ledger.lock().begin(&mut record);
-    recording.note(|exchange| exchange.request = record.clone());
+    recording.note(|exchange| {
+        exchange.request = record.clone();
+        exchange.effects.clone_from(&effects);
+    });
     let body = read_body(body).await;
     if let Ok(body) = &body {
         recording.note(|exchange| exchange.body = body.clone());
@@ -103,7 +107,7 @@ fn carry_out(
 ) -> Result<Reply, ApiError> {
     let accept = header_text(&parts.headers, header::ACCEPT);
     let Route::Resource(path) = route else {
-        return documents(server, &route, &parts.method, accept);
+        return documents(server, &route, &parts.method, accept, effects);
     };
     let dry_run = query.dry_run()?;
     let call = Call {
@@ -198,19 +202,31 @@ fn documents(
     route: &Route,
     method: &Method,
     accept: &str,
+    effects: &[Effect],
 ) -> Result<Reply, ApiError> {
     if *method != Method::GET && *method != Method::HEAD {
         return Err(ApiError::new(405, "MethodNotAllowed", "only GET is allowed here"));
     }
     let state = server.state.lock();
+    let hidden: Vec<&str> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Unlisted(plural) => Some(*plural),
+            _ => None,
+        })
+        .collect();
+    let listed = match hidden.as_slice() {
+        [] => Cow::Borrowed(&state.kinds),
+        hidden => Cow::Owned(state.kinds.without(hidden)),
+    };
     match route {
         Route::Version => Ok(Reply::value(200, &discovery::version())),
         Route::Health => Ok(Reply::Json(200, Bytes::from_static(b"ok"))),
-        Route::LegacyVersions => Ok(discovery::legacy(&state.kinds, accept)),
-        Route::Groups => Ok(discovery::groups(&state.kinds, accept)),
-        Route::Group(group) => discovery::group(&state.kinds, group).map(|v| Reply::value(200, &v)),
+        Route::LegacyVersions => Ok(discovery::legacy(&listed, accept)),
+        Route::Groups => Ok(discovery::groups(&listed, accept)),
+        Route::Group(group) => discovery::group(&listed, group).map(|v| Reply::value(200, &v)),
         Route::Resources(group, version) => {
-            discovery::resources(&state.kinds, group, version).map(|v| Reply::value(200, &v))
+            discovery::resources(&listed, group, version).map(|v| Reply::value(200, &v))
         }
         Route::OpenApiV2 => {
             let wanted = Wanted::whole(&state.kinds, accept);

@@ -125,7 +125,7 @@ impl Kind {
 }
 
 /// All served kinds, by group, version and plural name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Registry {
     kinds: BTreeMap<(String, String, String), Arc<Kind>>,
 }
@@ -149,6 +149,14 @@ impl Registry {
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         // The key is owned; three short strings per request cost little.
         self.kinds.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// The same without the resources of these plural names.
+    pub fn without(&self, hidden: &[&str]) -> Self {
+        let is_shown =
+            |((_, _, plural), _): &(&(String, String, String), _)| !hidden.contains(&&**plural);
+        let shown = self.kinds.iter().filter(is_shown);
+        Self { kinds: shown.map(|(key, kind)| (key.clone(), Arc::clone(kind))).collect() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {

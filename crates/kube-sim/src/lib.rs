@@ -99,7 +99,7 @@ pub use self::faults::{Fault, Matcher};
 pub use self::guard::{Guard, Unusable};
 pub use self::http::ApiService;
 pub use self::random::SplitMix64;
-pub use self::record::{Entry, EventType, Exchange, ObjectChange};
+pub use self::record::{Disturbed, Entry, EventType, Exchange, ObjectChange};
 pub use self::request_record::RequestRecord;
 pub use self::requests::Counts;
 pub use self::settings::Settings;
@@ -265,8 +265,8 @@ impl Server {
         self.inner.ledger.lock().forget();
     }
 
-    /// Hands over each request and each change of a stored object from now on, in order:
-    /// requests when they are answered, changes when they happen and so before the
+    /// Hands over each request, each change of a stored object and each watch that is disturbed
+    /// from now on, in order: requests when they are answered, changes when they happen and so before the
     /// request that caused them. Takes the place of another sink.
     ///
     /// The sink is called in the middle of the work: it must not use the server.
@@ -297,7 +297,10 @@ impl Server {
     ) -> usize {
         let mut watches = self.inner.state.lock().store.listeners();
         watches.retain(|watch| matcher(&watch.request));
-        watches.iter().for_each(|watch| watch.disturb(disturbance.clone()));
+        for watch in &watches {
+            watch.disturb(disturbance.clone());
+            self.inner.recorder.disturbed(&watch.request, disturbance);
+        }
         watches.len()
     }
 

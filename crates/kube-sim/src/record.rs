@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 
 use super::clock::Clock;
+use super::effect::{Disturbance, Effect};
 use super::log::Change;
 use super::place::ResourceKey;
 use super::request_record::RequestRecord;
@@ -23,6 +24,8 @@ pub enum Entry {
     Exchange(Exchange),
     /// A stored object has changed.
     Change(ObjectChange),
+    /// Something was made to happen to an open watch.
+    Disturbed(Disturbed),
 }
 
 /// A request and what came of it.
@@ -39,10 +42,23 @@ pub struct Exchange {
     /// The object as it is stored after a create, update, patch or apply, also when that
     /// changed nothing. `None` for others, for refusals and for dry runs.
     pub stored: Option<Bytes>,
+    /// What faults did to it.
+    pub effects: Vec<Effect>,
     /// When it came, by the clock as if never shifted.
     pub received: Timestamp,
     /// When it was answered, or given up, by the same clock.
     pub answered: Timestamp,
+}
+
+/// A watch to which something was made to happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disturbed {
+    /// The request that opened it.
+    pub watch: RequestRecord,
+    /// What happens to it.
+    pub disturbance: Disturbance,
+    /// When, by the clock as if never shifted.
+    pub at: Timestamp,
 }
 
 /// One change of a stored object.
@@ -84,6 +100,7 @@ impl fmt::Display for Entry {
         match self {
             Self::Exchange(exchange) => exchange.fmt(f),
             Self::Change(change) => change.fmt(f),
+            Self::Disturbed(disturbed) => disturbed.fmt(f),
         }
     }
 }
@@ -109,6 +126,14 @@ impl fmt::Display for ObjectChange {
         let Self { event, group, resource, namespace, name, time, cause, .. } = self;
         let object = String::from_utf8_lossy(&self.object);
         write!(f, "{time} #{cause} {event:?} {group}/{resource} {namespace}/{name} {object}")
+    }
+}
+
+impl fmt::Display for Disturbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { watch: RequestRecord { seq, client, group, resource, .. }, disturbance, at } =
+            self;
+        write!(f, "{at} watch #{seq} of {client} {group}/{resource}: {disturbance:?}")
     }
 }
 
@@ -157,11 +182,23 @@ impl Recorder {
                 field_manager: String::new(),
                 body: Bytes::new(),
                 stored: None,
+                effects: Vec::new(),
                 received,
                 answered: received,
             })
         });
         Recording { recorder: self, exchange }
+    }
+
+    /// Records what happens to a watch.
+    pub fn disturbed(&self, watch: &RequestRecord, disturbance: &Disturbance) {
+        if self.is_on() {
+            self.tell(Entry::Disturbed(Disturbed {
+                watch: watch.clone(),
+                disturbance: disturbance.clone(),
+                at: self.clock.unshifted(),
+            }));
+        }
     }
 
     /// Records a change.

@@ -163,6 +163,7 @@ impl Court {
         self.now = match entry {
             Entry::Change(change) => change.time,
             Entry::Exchange(exchange) => exchange.answered,
+            Entry::Disturbed(disturbed) => disturbed.at,
         };
         self.start = started.unwrap_or(self.now);
         self.has_begun = started.is_some();
@@ -184,6 +185,7 @@ impl Court {
                     });
                 }
             }
+            Entry::Disturbed(_) => {}
         }
     }
 

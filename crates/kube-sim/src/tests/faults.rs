@@ -179,3 +179,26 @@ async fn an_answer_over_the_network_is_cut_in_the_middle() {
     assert_eq!(create(&client, "a").await, None);
     assert_eq!(create(&client, "a").await, Some(409), "it was done");
 }
+
+/// A definition that is gone is missing in discovery, too.
+#[tokio::test(start_paused = true)]
+async fn a_kind_can_be_left_out_of_discovery() {
+    let server = Server::new();
+    let client = server.client();
+    let names = async |path: &str| {
+        let (_, found) = get(&client, path).await;
+        let resources = found["resources"].as_array().cloned().unwrap_or_default();
+        resources.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let before = names("/apis/apps/v1").await;
+    assert!(before.iter().any(|name| name == "deployments/scale"), "{before:?}");
+    let lasting = Duration::from_secs(60);
+    let discovers = |request: &RequestRecord| request.resource.starts_with('/');
+    server.inject(Fault::new(Effect::Unlisted("deployments"), discovers).lasting(lasting));
+    let left = names("/apis/apps/v1").await;
+    let is_left = |name: &&String| !name.starts_with("deployments");
+    assert_eq!(left, before.iter().filter(is_left).cloned().collect::<Vec<_>>());
+    assert_ne!(left, before);
+    tokio::time::sleep(lasting).await;
+    assert_eq!(names("/apis/apps/v1").await, before);
+}

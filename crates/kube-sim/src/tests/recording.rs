@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::watches::open;
 use super::{MAPS, map, post, send};
-use crate::{Effect, Entry, EventType, Exchange, Fault, ObjectChange, Server};
+use crate::{
+    Disturbance, Disturbed, Effect, Entry, EventType, Exchange, Fault, ObjectChange, Server,
+};
 
 type Record = Arc<Mutex<Vec<Entry>>>;
 
@@ -27,6 +29,7 @@ fn taken(record: &Record) -> (Vec<Exchange>, Vec<ObjectChange>) {
         match entry {
             Entry::Exchange(exchange) => exchanges.push(exchange),
             Entry::Change(change) => changes.push(change),
+            Entry::Disturbed(_) => {}
         }
     }
     (exchanges, changes)
@@ -123,4 +126,34 @@ async fn watches_are_recorded_when_they_start_and_requests_that_nobody_waits_for
     assert_eq!(left.answered.duration_since(left.received).as_secs(), 10);
     assert_eq!(read(&left.body)["metadata"]["name"], "a");
     assert_eq!((&left.stored, changes.len()), (&None, 0));
+}
+
+/// Who counts which faults were noticed reads it from the record.
+#[tokio::test(start_paused = true)]
+async fn what_faults_do_to_requests_and_watches_is_recorded() {
+    let server = Server::new();
+    let client = server.client();
+    let _events = open(&client, "resourceVersion=1").await;
+    let record = recorded(&server);
+    server.inject(Fault::new(Effect::Status(500), |request| request.verb == "create"));
+    post(&client, MAPS, &map("a")).await;
+    post(&client, MAPS, &map("a")).await;
+    server.disturb(&Disturbance::Close, |watch| watch.resource == "configmaps");
+    server.disturb(&Disturbance::Close, |watch| watch.resource == "secrets");
+    let all = std::mem::take(&mut *record.lock());
+    let effects = all.iter().filter_map(|entry| match entry {
+        Entry::Exchange(exchange) => Some(exchange.effects.clone()),
+        _ => None,
+    });
+    assert_eq!(effects.collect::<Vec<_>>(), [vec![Effect::Status(500)], vec![]]);
+    let disturbed: Vec<&Disturbed> = all
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Disturbed(disturbed) => Some(disturbed),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(disturbed.len(), 1);
+    let (watch, disturbance) = (&disturbed[0].watch, &disturbed[0].disturbance);
+    assert_eq!((&*watch.resource, disturbance), ("configmaps", &Disturbance::Close));
 }
