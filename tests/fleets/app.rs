@@ -50,6 +50,11 @@ pub fn health(app: &Value) -> &str {
     app["status"]["health"]["status"].as_str().unwrap_or_default()
 }
 
+/// Whether its last operation has failed, or what that deployed.
+pub fn has_failed(app: &Value) -> bool {
+    !is_busy(app) && (matches!(phase(app), "Failed" | "Error") || health(app) == "Degraded")
+}
+
 /// The commit with which it is Synced and Healthy after a successful sync, if it is.
 pub fn done(app: &Value) -> Option<u64> {
     let status = &app["status"];

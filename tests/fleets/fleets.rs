@@ -1,5 +1,6 @@
 //! The tests.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -13,6 +14,7 @@ use crate::mutations::Mutation;
 use crate::run::run;
 use crate::shrink::shrink;
 use crate::story;
+use crate::strikes::KINDS;
 
 /// The number of cases: small fleets, those of about 30 Applications, those of about 200, and sets
 /// that share a limit.
@@ -20,8 +22,10 @@ const CASES: [u64; 4] = if cfg!(debug_assertions) { [20, 1, 0, 5] } else { [1_84
 /// A case that takes longer by the clock of the machine will not end: something is done again and
 /// again at one moment of its own clock.
 const ENDLESS: Duration = Duration::from_secs(300);
-/// A mutation is found within so many seeds.
-const MUTATED: u64 = 500;
+/// Each kind of fault is noticed in so many cases.
+const ENOUGH: u64 = 500;
+/// A mutation is found within so many fleets that have what it breaks.
+const MUTATED: usize = 500;
 
 fn number(variable: &str, default: u64) -> u64 {
     let set = std::env::var(variable).ok();
@@ -66,6 +70,7 @@ fn all(size: Size, name: &'static str, count: u64) {
     let (next, ended) = (AtomicU64::new(first), AtomicU64::new(0));
     let (requests, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let failures = Mutex::new(Vec::new());
+    let strikes = Mutex::new(BTreeMap::<String, u64>::new());
     let began = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let keeps_going = std::env::var_os("WAVEGATE_KEEP_GOING").is_some();
@@ -84,6 +89,9 @@ fn all(size: Size, name: &'static str, count: u64) {
                     drop(watchdog);
                     ended.fetch_add(1, Ordering::Relaxed);
                     requests.fetch_add(ruling.requests, Ordering::Relaxed);
+                    for (kind, count) in &ruling.strikes {
+                        *strikes.lock().entry(kind.clone()).or_default() += count;
+                    }
                     if let Some(violation) = ruling.first(None) {
                         has_failed.store(true, Ordering::Relaxed);
                         if keeps_going {
@@ -103,9 +111,16 @@ fn all(size: Size, name: &'static str, count: u64) {
         count as f64 / seconds * 60.0,
         requests.load(Ordering::Relaxed)
     );
+    let strikes = strikes.into_inner();
+    println!("faults that were noticed: {strikes:?}");
+    let missing: Vec<&str> =
+        KINDS.into_iter().filter(|kind| !strikes.contains_key(*kind)).collect();
     let mut failures = failures.into_inner();
     failures.sort_by_key(|(seed, _)| *seed);
-    let Some((seed, violation)) = failures.first() else { return };
+    let Some((seed, violation)) = failures.first() else {
+        assert!(count < ENOUGH || missing.is_empty(), "never noticed: {missing:?}");
+        return;
+    };
     let seeds: Vec<u64> = failures.iter().map(|(seed, _)| *seed).collect();
     let case = Case::of(*seed, size);
     let smallest = shrink(&case, violation.judge);
@@ -167,12 +182,18 @@ fn one_seed_gives_one_record() {
 
 #[test]
 fn each_judge_finds_controllers_that_are_broken() {
+    let only = std::env::var("WAVEGATE_MUTATIONS").ok();
     let judges = Court::names(&Case::of(0, Size::Small));
     for judge in judges {
         assert!(Mutation::ALL.iter().any(|(_, of)| *of == judge), "nothing breaks for {judge}");
     }
     for (mutation, judge) in Mutation::ALL {
-        let found = (0..MUTATED).find(|seed| {
+        let name = format!("{mutation:?}");
+        if only.as_ref().is_some_and(|only| !only.split(',').any(|one| one == name)) {
+            continue;
+        }
+        let mut seeds = (0..).filter(|seed| mutation.is_of(&Case::of(*seed, Size::Small)));
+        let found = seeds.by_ref().take(MUTATED).find(|seed| {
             let ruling = run(&Case::of(*seed, Size::Small), Some(mutation), |_| {});
             ruling.first(Some(judge)).is_some()
         });

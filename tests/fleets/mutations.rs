@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use wavegate::simulation::Wrap;
 
-use crate::case::Case;
+use crate::case::{Case, What};
 use crate::intercept::{Break, Target, intercept};
 use crate::scenario::{BYSTANDER, DESTINATION};
 
@@ -22,9 +22,14 @@ use crate::scenario::{BYSTANDER, DESTINATION};
 pub enum Mutation {
     /// More Applications of a step at a time than permitted.
     IgnoresMaxUpdate,
+    /// More Applications of all sets at a time than a policy permits.
+    IgnoresMaxInFlight,
     /// All steps at once.
     IgnoresSteps,
+    /// It goes on after any number of failures.
+    IgnoresBudget,
     IgnoresGates,
+    IgnoresPause,
     /// What was deployed just now counts as Healthy.
     TrustsOldHealth,
     /// A sync that has succeeded is done again.
@@ -37,6 +42,11 @@ pub enum Mutation {
     SaysNothing,
     /// It asks again and again.
     RunsHot,
+    ListsHot,
+    /// It asks for the Lease again and again.
+    RenewsHot,
+    /// It changes what it deployed again and again.
+    WritesHot,
     /// One Application is left out.
     ForgetsOne,
     Panics,
@@ -44,10 +54,13 @@ pub enum Mutation {
 
 impl Mutation {
     /// All, with the judge that finds each.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 18] = [
         (Self::IgnoresMaxUpdate, "limits"),
+        (Self::IgnoresMaxInFlight, "limits"),
         (Self::IgnoresSteps, "order"),
+        (Self::IgnoresBudget, "order"),
         (Self::IgnoresGates, "gates"),
+        (Self::IgnoresPause, "gates"),
         (Self::TrustsOldHealth, "freshness"),
         (Self::SyncsTwice, "exactly once"),
         (Self::RunsHooksTwice, "hooks"),
@@ -55,9 +68,37 @@ impl Mutation {
         (Self::DeletesUnasked, "deletion"),
         (Self::SaysNothing, "waits"),
         (Self::RunsHot, "pace"),
+        (Self::ListsHot, "pace"),
+        (Self::RenewsHot, "pace"),
+        (Self::WritesHot, "pace"),
         (Self::ForgetsOne, "end"),
         (Self::Panics, "panics"),
     ];
+
+    /// Whether a case has what it breaks.
+    pub fn is_of(self, case: &Case) -> bool {
+        match self {
+            Self::IgnoresMaxInFlight => case.policy.max_in_flight.is_some(),
+            Self::IgnoresBudget => {
+                case.policy.failures.is_some() && case.apps.iter().any(|app| app.fails_at.is_some())
+            }
+            Self::IgnoresGates => case.policy.gate.is_some(),
+            Self::IgnoresPause => case.has(|what| *what == What::Pause),
+            Self::RunsHooksTwice => case.apps.iter().any(|app| app.has_hooks),
+            _ => true,
+        }
+    }
+
+    /// How often it sends one more request, in milliseconds, if it does.
+    fn is_hot_every(self) -> Option<u64> {
+        match self {
+            Self::RunsHot => Some(50),
+            Self::ListsHot => Some(1000),
+            Self::RenewsHot => Some(200),
+            Self::WritesHot => Some(500),
+            _ => None,
+        }
+    }
 
     /// What breaks the client of the controllers.
     pub fn wrap(self, case: &Case) -> Wrap {
@@ -65,8 +106,9 @@ impl Mutation {
         // What was done once is done once, also by the next process.
         let done: Arc<Mutex<BTreeSet<String>>> = Arc::default();
         Box::new(move |client: Client| {
-            if self == Self::RunsHot {
-                tokio::spawn(ask_again_and_again(client.clone()));
+            if let Some(milliseconds) = self.is_hot_every() {
+                let every = Duration::from_millis(milliseconds);
+                tokio::spawn(again_and_again(client.clone(), self, every, last.clone()));
             }
             let broken = Broken { mutation: self, last: last.clone(), done: Arc::clone(&done) };
             intercept(client, Arc::new(broken))
@@ -84,11 +126,13 @@ struct Broken {
 impl Break for Broken {
     fn reads(&self, target: &Target) -> bool {
         match self.mutation {
-            Mutation::IgnoresMaxUpdate => {
-                ["applicationsets", "rolloutpolicies"].contains(&&*target.resource)
+            Mutation::IgnoresMaxUpdate
+            | Mutation::IgnoresSteps
+            | Mutation::IgnoresPause
+            | Mutation::ForgetsOne => target.resource == "applicationsets",
+            Mutation::IgnoresMaxInFlight | Mutation::IgnoresBudget | Mutation::IgnoresGates => {
+                target.resource == "rolloutpolicies"
             }
-            Mutation::IgnoresSteps | Mutation::ForgetsOne => target.resource == "applicationsets",
-            Mutation::IgnoresGates => target.resource == "rolloutpolicies",
             Mutation::TrustsOldHealth => target.resource == "deployments",
             _ => false,
         }
@@ -102,8 +146,21 @@ impl Break for Broken {
                 for step in steps.into_iter().flatten().filter_map(Value::as_object_mut) {
                     step.remove("maxUpdate");
                 }
+            }
+            Mutation::IgnoresMaxInFlight => {
                 if let Some(spec) = object["spec"].as_object_mut() {
                     spec.remove("pace");
+                }
+            }
+            Mutation::IgnoresBudget => {
+                if let Some(max) = object.pointer_mut("/spec/failures/max") {
+                    *max = json!(1000);
+                }
+            }
+            Mutation::IgnoresPause => {
+                let annotations = object.pointer_mut("/metadata/annotations");
+                if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+                    annotations.remove("wavegate.dev/paused");
                 }
             }
             Mutation::IgnoresSteps => {
@@ -160,15 +217,6 @@ impl Break for Broken {
     }
 
     fn after(&self, target: &Target, body: &Value, answer: &Value) -> Vec<Request<Vec<u8>>> {
-        let request = |method: Method, path: &str, body: &Value| {
-            let kind = match method {
-                Method::PATCH => "application/merge-patch+json",
-                _ => "application/json",
-            };
-            let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
-            let request = Request::builder().method(method).uri(path).header("content-type", kind);
-            request.body(body).expect("a request")
-        };
         let once = |what: String| self.done.lock().insert(what);
         let name = answer["metadata"]["name"].as_str().unwrap_or_default();
         let (resource, is_created) = (&*target.resource, target.method == Method::POST);
@@ -209,12 +257,32 @@ impl Break for Broken {
     }
 }
 
-async fn ask_again_and_again(client: Client) {
-    loop {
-        let request = Request::get("/api/v1/namespaces/default").body(Vec::new());
-        if let Ok(request) = request {
-            let _ = client.request::<Value>(request).await;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+async fn again_and_again(client: Client, mutation: Mutation, every: Duration, app: String) {
+    for count in 0_u64.. {
+        let request = match mutation {
+            Mutation::ListsHot => request(Method::GET, "/api/v1/namespaces", &Value::Null),
+            Mutation::RenewsHot => {
+                let path = "/apis/coordination.k8s.io/v1/namespaces/argocd/leases/other";
+                request(Method::GET, path, &Value::Null)
+            }
+            Mutation::WritesHot => {
+                let path = format!("/apis/apps/v1/namespaces/{DESTINATION}/deployments/{app}");
+                let annotations = json!({"example.com/count": count.to_string()});
+                request(Method::PATCH, &path, &json!({"metadata": {"annotations": annotations}}))
+            }
+            _ => request(Method::GET, "/api/v1/namespaces/default", &Value::Null),
+        };
+        let _ = client.request::<Value>(request).await;
+        tokio::time::sleep(every).await;
     }
+}
+
+fn request(method: Method, path: &str, body: &Value) -> Request<Vec<u8>> {
+    let kind = match method {
+        Method::PATCH => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+    let request = Request::builder().method(method).uri(path).header("content-type", kind);
+    request.body(body).expect("a request")
 }

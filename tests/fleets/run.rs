@@ -1,5 +1,6 @@
 //! One case, judged.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -21,6 +22,8 @@ pub struct Ruling {
     pub history: Option<History>,
     /// Requests of the controllers.
     pub requests: u64,
+    /// The kinds of its faults that were noticed, each with their number.
+    pub strikes: BTreeMap<String, u64>,
 }
 
 impl Ruling {
@@ -71,5 +74,6 @@ pub fn run(
     for panic in panics::all() {
         court.add("panics", panic);
     }
-    Ruling { violations: court.violations.clone(), history, requests: court.requests }
+    let (violations, strikes) = (court.violations.clone(), court.strikes.kinds());
+    Ruling { violations, history, requests: court.requests, strikes }
 }

@@ -23,7 +23,7 @@ const GATE: &str = "gate";
 /// After the last fault, people wait for this time, and see to what is left; several times.
 const REMEDIES_EVERY: Duration = Duration::from_secs(15 * 60);
 /// How often they do.
-pub const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 4;
 
 /// The names of the objects of an Application.
 pub mod names {
@@ -293,11 +293,16 @@ fn actions(case: &Case) -> Vec<ScheduledAction> {
     all
 }
 
+/// When people see to what is left.
+pub fn remedied(case: &Case) -> impl Iterator<Item = Duration> {
+    let last = case.faults_end();
+    (1..=ROUNDS).map(move |round| last + REMEDIES_EVERY * round)
+}
+
 /// What people do at last: a rollout must end by that.
 fn remedies(case: &Case) -> Vec<ScheduledAction> {
     let mut all = Vec::new();
-    for round in 1..=ROUNDS {
-        let at = case.faults_end() + REMEDIES_EVERY * round;
+    for at in remedied(case) {
         all.push(ScheduledAction { at, action: Action::Resume });
         all.push(ScheduledAction { at, action: Action::Retry([].into()) });
         for Event { what, .. } in &case.events {

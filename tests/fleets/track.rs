@@ -55,6 +55,8 @@ pub struct Tracked {
     pub begun: Vec<Begun>,
     /// Since when it was compared with its newest commit.
     pub compared_at: Option<(u64, Timestamp)>,
+    /// Since when its last operation has failed, or what that deployed.
+    pub failed_since: Option<Timestamp>,
     /// How often operations for a commit were tried again by themselves: those before the last
     /// operation, and the last one.
     retried: BTreeMap<u64, (u64, u64)>,
@@ -108,6 +110,8 @@ impl Track {
                 tracked.running = None;
             }
         }
+        let failed_since = tracked.failed_since.unwrap_or(changed.at);
+        tracked.failed_since = app::has_failed(now).then_some(failed_since);
         let state = &now["status"]["operationState"];
         if let (Some(retries), Some(commit)) = (state["retryCount"].as_u64(), app::target(now)) {
             let (_, known) = tracked.retried.entry(commit).or_default();

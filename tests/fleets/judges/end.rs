@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Judge, Known};
 use crate::app;
-use crate::case::{App, Case, What};
+use crate::case::{App, Case};
 use crate::track::Track;
 use crate::world::Kind;
 
@@ -28,16 +28,11 @@ impl Judge for End {
                 return Err(format!("the rollout goes on and on: {message}"));
             }
         };
-        // People may have ended it, and a commit may not work.
-        let is_ended =
-            case.has(|what| matches!(what, What::Abort | What::Rollback | What::Skip(_)));
-        let fails = case.apps.iter().any(|app| app.fails_at == Some(last));
         let left = left(case, known.track);
-        if left.is_empty() {
-            return Ok(());
-        }
-        if !(fails || is_ended) {
-            return Err(format!("commit {last} never reaches {left:?}: {message}"));
+        let has_no_reason = |name: &&&str| case.app(name).is_none_or(|app| !has_reason(known, app));
+        let unreached: Vec<&&str> = left.iter().filter(has_no_reason).collect();
+        if !unreached.is_empty() {
+            return Err(format!("commit {last} never reaches {unreached:?}: {message}"));
         }
         let sets: Vec<&Value> = known.world.all(Kind::Set).map(|(_, set)| &**set).collect();
         let unsaid: Vec<&&str> = left.iter().filter(|app| !is_said(&sets, app)).collect();
@@ -46,6 +41,51 @@ impl Judge for End {
         }
         Ok(())
     }
+}
+
+/// Whether there is a reason that an Application is left: its commit does not work, people have
+/// left it out or ended its run, or it stands behind one whose commit does not work.
+fn has_reason(known: &Known<'_>, app: &App) -> bool {
+    let case = known.case;
+    if case.is_removed(&app.name) {
+        return false;
+    }
+    let phase = known.run_phase(case.sets[app.set].name);
+    let is_ended = matches!(phase, "Aborted" | "RollingBack" | "RolledBack");
+    if fails(case, app) || is_skipped(known, app) || is_ended {
+        return true;
+    }
+    // What fails within a budget holds nothing up (ST-042).
+    let blocks = |set: usize| {
+        let failed: Vec<&App> = case
+            .apps
+            .iter()
+            .filter(|one| one.set == set && fails(case, one))
+            .filter(|one| !case.is_removed(&one.name) && !is_skipped(known, one))
+            .collect();
+        let is_excused = case.policy.failures.is_some_and(|max| failed.len() as u64 <= max);
+        if is_excused { Vec::new() } else { failed }
+    };
+    let failed = blocks(app.set);
+    let is_held = case.policy.failures.is_some() && !failed.is_empty();
+    let is_behind = failed.iter().any(|one| one.step < app.step);
+    let of_step = case.step(app.set, app.step).filter(|one| !case.is_removed(&one.name)).count();
+    let limit = case.sets[app.set].steps[app.step].of(of_step);
+    let in_step = failed.iter().filter(|one| one.step == app.step).count();
+    let of_all: usize = (0..case.sets.len()).map(|set| blocks(set).len()).sum();
+    let is_full = case.policy.max_in_flight.is_some_and(|max| of_all as u64 >= max);
+    is_held || is_behind || in_step >= limit || is_full
+}
+
+fn fails(case: &Case, app: &App) -> bool {
+    app.fails_at == Some(case.last_commit())
+}
+
+/// Whether the newest run of its set leaves it out.
+fn is_skipped(known: &Known<'_>, app: &App) -> bool {
+    let run = known.run(known.case.sets[app.set].name);
+    let skipped = run.and_then(|run| run["spec"]["skip"].as_array());
+    skipped.is_some_and(|names| names.iter().any(|name| *name == *app.name))
 }
 
 /// Whether a set, which may be complete, says that it does without an Application.

@@ -1,8 +1,13 @@
 //! Each Application is synced once for each commit, unless somebody asks for it again (AS-361).
 
-use super::{Judge, Known};
+use std::time::Duration;
+
+use wavegate::simulation::Fault;
+
+use super::{AWARE, Judge, Known};
+use crate::app;
 use crate::case::What;
-use crate::scenario::ROUNDS;
+use crate::scenario::remedied;
 use crate::track::{Begun, Moment, begun};
 use crate::world::Changed;
 
@@ -24,23 +29,38 @@ impl Judge for ExactlyOnce {
         let (Some(begun), Some(tracked)) = (begun, known.track.apps.get(name)) else {
             return Ok(());
         };
-        let is_touched = known.case.has(|what| match what {
-            What::Drift(app) | What::Remove(app) => app == name,
-            What::Rollback => true,
-            _ => false,
-        });
-        if is_touched {
+        let is_same = |one: &Begun| one.commit == begun.commit && !one.goes_back;
+        let earlier = &tracked.begun[..tracked.begun.len() - 1];
+        let Some(last) = earlier.iter().rposition(is_same) else { return Ok(()) };
+        // It was taken back meanwhile.
+        if earlier[last..].iter().any(|one| one.goes_back) {
             return Ok(());
         }
-        let is_same = |one: &&Begun| one.commit == begun.commit && !one.goes_back;
-        let all: Vec<&Begun> = tracked.begun.iter().filter(is_same).collect();
-        // A failed one is started again when people ask for it.
-        let retries = known.case.events.iter().filter(|event| event.what == What::Retry).count();
-        let asked = known.passed() > known.case.faults_end();
-        let permitted = 1 + retries + if asked { ROUNDS as usize } else { 0 };
-        if all.len() > permitted {
-            return Err(format!("{name} is synced {} times for one commit: {all:?}", all.len()));
+        let (from, until) = (known.time_of(earlier[last].at), known.passed());
+        let is_between = |at: Duration| from <= at && at <= until;
+        // From when until when the live state is another one.
+        let drifts = known.case.events.iter().filter_map(|event| match &event.what {
+            What::Drift(drifted) if drifted == name => Some((event.at, event.at)),
+            // Each Application has a Deployment, and a kind that is not there has no objects.
+            What::Fault(Fault::Vanishes { resource: "deployments", code: 404, lasting }) => {
+                Some((event.at, event.at + *lasting))
+            }
+            _ => None,
+        });
+        let mut drifts = drifts.filter(|(begin, _)| *begin <= until).peekable();
+        let is_drifted = drifts.peek().is_some();
+        // A sync that was decided before the drift does not take it back.
+        let has_drifted = drifts.any(|(_, end)| from <= end + AWARE);
+        let retries = known.case.events.iter().filter(|event| event.what == What::Retry);
+        let is_asked_for =
+            retries.map(|event| event.at).chain(remedied(known.case)).any(is_between);
+        let has_failed = changed.before.as_deref().is_some_and(app::has_failed);
+        if has_drifted || is_asked_for && (has_failed || is_drifted) {
+            return Ok(());
         }
-        Ok(())
+        Err(format!(
+            "{name} is synced again for one commit without being asked to: {:?}, {begun:?}",
+            earlier[last]
+        ))
     }
 }

@@ -21,8 +21,6 @@ pub struct Gates {
     done: BTreeMap<(String, u64), Timestamp>,
 }
 
-/// After this time, the controllers know that a set is paused.
-const KNOWN: Duration = Duration::from_secs(5);
 /// Times of controllers and of the API server may differ by this, by rounding.
 const ROUNDING: Duration = Duration::from_secs(2);
 
@@ -70,11 +68,10 @@ impl Gates {
     ) -> Result<(), String> {
         let Some(app) = known.case.app(name) else { return Ok(()) };
         let set = known.case.sets[app.set].name;
-        let is_paused = self.paused.get(set).is_some_and(|since| {
-            Duration::try_from(known.now.duration_since(*since)).unwrap_or_default() > KNOWN
-        });
-        if is_paused && known.is_calm_for(Duration::from_secs(300)) {
-            return Err(format!("{name} is started while {set} is paused"));
+        let paused = self.paused.get(set);
+        if let Some(since) = paused.filter(|since| !known.is_unaware_of("applicationsets", **since))
+        {
+            return Err(format!("{name} is started while {set} is paused, since {since}"));
         }
         let Some(gate) = known.case.policy.gate.as_ref().filter(|gate| gate.step == app.step)
         else {

@@ -40,13 +40,16 @@ impl Judge for Limits {
             return Err(format!("step {step} permits {limit} at once; in flight: {names:?}"));
         }
         let Some(limit) = known.case.policy.max_in_flight else { return Ok(()) };
-        let is_busy = |of: &&App| {
-            known.track.apps.get(&of.name).is_some_and(|tracked| app::is_busy(&tracked.object))
+        // Of all sets: each that is started and not Healthy, or has an operation of anybody.
+        let is_in_flight = |of: &&App| {
+            let is_busy =
+                known.track.apps.get(&of.name).is_some_and(|tracked| app::is_busy(&tracked.object));
+            is_busy || running(of) && !has_ended(known, of)
         };
-        let busy: Vec<&str> =
-            known.case.apps.iter().filter(is_busy).map(|one| &*one.name).collect();
-        if busy.len() as u64 > limit {
-            return Err(format!("the policy permits {limit} in flight; there are {busy:?}"));
+        let in_flight: Vec<&str> =
+            known.case.apps.iter().filter(is_in_flight).map(|one| &*one.name).collect();
+        if in_flight.len() as u64 > limit {
+            return Err(format!("the policy permits {limit} in flight; there are {in_flight:?}"));
         }
         Ok(())
     }
@@ -65,4 +68,10 @@ fn is_running(known: &Known<'_>, tracked: &Tracked, goes_back: bool) -> bool {
         false => known.case.policy.failures.is_some() && has_failed,
     };
     tracked.running.is_some() && (app::is_busy(object) || !is_excused)
+}
+
+/// Whether the run of its set was aborted or goes back: then only operations count.
+fn has_ended(known: &Known<'_>, app: &App) -> bool {
+    let phase = known.run_phase(known.case.sets[app.set].name);
+    matches!(phase, "Aborted" | "RollingBack" | "RolledBack")
 }

@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube_sim::{Entry, Exchange};
+use serde_json::Value;
 use wavegate::simulation::History;
 
 use crate::case::{Case, What};
+use crate::strikes::{self, Strikes};
 use crate::track::{Moment, Track};
-use crate::world::{Changed, World};
+use crate::world::{Changed, Kind, World};
 
 /// What a judge found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +41,12 @@ pub struct Known<'a> {
     pub has_begun: bool,
     pub world: &'a World,
     pub track: &'a Track,
+    pub strikes: &'a Strikes,
     pub now: Timestamp,
 }
+
+/// Without faults, the controllers know what has changed after this time.
+pub const AWARE: Duration = Duration::from_secs(5);
 
 impl Known<'_> {
     /// Since the start.
@@ -48,17 +54,61 @@ impl Known<'_> {
         Duration::try_from(self.now.duration_since(self.start)).unwrap_or_default()
     }
 
+    /// How long ago something was.
+    pub fn since(&self, at: Timestamp) -> Duration {
+        Duration::try_from(self.now.duration_since(at)).unwrap_or_default()
+    }
+
+    /// When something was, by the time since the start.
+    pub fn time_of(&self, at: Timestamp) -> Duration {
+        Duration::try_from(at.duration_since(self.start)).unwrap_or_default()
+    }
+
+    /// Whether what the controllers write now may have been decided before they knew of a change
+    /// of a resource of the control plane.
+    pub fn is_unaware_of(&self, resource: &str, changed: Timestamp) -> bool {
+        let (age, now) = (self.since(changed), self.passed());
+        age <= AWARE
+            || self.case.events.iter().any(|event| {
+                let What::Fault(fault) = &event.what else { return false };
+                let is_until =
+                    |time: Duration| now <= event.at.saturating_add(time).saturating_add(AWARE);
+                let is_hidden = strikes::hides(fault, resource).is_some_and(is_until);
+                let is_late = strikes::delays(fault)
+                    .is_some_and(|(by, lasting)| age <= by + AWARE && is_until(lasting));
+                event.at <= now && (is_hidden || is_late)
+            })
+    }
+
+    /// The newest run of a set.
+    pub fn run(&self, set: &str) -> Option<&Value> {
+        let of_set = self.world.all(Kind::Run).map(|(_, run)| &**run);
+        let of_set = of_set.filter(|run| run["spec"]["applicationSet"] == *set);
+        let number = |run: &&Value| {
+            let name = run["metadata"]["name"].as_str()?;
+            name.rsplit_once('-')?.1.parse::<u64>().ok()
+        };
+        of_set.max_by_key(number)
+    }
+
+    /// The phase of the newest run of a set.
+    pub fn run_phase(&self, set: &str) -> &str {
+        self.run(set).and_then(|run| run["status"]["phase"].as_str()).unwrap_or_default()
+    }
+
     /// Whether nothing has gone wrong for so long.
     pub fn is_calm_for(&self, time: Duration) -> bool {
         let now = self.passed();
-        self.case.events.iter().all(|event| {
-            let lasting = match &event.what {
-                What::Fault(fault) => fault.lasting(),
-                What::Restart => Duration::ZERO,
-                _ => return true,
-            };
-            event.at > now || event.at.saturating_add(lasting).saturating_add(time) < now
-        })
+        let is_over = |at: Duration| at > now || at.saturating_add(time) < now;
+        self.strikes.crashes().all(is_over)
+            && self.case.events.iter().all(|event| {
+                let lasting = match &event.what {
+                    What::Fault(fault) => fault.lasting(),
+                    What::Restart => Duration::ZERO,
+                    _ => return true,
+                };
+                event.at > now || event.at.saturating_add(lasting).saturating_add(time) < now
+            })
     }
 
     /// The same of everything that happens from outside.
@@ -92,6 +142,9 @@ pub trait Judge: Send {
         Ok(())
     }
 
+    /// Takes a request of anybody else that has been answered, and the changes that it caused.
+    fn outside(&mut self, _: &Known<'_>, _: &Exchange, _: &[Changed]) {}
+
     /// Judges how it ended.
     ///
     /// # Errors
@@ -112,6 +165,7 @@ pub struct Court {
     now: Timestamp,
     world: World,
     track: Track,
+    pub strikes: Strikes,
     /// Changes of requests that are not answered yet.
     pending: Vec<Changed>,
     judges: Vec<Box<dyn Judge>>,
@@ -145,6 +199,7 @@ impl Court {
             now: start,
             world: World::default(),
             track: Track::default(),
+            strikes: Strikes::new(case),
             pending: Vec::new(),
             judges,
             violations: Vec::new(),
@@ -167,6 +222,10 @@ impl Court {
         };
         self.start = started.unwrap_or(self.now);
         self.has_begun = started.is_some();
+        let since_start = |at: Timestamp| {
+            started.and_then(|start| Duration::try_from(at.duration_since(start)).ok())
+        };
+        self.strikes.see(since_start, entry);
         match entry {
             Entry::Change(change) => {
                 let changed = self.world.take(change);
@@ -182,6 +241,11 @@ impl Court {
                     self.requests += 1;
                     self.ask(exchange.answered, |judge, known| {
                         judge.request(known, exchange, &caused)
+                    });
+                } else {
+                    self.ask(exchange.answered, |judge, known| {
+                        judge.outside(known, exchange, &caused);
+                        Ok(())
                     });
                 }
             }
@@ -209,8 +273,9 @@ impl Court {
         now: Timestamp,
         mut question: impl FnMut(&mut dyn Judge, &Known<'_>) -> Result<(), String>,
     ) {
-        let Self { case, start, has_begun, world, track, judges, violations, .. } = self;
-        let known = Known { case, start: *start, has_begun: *has_begun, world, track, now };
+        let Self { case, start, has_begun, world, track, strikes, judges, violations, .. } = self;
+        let (start, has_begun) = (*start, *has_begun);
+        let known = Known { case, start, has_begun, world, track, strikes, now };
         for judge in judges {
             if let Err(what) = question(&mut **judge, &known)
                 && violations.len() < MOST

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Judge, Known};
 use crate::app;
-use crate::case::What;
+use crate::case::{App, What};
 use crate::track::{Begun, Moment, Tracked, begun};
 use crate::world::{Changed, Kind};
 
@@ -58,8 +58,10 @@ fn missing(known: &Known<'_>, name: &str, begun: &Begun) -> Option<String> {
     let Some(tracked) = known.track.apps.get(name) else {
         return Some("it does not exist".to_owned());
     };
-    if is_excused(known, tracked) {
-        return None;
+    match is_excused(known, tracked) {
+        Ok(true) => return None,
+        Ok(false) => {}
+        Err(too_many) => return Some(too_many),
     }
     if !tracked.done.iter().any(|done| *done >= begun.commit) {
         return Some(format!("it was Healthy with {:?} only", tracked.done));
@@ -83,14 +85,52 @@ fn is_skipped(known: &Known<'_>, name: &str) -> bool {
 
 /// Whether a step may go on without it: it has failed within the budget, or its
 /// operation was not picked up in time.
-fn is_excused(known: &Known<'_>, tracked: &Tracked) -> bool {
+///
+/// # Errors
+///
+/// More have failed than the budget permits.
+fn is_excused(known: &Known<'_>, tracked: &Tracked) -> Result<bool, String> {
     let object = &tracked.object;
-    let has_failed =
-        matches!(app::phase(object), "Failed" | "Error") || app::health(object) == "Degraded";
-    let is_within = known.case.policy.failures.is_some_and(|max| max > 0) && has_failed;
     let is_late = tracked.begun.last().is_some_and(|begun| {
         object["operation"].is_object()
             && known.now.duration_since(begun.at).as_secs() >= PROGRESSING_TIMEOUT
     });
-    is_within || is_late
+    if is_late {
+        return Ok(true);
+    }
+    let (Some(max), Some(app)) = (
+        known.case.policy.failures,
+        known.case.app(object["metadata"]["name"].as_str().unwrap_or_default()),
+    ) else {
+        return Ok(false);
+    };
+    if !app::has_failed(object) {
+        return Ok(false);
+    }
+    let failed = failures(known, app.set);
+    // A run that has ended without some goes on as it ended.
+    if failed.len() as u64 <= max
+        || known.run_phase(known.case.sets[app.set].name) == "CompleteWithFailures"
+    {
+        return Ok(true);
+    }
+    Err(format!("{failed:?} have failed, and {max} may"))
+}
+
+/// The Applications of a set that have failed with what they were started for, as far as the
+/// controllers know it.
+fn failures<'a>(known: &Known<'a>, set: usize) -> Vec<&'a str> {
+    let has_failed = |app: &&App| {
+        let Some(tracked) = known.track.apps.get(&app.name) else { return false };
+        let is_of_run = tracked.begun.last().is_some_and(|last| {
+            last.is_by_rollout
+                && !last.goes_back
+                && app::compared(&tracked.object) == Some(last.commit)
+        });
+        let is_known =
+            tracked.failed_since.is_some_and(|since| !known.is_unaware_of("applications", since));
+        is_of_run && is_known && !known.case.is_removed(&app.name) && !is_skipped(known, &app.name)
+    };
+    let case = known.case;
+    case.apps.iter().filter(|app| app.set == set).filter(has_failed).map(|app| &*app.name).collect()
 }

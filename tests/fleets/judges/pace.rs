@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube_sim::{EventType, Exchange};
+use kube_sim::Exchange;
 
-use super::{Judge, Known, Moment};
-use crate::world::{Changed, Kind};
+use super::{Judge, Known};
+use crate::world::Changed;
 
 /// Requests in a minute in which nothing but the controllers changed anything: what is fixed, and
 /// that of each Application.
@@ -17,6 +17,12 @@ const AT_MOST: (usize, usize) = (300, 150);
 /// Lists, watches, and questions about which kinds there are, in any minute. All of them are some
 /// hundred; while they fail, they are repeated after pauses.
 const LISTS: usize = 900;
+/// The same in a minute in which nothing but the controllers changed anything: which kinds there
+/// are is asked once, and each watch ends and is resumed.
+const LISTS_AT_REST: usize = 55;
+/// Requests of Leases of each replica in any minute: one is renewed, read or waited for every two
+/// seconds.
+const LEASES: usize = 120;
 /// How long nothing may have changed.
 const REST: Duration = Duration::from_secs(60);
 
@@ -26,7 +32,9 @@ pub struct Pace {
     asked: VecDeque<(Timestamp, String)>,
     /// The same of lists.
     listed: VecDeque<(Timestamp, String)>,
-    /// When something changed that was not written by the controllers only.
+    /// The same of Leases.
+    leases: VecDeque<(Timestamp, String)>,
+    /// When something changed that the controllers did not write.
     stirred: Option<Timestamp>,
     has_said: bool,
 }
@@ -36,18 +44,10 @@ impl Judge for Pace {
         "pace"
     }
 
-    fn change(
-        &mut self,
-        _: &Known<'_>,
-        changed: &Changed,
-        moments: &[Moment],
-    ) -> Result<(), String> {
-        let is_deployed = matches!(changed.key.kind, Kind::Deployment | Kind::Job);
-        let is_set = changed.key.kind == Kind::Set && changed.event == EventType::Added;
-        if is_deployed || is_set || !moments.is_empty() {
-            self.stirred = Some(changed.at);
+    fn outside(&mut self, _: &Known<'_>, exchange: &Exchange, caused: &[Changed]) {
+        if !caused.is_empty() {
+            self.stirred = Some(exchange.answered);
         }
-        Ok(())
     }
 
     fn request(
@@ -56,15 +56,16 @@ impl Judge for Pace {
         exchange: &Exchange,
         _: &[Changed],
     ) -> Result<(), String> {
-        // Each replica renews or reads the Lease every two seconds.
-        if exchange.request.resource == "leases" {
-            return Ok(());
-        }
         let now = exchange.answered;
         let what = format!("{} {}", exchange.request.verb, exchange.request.resource);
         let is_list = ["list", "watch"].contains(&&*exchange.request.verb)
             || exchange.request.resource.starts_with('/');
-        let asked = if is_list { &mut self.listed } else { &mut self.asked };
+        let is_lease = exchange.request.resource == "leases";
+        let asked = match (is_lease, is_list) {
+            (true, _) => &mut self.leases,
+            (false, true) => &mut self.listed,
+            (false, false) => &mut self.asked,
+        };
         asked.push_back((now, what));
         let since = |at: Timestamp| Duration::try_from(now.duration_since(at)).unwrap_or_default();
         while asked.front().is_some_and(|(at, _)| since(*at) > REST) {
@@ -75,10 +76,12 @@ impl Judge for Pace {
         let is_at_rest =
             self.stirred.is_some_and(|at| since(at) > REST * 2) && known.is_quiet_for(REST * 2);
         let most = |(fixed, each): (usize, usize)| fixed + each * apps;
-        let limit = match (is_list, is_at_rest) {
-            (true, _) => LISTS,
-            (false, true) => most(AT_REST),
-            (false, false) => most(AT_MOST),
+        let limit = match (is_lease, is_list, is_at_rest) {
+            (true, ..) => LEASES * known.case.replicas,
+            (_, true, true) => LISTS_AT_REST,
+            (_, true, false) => LISTS,
+            (_, false, true) => most(AT_REST),
+            (_, false, false) => most(AT_MOST),
         };
         if count > limit && !self.has_said {
             self.has_said = true;
