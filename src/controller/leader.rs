@@ -80,32 +80,40 @@ impl Candidate {
         }
     }
 
-    /// Renews the Lease; ends when it is lost or on `shutdown`. Nothing may be written
-    /// after that.
-    pub async fn keep(&self, shutdown: &CancellationToken) {
+    /// Frees the Lease if this replica holds it, so that another one can take it at once.
+    pub async fn release(&self) {
+        // A busy server must not hold up the end.
+        match tokio::time::timeout(RETRY, self.lease.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let error = reason(&error);
+                tracing::debug!(error, lease = LEASE, "the lease was not released");
+            }
+            Err(_) => tracing::warn!(lease = LEASE, "cannot release the lease in time"),
+        }
+    }
+
+    /// Renews the Lease; ends when it is lost, or has been released on `release`. Nothing may be
+    /// written after that.
+    pub async fn keep(&self, release: &CancellationToken) {
         let mut renewed = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep(RETRY) => {}
-                () = shutdown.cancelled() => {
-                    // A busy server must not hold up the end.
-                    match tokio::time::timeout(RETRY, self.lease.release()).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => {
-                            let error = reason(&error);
-                            tracing::debug!(error, lease = LEASE, "the lease was not released");
-                        }
-                        Err(_) => tracing::warn!(lease = LEASE, "cannot release the lease in time"),
-                    }
-                    return;
-                }
+                () = release.cancelled() => return self.release().await,
             }
             // Other replicas count from the write of the Lease, which is not before the
             // request. So the timeout counts from the request, too.
             let requested = Instant::now();
             let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
-            match tokio::time::timeout(left, self.lease.attempt(|_| false)).await {
+            let attempt = tokio::time::timeout(left, self.lease.attempt(|_| false));
+            // A renewal under way must not hold up the end either: what it writes late has an
+            // outdated precondition.
+            let Some(attempt) = release.run_until_cancelled(attempt).await else {
+                return self.release().await;
+            };
+            match attempt {
                 Ok(Ok(Attempt::Held)) => renewed = requested,
                 Ok(Ok(Attempt::By(holder))) => {
                     tracing::warn!(lease = LEASE, "{}", describe(&holder));

@@ -17,6 +17,8 @@ pub mod metrics;
 pub mod orphans;
 mod runtime;
 mod signed;
+#[cfg(test)]
+mod tests;
 pub mod unread;
 
 use std::sync::Arc;
@@ -113,7 +115,8 @@ impl Controllers {
     }
 
     /// Runs them while the Lease is held, if there is one, or until `shutdown`, or until their
-    /// settings are `outdated`; then the Lease is kept.
+    /// settings are `outdated`; then the Lease is kept. On a shutdown it is released after the
+    /// last write: another replica must not begin while a reconcile still decides and writes.
     ///
     /// # Errors
     ///
@@ -124,45 +127,50 @@ impl Controllers {
         shutdown: &CancellationToken,
         outdated: impl Future<Output = ()>,
     ) -> Result<Led, Stopped> {
-        let stop = shutdown.child_token();
+        let (stop, release) = (shutdown.child_token(), CancellationToken::new());
+        // What is left of the work ends with this function, whatever the reason.
+        let _guard = stop.clone().drop_guard();
         let keep = async {
             match lease {
-                Some(candidate) => candidate.keep(shutdown).await,
-                None => shutdown.cancelled().await,
+                Some(candidate) => candidate.keep(&release).await,
+                None => release.cancelled().await,
             }
         };
-        let run = self.run(stop.clone());
-        tokio::pin!(run, keep);
-        let is_outdated = tokio::select! {
+        tokio::pin!(keep);
+        let mut run = Box::pin(self.run(stop.clone()));
+        let result = tokio::select! {
             biased;
-            result = &mut run => return result.map(|()| Led::UntilShutdown),
-            () = &mut keep => false,
-            () = outdated => true,
+            result = &mut run => Some(result),
+            () = &mut keep => return Ok(Led::UntilLeaseLost),
+            () = outdated => None,
+            () = shutdown.cancelled() => None,
         };
-        if is_outdated {
-            stop.cancel();
-            // The Lease stays ours meanwhile.
-            tokio::select! {
-                ended = tokio::time::timeout(GRACE, &mut run) => {
-                    ended.unwrap_or(Ok(()))?;
-                    return Ok(Led::UntilOutdated);
-                }
-                () = &mut keep => {}
-            }
+        if shutdown.is_cancelled() {
+            tracing::info!("stopping");
         }
-        let is_lost = !shutdown.is_cancelled();
         stop.cancel();
-        if is_lost {
-            return Ok(Led::UntilLeaseLost);
+        let result = match result {
+            Some(result) => result,
+            // The Lease stays ours meanwhile.
+            None => tokio::select! {
+                biased;
+                () = &mut keep => return Ok(Led::UntilLeaseLost),
+                ended = tokio::time::timeout(GRACE, &mut run) => ended.unwrap_or_else(|_| {
+                    tracing::warn!(
+                        "a reconcile did not finish in time; it continues after the next start"
+                    );
+                    Ok(())
+                }),
+            },
+        };
+        // A reconcile that did not finish in time ends here.
+        drop(run);
+        if result.is_ok() && !shutdown.is_cancelled() {
+            return Ok(Led::UntilOutdated);
         }
-        tracing::info!("stopping");
-        match tokio::time::timeout(GRACE, run).await {
-            Ok(result) => result?,
-            Err(_) => tracing::warn!(
-                "a reconcile did not finish in time; it continues after the next start"
-            ),
-        }
-        Ok(Led::UntilShutdown)
+        release.cancel();
+        keep.await;
+        result.map(|()| Led::UntilShutdown)
     }
 }
 
