@@ -7,37 +7,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::act::redis;
 use crate::clock::Clock;
-use crate::config::{CONFIG_MAPS, Config, Flags};
+use crate::config::{Config, Flags};
 use crate::confined::{self, Confinement};
 use crate::controller::leader::Candidate;
 use crate::controller::{self, Controllers, Led};
 use crate::redact;
 use crate::serve::{self, Readiness};
 use crate::source::{self, Allow, ArtifactSettings, Repositories};
-use crate::watch::failure;
+use crate::telemetry::{self, Format};
 
+mod config_maps;
 mod live_settings;
 mod setting_events;
 
+use config_maps::Unread;
+
 /// How long an HTTP server may take to end before the next one uses its address.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
-
-/// How long the API server may take to answer a request for settings.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-
-/// The first and the longest pause between attempts to read the settings, while the API server
-/// does not answer.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
 /// Run the controllers in a cluster
 ///
@@ -77,14 +72,16 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     let readiness = Readiness::default();
     stop_on_signal(shutdown.clone());
-    let read = read_config_maps(&client, &first, &readiness);
-    let settings = tokio::select! {
-        read = read => read?,
-        () = shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
+    // What is known so far says how to log, and where the probes are, while this waits.
+    let format: Format = first.log_format.parse()?;
+    let waits = || Some(Waiting::start(format, &first, &readiness));
+    let read = read_config_maps(&client, &first, &readiness, waits);
+    let Some(settings) = shutdown.run_until_cancelled(read).await else {
+        return Ok(ExitCode::SUCCESS);
     };
     let mut config = Config::resolve(args.flags.clone(), &environment, &settings)?;
     config.check()?;
-    crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
+    telemetry::init(config.log_format.parse()?, &config.log_level)?;
     warn_of_missing_namespace(&client, namespace).await;
     // Always the same, so that what a killed process has left there is found and removed.
     let temporary = std::env::temp_dir();
@@ -289,85 +286,61 @@ pub fn open_sources(
 /// refuses to show them, is waited for: they may say that nothing is to be written, which kinds
 /// are protected, or that Argo CD does the syncing.
 ///
-/// # Errors
-///
-/// When the options of logging are invalid.
+/// `waits` is called with the first failure, and returns what lasts until all of them are read.
 async fn read_config_maps(
     client: &Client,
     config: &Config,
     readiness: &Readiness,
-) -> anyhow::Result<BTreeMap<String, String>> {
+    waits: impl Fn() -> Option<Waiting>,
+) -> BTreeMap<String, String> {
     let namespace = &config.application_sets.control_plane_namespace;
-    let mut settings = BTreeMap::new();
-    // What is known so far says how to log, and where the probes are, while this waits.
     let mut waiting = None;
-    for name in CONFIG_MAPS {
-        let (first, longest) = PAUSES;
-        let pauses = ExponentialBuilder::default().with_min_delay(first).with_max_delay(longest);
-        let mut pauses = pauses.without_max_times().build();
-        loop {
-            let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
-            let (error, is_refused) = match attempt.await {
-                Ok(Ok(map)) => {
-                    add(&mut settings, map);
-                    break;
-                }
-                Ok(Err(error)) => (failure::reason(&error), !failure::is_transient(&error)),
-                Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
-            };
-            if waiting.is_none() {
-                waiting = Some(Waiting::start(config, readiness)?);
-            }
-            tracing::warn!(
-                error,
-                "ConfigMap {namespace}/{name} cannot be read; nothing starts before that, since \
-                 it may hold settings"
-            );
-            let unread = format!("ConfigMap {namespace}/{name} cannot be read: {error}");
-            readiness.wait_for(&redact::text(&unread));
-            // Nobody else says it: the sets would keep the status of the last run.
-            if is_refused && !config.application_sets.dry_run {
-                let audience = controller::unread::Audience {
-                    namespace: namespace.clone(),
-                    others: config.application_sets.namespaces.clone(),
-                };
-                let clock = Clock::system();
-                controller::unread::report(client, &audience, &unread, &clock).await;
-            }
-            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
+    let failed = async |Unread { name, error, is_refused }: Unread| {
+        if waiting.is_none() {
+            waiting = waits();
         }
-    }
+        tracing::warn!(
+            error,
+            "ConfigMap {namespace}/{name} cannot be read; nothing starts before that, since it \
+             may hold settings"
+        );
+        let unread = format!("ConfigMap {namespace}/{name} cannot be read: {error}");
+        readiness.wait_for(&redact::text(&unread));
+        // Nothing else says it: the sets would keep the status of the last run.
+        if is_refused && !config.application_sets.dry_run {
+            let audience = controller::unread::Audience {
+                namespace: namespace.clone(),
+                others: config.application_sets.namespaces.clone(),
+            };
+            let clock = Clock::system();
+            controller::unread::report(client, &audience, &unread, &clock).await;
+        }
+    };
+    let settings = config_maps::until_read(client, namespace, failed).await;
     readiness.wait_for("");
     if let Some(waiting) = waiting {
         waiting.end().await;
     }
-    Ok(settings)
-}
-
-/// Adds the keys of a ConfigMap; those of the ones before take precedence.
-fn add(settings: &mut BTreeMap<String, String>, map: BTreeMap<String, String>) {
-    map.into_iter().for_each(|(key, value)| {
-        settings.entry(key).or_insert(value);
-    });
+    settings
 }
 
 /// Logging and probes while the API server does not answer, by the flags and the environment.
 struct Waiting {
     stop: CancellationToken,
     probes: Option<JoinHandle<std::io::Result<()>>>,
-    _logging: tracing::subscriber::DefaultGuard,
+    /// None with an unknown level, which the start refuses as soon as it has the settings.
+    _logging: Option<tracing::subscriber::DefaultGuard>,
 }
 
 impl Waiting {
-    fn start(config: &Config, readiness: &Readiness) -> anyhow::Result<Self> {
-        let logging =
-            crate::telemetry::until_dropped(config.log_format.parse()?, &config.log_level)?;
+    fn start(format: Format, config: &Config, readiness: &Readiness) -> Self {
+        let logging = telemetry::until_dropped(format, &config.log_level).ok();
         let stop = CancellationToken::new();
         let probes = config
             .probe_addr
             .clone()
             .map(|addr| tokio::spawn(serve::probes(addr, readiness.clone(), stop.child_token())));
-        Ok(Self { stop, probes, _logging: logging })
+        Self { stop, probes, _logging: logging }
     }
 
     /// Frees the address, which the controllers may be about to use.
@@ -378,15 +351,6 @@ impl Waiting {
             drop(probes.await);
         }
     }
-}
-
-async fn config_map(
-    client: &Client,
-    namespace: &str,
-    name: &str,
-) -> Result<BTreeMap<String, String>, kube::Error> {
-    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    Ok(api.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default())
 }
 
 fn identity() -> String {

@@ -29,6 +29,7 @@ mod jsonnet;
 mod languages;
 mod listeners;
 mod live_plan;
+mod live_settings;
 mod logs;
 mod manifests;
 mod metrics;

@@ -1,7 +1,6 @@
 //! Follows the ConfigMaps of the control plane while the controllers run: a change of a setting
 //! acts without a restart of the process.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 
-use super::{add, config_map};
+use super::config_maps::{self, Unread};
 use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::redact;
 use crate::watch::failure;
@@ -34,7 +33,7 @@ pub(super) async fn changed(
         watcher(api.clone(), only).default_backoff().boxed()
     });
     let mut events = pin!(stream::select_all(watches));
-    let mut refused = String::new();
+    let (mut refused, mut unread) = (String::new(), String::new());
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => continue,
@@ -56,7 +55,19 @@ pub(super) async fn changed(
             }
         }
         tokio::time::sleep(SETTLE).await;
-        let Some(settings) = read(client, namespace).await else { continue };
+        // The change is noticed once, so it is read until it is known.
+        let failed = async |Unread { name, error, .. }: Unread| {
+            if unread != error {
+                tracing::warn!(
+                    error,
+                    "ConfigMap {namespace}/{name} cannot be read; its last settings stay until \
+                     it can"
+                );
+                unread = error;
+            }
+        };
+        let settings = config_maps::until_read(client, namespace, failed).await;
+        unread.clear();
         let resolved = Config::resolve(flags.clone(), &environment, &settings);
         match resolved.and_then(|config| config.check().map(|()| config)) {
             Ok(config) if config != *used => return config,
@@ -75,24 +86,4 @@ pub(super) async fn changed(
     }
     // The watches never end.
     std::future::pending().await
-}
-
-/// The keys of the ConfigMaps; `None`, with a line in the log, when one of them cannot be read.
-/// Its next event reads them again.
-async fn read(client: &Client, namespace: &str) -> Option<BTreeMap<String, String>> {
-    let mut settings = BTreeMap::new();
-    for name in CONFIG_MAPS {
-        match config_map(client, namespace, name).await {
-            Ok(map) => add(&mut settings, map),
-            Err(error) => {
-                let error = failure::reason(&error);
-                tracing::warn!(
-                    error,
-                    "ConfigMap {namespace}/{name} cannot be read; its last settings stay"
-                );
-                return None;
-            }
-        }
-    }
-    Some(settings)
 }
