@@ -10,6 +10,7 @@ mod accepted;
 mod application;
 mod comparisons;
 mod customizations;
+mod fixed;
 mod guards;
 mod health_scripts;
 mod keys;

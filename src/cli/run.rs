@@ -30,6 +30,7 @@ mod live_settings;
 mod setting_events;
 
 use config_maps::Unread;
+use live_settings::LiveSettings;
 
 /// How long an HTTP server may take to end before the next one uses its address.
 const SERVER_GRACE: Duration = Duration::from_secs(5);
@@ -96,7 +97,8 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let required = confinement == Confinement::Required;
     confined::Pool::set_up(confined::PoolSettings { required, ..Default::default() });
     warn_of_missing_confinement(confinement).await;
-    // A lease is a write, too. A process that writes nothing needs no lease.
+    // A lease is a write, too. A process that writes nothing needs no lease. Both stay as they
+    // are while it runs.
     let dry_run = config.application_sets.dry_run;
     let lease = (config.leader_election && !dry_run)
         .then(|| Candidate::new(client.clone(), namespace, identity(), Clock::system()));
@@ -104,6 +106,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let stop = shutdown.child_token();
         start_server("--probe-addr", serve::probes(addr, readiness.clone(), stop).boxed());
     }
+    let mut live = LiveSettings::new(args.flags.clone());
     loop {
         let served = shutdown.child_token();
         report_settings(&config, namespace);
@@ -134,7 +137,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         }
         let mut next = None;
         let outdated = async {
-            next = Some(live_settings::changed(&client, namespace, &args.flags, &config).await);
+            next = Some(live.changed(&client, namespace, &config).await);
         };
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {

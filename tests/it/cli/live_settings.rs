@@ -69,3 +69,45 @@ async fn a_changed_setting_acts_although_its_first_reads_fail() {
     assert_eq!(left.load(Ordering::SeqCst), 0, "the reads have failed");
     assert!(log.contains("its last settings stay until it can"), "{log}");
 }
+
+/// AS-161, AS-500: whether a process needs the Lease is decided at its start. A dry run that is
+/// switched off needs a restart; otherwise each replica would write, without the Lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_goes_on_until_a_restart_although_it_is_switched_off() {
+    let cluster = Cluster::start().await;
+    cluster.knows("default", "https://1").await;
+    let set: Value = serde_json::from_str(&set(&["a"], json!([]))).unwrap();
+    cluster.create("ApplicationSet", set).await;
+    let (dry_run, policy) = ("applicationsetcontroller.dryrun", "applicationsetcontroller.policy");
+    cluster.sets(json!({ dry_run: "true" })).await;
+    let flags = [&FLAGS[..], &["--enable-leader-election"]].concat();
+    let mut replicas = [0, 1].map(|_| Running::start(&cluster, &flags, &[]));
+    for running in &mut replicas {
+        running.until_logged("would create Application a").await;
+    }
+    let words = format!("{dry_run} has changed, and needs a restart of the process");
+    change(&cluster, json!({ dry_run: "false" })).await;
+    for running in &mut replicas {
+        running.until_logged(&words).await;
+    }
+    // Another setting acts, and the dry run goes on.
+    change(&cluster, json!({ policy: "create-only" })).await;
+    for running in &mut replicas {
+        let log = running.until_logged("the settings have changed").await;
+        let changed = log.find("the settings have changed").unwrap();
+        let until = std::time::Instant::now() + WAIT;
+        while !running.log()[changed..].contains("would create Application a") {
+            assert!(std::time::Instant::now() < until, "{}", running.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let log = running.log();
+        assert_eq!(log.matches(&words).count(), 1, "said once: {log}");
+        assert_eq!(log.matches("dry run: nothing is written").count(), 2, "{log}");
+    }
+    let requests = cluster.server.requests().into_iter();
+    let reads = ["get", "list", "watch"];
+    let written: Vec<RequestRecord> = requests
+        .filter(|request| request.client != "test" && !reads.contains(&request.verb.as_str()))
+        .collect();
+    assert!(written.is_empty(), "{written:#?}");
+}
