@@ -106,7 +106,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let stop = shutdown.child_token();
         start_server("--probe-addr", serve::probes(addr, readiness.clone(), stop).boxed());
     }
-    let mut live = LiveSettings::new(args.flags.clone());
+    let (mut live, mut has_led) = (LiveSettings::new(args.flags.clone()), false);
     loop {
         let served = shutdown.child_token();
         report_settings(&config, namespace);
@@ -122,8 +122,26 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         readiness.set(true);
         if let Some(candidate) = &lease {
             tracing::info!("waiting for the lease");
-            if candidate.acquire(&shutdown).await.is_none() {
+            let read = async || read_config_maps(&client, &config, &readiness, || None).await;
+            let Some(settings) = candidate.acquire_and(&shutdown, read).await else {
                 return Ok(ExitCode::SUCCESS);
+            };
+            // It may have waited for days, and acts first with the settings of now: what they
+            // protect must not be deleted because it was not protected then.
+            match live.resolve(&settings, &config) {
+                Ok(next) if next != config => {
+                    end_servers(&served, servers).await;
+                    config = next;
+                    continue;
+                }
+                Ok(_) => {}
+                // The former ones stay, as for any change while it leads.
+                Err(_) if has_led => {}
+                // A start would refuse them, too.
+                Err(error) => {
+                    candidate.release().await;
+                    return Err(error.into());
+                }
             }
         }
         if !config.application_sets.dry_run {
@@ -141,13 +159,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         };
         let led = controllers.lead(lease.as_ref(), &shutdown, outdated).await;
         if let (Ok(Led::UntilOutdated), Some(next)) = (&led, next) {
-            tracing::info!("the settings have changed; the controllers start again with them");
-            served.cancel();
-            for server in servers {
-                // Its address is used again. Whether it can be served is logged by itself.
-                drop(tokio::time::timeout(SERVER_GRACE, server).await);
-            }
+            end_servers(&served, servers).await;
             config = next;
+            has_led = true;
             continue;
         }
         readiness.set(false);
@@ -254,6 +268,16 @@ fn serve(
         servers.push(start_server("--webhook-addr", serve::webhook(addr, receive, stop()).boxed()));
     }
     servers
+}
+
+/// Ends the HTTP servers of controllers with outdated settings.
+async fn end_servers(served: &CancellationToken, servers: Vec<JoinHandle<()>>) {
+    tracing::info!("the settings have changed; the controllers start again with them");
+    served.cancel();
+    for server in servers {
+        // Its address is used again. Whether it can be served is logged by itself.
+        drop(tokio::time::timeout(SERVER_GRACE, server).await);
+    }
 }
 
 /// The variables of this process for proxies, which `git` and `helm` get as well.

@@ -80,6 +80,34 @@ impl Candidate {
         }
     }
 
+    /// Waits until the Lease is acquired, and then for what `prepares` the work under it, while it
+    /// is renewed. What was prepared before the Lease was lost is prepared again. `None` on
+    /// `shutdown`.
+    pub async fn acquire_and<T>(
+        &self,
+        shutdown: &CancellationToken,
+        mut prepares: impl AsyncFnMut() -> T,
+    ) -> Option<T> {
+        loop {
+            self.acquire(shutdown).await?;
+            let prepared = tokio::select! {
+                biased;
+                prepared = prepares() => prepared,
+                () = self.keep(shutdown) => {
+                    if shutdown.is_cancelled() {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            // The next `keep` starts with the full duration, as after `acquire`.
+            let renewal = tokio::time::timeout(RETRY, self.lease.attempt(|_| false));
+            if matches!(renewal.await, Ok(Ok(Attempt::Held))) {
+                return Some(prepared);
+            }
+        }
+    }
+
     /// Frees the Lease if this replica holds it, so that another one can take it at once.
     pub async fn release(&self) {
         // A busy server must not hold up the end.
@@ -162,6 +190,58 @@ mod tests {
         }));
         candidate.keep(&shutdown).await;
         assert!(written.elapsed() < DURATION, "after {:?}", written.elapsed());
+    }
+
+    /// What takes longer than the Lease is valid leaves it to the replica, and it is fresh
+    /// afterwards.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_while_something_is_prepared() {
+        let server = Server::new();
+        let first = candidate(&server);
+        let second =
+            Candidate::new(server.client_as("b"), "default", "b".to_owned(), Clock::system());
+        let (shutdown, other) = (CancellationToken::new(), CancellationToken::new());
+        let mut times = 0;
+        let prepares = async || {
+            times += 1;
+            tokio::time::sleep(DURATION * 3).await;
+        };
+        tokio::select! {
+            held = first.acquire_and(&shutdown, prepares) => assert_eq!(held, Some(())),
+            _ = async {
+                tokio::time::sleep(RETRY).await;
+                second.acquire(&other).await
+            } => panic!("another replica has the Lease"),
+        }
+        assert_eq!(times, 1);
+        // The last renewal is the newest request.
+        let leases = |request: &kube_sim::RequestRecord| {
+            request.resource == "leases" && request.client == "a"
+        };
+        let last = server.requests().into_iter().rfind(leases);
+        assert_eq!(last.map(|request| request.verb).as_deref(), Some("update"));
+    }
+
+    /// Settings that were read before the Lease was lost are read again.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_prepared_before_the_lease_was_lost_is_prepared_again() {
+        let server = Server::new();
+        let first = candidate(&server);
+        let shutdown = CancellationToken::new();
+        // Renewals fail for so long that the Lease is given up.
+        let begun = Instant::now();
+        let fails = move |request: &kube_sim::RequestRecord| {
+            let since = begun.elapsed();
+            request.resource == "leases" && since > RETRY / 2 && since < RENEW_WITHIN * 2
+        };
+        server.inject(Fault::new(Effect::Status(500), fails).times(usize::MAX));
+        let mut times = 0;
+        let prepares = async || {
+            times += 1;
+            tokio::time::sleep(RENEW_WITHIN * 3 / 2).await;
+            times
+        };
+        assert_eq!(first.acquire_and(&shutdown, prepares).await, Some(2));
     }
 
     #[tokio::test(start_paused = true)]

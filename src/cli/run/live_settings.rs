@@ -110,7 +110,11 @@ impl LiveSettings {
 
     /// The settings that these ConfigMaps make of those that are `used`: what is set up once, at
     /// the start of the process, stays.
-    fn resolve(
+    ///
+    /// # Errors
+    ///
+    /// As at the start of the process.
+    pub fn resolve(
         &mut self,
         settings: &BTreeMap<String, String>,
         used: &Config,

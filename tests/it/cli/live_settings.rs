@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
+use wavegate::controller::leader::LEASE;
+use wavegate::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -110,4 +114,55 @@ async fn a_dry_run_goes_on_until_a_restart_although_it_is_switched_off() {
         .filter(|request| request.client != "test" && !reads.contains(&request.verb.as_str()))
         .collect();
     assert!(written.is_empty(), "{written:#?}");
+}
+
+/// AS-150, AS-500: a replica that has waited for the Lease since another policy was set must not
+/// begin with the policy of its start.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_takes_over_acts_first_with_the_settings_of_now() {
+    let cluster = Cluster::start().await;
+    cluster.knows("default", "https://1").await;
+    let object: Value = serde_json::from_str(&set(&["b"], json!([]))).unwrap();
+    let created = cluster.create("ApplicationSet", object).await;
+    // Not generated any more: the policy of the start would delete it.
+    let owner = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set",
+        "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+    });
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "a", "labels": {"app": "a"}, "ownerReferences": [owner]},
+        "spec": {"project": "default", "destination": {"server": "https://1"},
+            "source": {"repoURL": "https://r"}},
+    });
+    cluster.create("Application", application).await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "argocd");
+    let lease = json!({
+        "metadata": {"name": LEASE},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 15,
+            "renewTime": "2026-01-02T03:04:06.000000Z"},
+    });
+    let lease = serde_json::from_value(lease).unwrap();
+    leases.create(&PostParams::default(), &lease).await.unwrap();
+    let policy = "applicationsetcontroller.policy";
+    cluster.sets(json!({ policy: "sync" })).await;
+
+    let flags = [&FLAGS[..], &["--enable-leader-election"]].concat();
+    let mut running = Running::start(&cluster, &flags, &[]);
+    running.until_logged("the lease is held by other").await;
+    change(&cluster, json!({ policy: "create-only" })).await;
+    leases.delete(LEASE, &DeleteParams::default()).await.unwrap();
+    let log = running.until_logged("end of reconcile").await;
+    let read = log.find("the settings have changed").expect(&log);
+    assert!(read < log.find("end of reconcile").unwrap(), "{log}");
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    let until = std::time::Instant::now() + WAIT;
+    while applications.get_opt("b").await.unwrap().is_none() {
+        assert!(std::time::Instant::now() < until, "it does not act: {}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let kept = applications.get_opt("a").await.unwrap();
+    let kept = kept.is_some_and(|kept| kept.metadata.deletion_timestamp.is_none());
+    assert!(kept, "create-only deletes nothing: {}", running.log());
 }
