@@ -44,6 +44,7 @@ use crate::settings::{
     ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE, Namespaces, Settings,
 };
 use crate::source::Allow;
+use crate::telemetry;
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
 pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
@@ -249,9 +250,9 @@ pub struct Config {
     pub webhook_addr: Option<String>,
     /// Whether a lease is needed to run.
     pub leader_election: bool,
-    /// `json` or `text`.
+    /// `json`, `text` or `argocd`; a flag may have another text.
     pub log_format: String,
-    /// `debug`, `info`, `warn` or `error`.
+    /// `debug`, `info`, `warn` or `error`; a flag may have another text.
     pub log_level: String,
     /// What was not understood, and what is used instead.
     pub warnings: Vec<String>,
@@ -266,6 +267,17 @@ fn level_of_argo_cd(level: &str) -> String {
         "fatal" | "panic" => "error".to_owned(),
         _ => level.to_owned(),
     }
+}
+
+/// A format of the log, as a ConfigMap or the environment has it.
+fn log_format(text: &str) -> Option<String> {
+    text.parse::<telemetry::Format>().ok().map(|_| text.to_ascii_lowercase())
+}
+
+/// A level of the log, as a ConfigMap or the environment has it.
+fn log_level(text: &str) -> Option<String> {
+    let level = level_of_argo_cd(text);
+    telemetry::check_level(&level).is_ok().then_some(level)
 }
 
 impl Config {
@@ -307,7 +319,7 @@ impl Config {
         applications.dry_run = application_sets.dry_run;
         let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
         let (format, level) = log_of_the_application_controller(&mut read);
-        let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), &level);
+        let level = read.pick(flags.loglevel, ("LOGLEVEL", "log.level"), log_level, level);
         Ok(Self {
             application_sets,
             sync_engine,
@@ -330,7 +342,7 @@ impl Config {
                 ("ENABLE_LEADER_ELECTION", "enable.leader.election"),
                 false,
             ),
-            log_format: read.text(flags.logformat, ("LOGFORMAT", "log.format"), &format),
+            log_format: read.pick(flags.logformat, ("LOGFORMAT", "log.format"), log_format, format),
             log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
             without_effect: {
                 let mut lines = accepted::without_effect(&read, &flags.accepted);
@@ -369,12 +381,19 @@ impl Config {
 /// Format and level of the log by the names of Argo CD's application controller: this process
 /// is both controllers (SE-575).
 fn log_of_the_application_controller(read: &mut Reader<'_>) -> (String, String) {
-    let mut text = |variable: &str, key: &str, default: &str| {
-        let parse = |text: &str| Some(text.to_owned());
-        read.pick_in_full(None, (variable, key), parse, default.to_owned())
-    };
-    let format = text("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format", "json");
-    (format, text("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level", "info"))
+    let format = read.pick_in_full(
+        None,
+        ("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format"),
+        log_format,
+        "json".to_owned(),
+    );
+    let level = read.pick_in_full(
+        None,
+        ("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level"),
+        log_level,
+        "info".to_owned(),
+    );
+    (format, level)
 }
 
 /// The health scripts of the ConfigMap `argocd-cm`, and what cannot be used of them.

@@ -28,12 +28,13 @@ pub enum Format {
 impl FromStr for Format {
     type Err = Error;
 
+    /// In any case, as in Argo CD.
     fn from_str(text: &str) -> Result<Self, Error> {
-        match text {
+        match text.to_ascii_lowercase().as_str() {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             "argocd" => Ok(Self::ArgoCd),
-            other => Err(Error::Format(other.to_owned())),
+            _ => Err(Error::Format(text.to_owned())),
         }
     }
 }
@@ -76,10 +77,28 @@ pub fn until_dropped(format: Format, level: &str) -> Result<DefaultGuard, Error>
     Ok(tracing::subscriber::set_default(subscriber(format, level)?))
 }
 
-fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
+/// Checks that the log can have this level.
+///
+/// # Errors
+///
+/// When it is unknown.
+pub fn check_level(level: &str) -> Result<(), Error> {
+    filter(level).map(drop)
+}
+
+fn filter(level: &str) -> Result<EnvFilter, Error> {
     let wrong =
         |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
-    let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
+    // The library takes any other word for a part of the program, of which alone it logs then.
+    let is_word = |part: &&str| !part.contains(['=', '[']) && part.parse::<LevelFilter>().is_err();
+    if let Some(word) = level.split(',').map(str::trim).find(is_word) {
+        return Err(wrong(format!("{word} is no level")));
+    }
+    EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))
+}
+
+fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
+    let asked = filter(level)?;
     let filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| without_library_logs(asked, level));
     let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
@@ -166,10 +185,16 @@ mod tests {
     fn formats_and_levels_are_checked() {
         assert_eq!("json".parse(), Ok(Format::Json));
         assert_eq!("argocd".parse(), Ok(Format::ArgoCd));
+        assert_eq!("JSON".parse(), Ok(Format::Json));
         assert_eq!(
-            "JSON".parse::<Format>().unwrap_err().to_string(),
-            "log format: \"JSON\" is none of text, json, argocd"
+            "XML".parse::<Format>().unwrap_err().to_string(),
+            "log format: \"XML\" is none of text, json, argocd"
         );
+        for level in ["debug", "WARN", "off", "info,wavegate=debug", "wavegate[reconcile]=trace"] {
+            assert_eq!(check_level(level), Ok(()), "{level}");
+        }
+        let typo = check_level("inof").unwrap_err().to_string();
+        assert!(typo.contains("\"inof\" is not one of") && typo.contains("no level"), "{typo}");
         let wrong = init(Format::Text, "wavegate=loud").unwrap_err();
         assert!(
             wrong.to_string().starts_with("log level: \"wavegate=loud\" is not one of"),

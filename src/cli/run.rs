@@ -14,7 +14,6 @@ use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::redis;
 use crate::clock::Clock;
 use crate::config::{Config, Flags};
 use crate::confined::{self, Confinement};
@@ -74,6 +73,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let readiness = Readiness::default();
     stop_on_signal(shutdown.clone());
     // What is known so far says how to log, and where the probes are, while this waits.
+    telemetry::check_level(&first.log_level)?;
     let format: Format = first.log_format.parse()?;
     let waits = || Some(Waiting::start(format, &first, &readiness));
     let read = read_config_maps(&client, &first, &readiness, waits);
@@ -87,9 +87,8 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     // Always the same, so that what a killed process has left there is found and removed.
     let temporary = std::env::temp_dir();
     let cache_dir = args.cache_dir.as_deref().unwrap_or(&temporary);
-    if config.applications.redis.is_on() {
-        redis::check(&config.applications.redis)?;
-    }
+    let mut live = LiveSettings::new(args.flags.clone());
+    live.start(&mut config)?;
     let confinement = config.applications.render.programs.confinement;
     let artifacts = config.applications.artifacts.clone();
     let sources =
@@ -106,7 +105,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let stop = shutdown.child_token();
         start_server("--probe-addr", serve::probes(addr, readiness.clone(), stop).boxed());
     }
-    let (mut live, mut has_led) = (LiveSettings::new(args.flags.clone()), false);
+    let mut has_led = false;
     loop {
         let served = shutdown.child_token();
         report_settings(&config, namespace);
@@ -355,7 +354,6 @@ async fn read_config_maps(
 struct Waiting {
     stop: CancellationToken,
     probes: Option<JoinHandle<std::io::Result<()>>>,
-    /// None with an unknown level, which the start refuses as soon as it has the settings.
     _logging: Option<tracing::subscriber::DefaultGuard>,
 }
 

@@ -433,6 +433,32 @@ fn addresses_limits_and_labels_are_read_as_501() {
     }
 }
 
+/// Only flags are refused: a mistyped setting of the log must not end the next start.
+#[test]
+fn format_and_level_of_the_log_are_read_as_other_settings_are_as_500_se_575() {
+    let keys = [
+        ("applicationsetcontroller.log.format", "applicationsetcontroller.log.level"),
+        ("controller.log.format", "controller.log.level"),
+    ];
+    for (format, level) in keys {
+        for (map, want, warnings) in [
+            ([(format, "JSON"), (level, "Warning")], ["json", "warn"], 0),
+            ([(format, "Text"), (level, "wavegate=debug")], ["text", "wavegate=debug"], 0),
+            ([(format, "xml"), (level, "inof")], ["json", "info"], 2),
+            ([(format, "argocd"), (level, "wavegate=loud")], ["argocd", "info"], 1),
+        ] {
+            let config = resolve(Flags::default(), &[], &map).unwrap();
+            assert_eq!([&config.log_format, &config.log_level], want, "{map:?}");
+            assert_eq!(config.warnings.len(), warnings, "{map:?}: {:?}", config.warnings);
+        }
+    }
+    let flags =
+        Flags { logformat: Some("xml".into()), loglevel: Some("inof".into()), ..Flags::default() };
+    let config = resolve(flags, &[], &[]).unwrap();
+    let refused = (config.log_format.parse::<telemetry::Format>(), config.log_level.as_str());
+    assert!(refused.0.is_err() && telemetry::check_level(refused.1).is_err(), "{refused:?}");
+}
+
 #[test]
 fn options_of_programs_are_read_from_the_config_map() {
     let map = [

@@ -176,7 +176,8 @@ impl ApplicationSettings {
     pub fn comparison(&self) -> ComparisonSettings {
         ComparisonSettings {
             self_heal: self.self_heal,
-            // Without a tree in Redis it would be nowhere (CA-416).
+            // Without a tree in Redis it would be nowhere (CA-416). A Redis that cannot be used
+            // has been switched off.
             resource_health: self.resource_health || !self.redis.is_on(),
             repo_error_grace: self.repo_error_grace,
             reconciled_every: self.reconciliation_timeout.saturating_mul(UNCHANGED),

@@ -50,6 +50,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "gotime",
             "settings",
             "source",
+            "telemetry",
             "yaml",
         ],
     ),

@@ -11,7 +11,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 
 use super::config_maps::{self, Unread};
+use crate::act::redis;
 use crate::config::{CONFIG_MAPS, Config, Error, Flags};
+use crate::decide::argocd_cache::RedisSettings;
 use crate::redact;
 use crate::watch::failure;
 
@@ -30,6 +32,8 @@ pub(super) struct LiveSettings {
 struct Said {
     /// Why the last ones cannot be used; empty for nothing.
     refused: String,
+    /// Why Redis cannot be used; empty for nothing.
+    redis: String,
     /// Which of them need a restart.
     fixed: Vec<&'static str>,
 }
@@ -38,6 +42,29 @@ impl LiveSettings {
     /// Those of a process with these flags.
     pub fn new(flags: Flags) -> Self {
         Self { flags, said: Said::default() }
+    }
+
+    /// Switches off a Redis that cannot be used: the settings of a process that starts must not
+    /// end it, since readers alone need Redis (CA-119).
+    ///
+    /// # Errors
+    ///
+    /// When flags of the process name that Redis.
+    pub fn start(&mut self, config: &mut Config) -> Result<(), redis::Error> {
+        let settings = &mut config.applications.redis;
+        let Err(error) = usable(settings) else { return Ok(()) };
+        let flags = &self.flags.application.redis;
+        if flags.redis.is_some() || flags.sentinel.is_some() {
+            return Err(error);
+        }
+        self.said.redis = error.to_string();
+        tracing::error!(
+            %error,
+            "Redis is not used: Argo CD's web page will show nothing of Applications, and the \
+             health of resources stays in the status"
+        );
+        settings.switch_off();
+        Ok(())
     }
 
     /// Returns the settings once they differ from those that are `used`. Whatever a ConfigMap
@@ -129,6 +156,31 @@ impl LiveSettings {
             );
         }
         self.said.fixed = fixed;
+        self.keep_redis(&mut config, used);
         Ok(config)
     }
+
+    /// Keeps the settings of Redis in use when it cannot be used with the new ones; others act
+    /// regardless.
+    fn keep_redis(&mut self, config: &mut Config, used: &Config) {
+        let Err(error) = usable(&config.applications.redis) else {
+            self.said.redis.clear();
+            return;
+        };
+        let error = error.to_string();
+        if self.said.redis != error {
+            tracing::error!(
+                error,
+                "the changed settings of Redis cannot be used, the former ones stay"
+            );
+            self.said.redis = error;
+        }
+        config.applications.redis = used.applications.redis.clone();
+    }
+}
+
+/// Whether a Redis can be used with these settings, if there is one; whether it answers does not
+/// matter.
+fn usable(settings: &RedisSettings) -> Result<(), redis::Error> {
+    if settings.is_on() { redis::check(settings) } else { Ok(()) }
 }

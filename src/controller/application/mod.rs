@@ -102,7 +102,7 @@ impl std::fmt::Debug for OwnCluster {
 pub async fn run_with(
     core: Core,
     own: OwnCluster,
-    settings: ApplicationSettings,
+    mut settings: ApplicationSettings,
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) {
@@ -124,7 +124,7 @@ pub async fn run_with(
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
         .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())));
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let (publisher, trees, of_trees) = match open_readers(&core, &settings, compare) {
+    let (publisher, trees, of_trees) = match open_readers(&core, &mut settings, compare) {
         Some((publisher, trees, changes)) => (Some(publisher), trees, Some(changes)),
         None => (None, argocd_cache::owners_only(), None),
     };
@@ -161,10 +161,11 @@ fn relevance(settings: &ApplicationSettings) -> Relevance {
     })
 }
 
-/// What keeps the copies for Argo CD's API server, if there is a Redis.
+/// What keeps the copies for Argo CD's API server, if there is a Redis. One that cannot be used
+/// is switched off, so that the status of Applications does not refer to it (CA-416).
 fn open_readers(
     core: &Core,
-    settings: &ApplicationSettings,
+    settings: &mut ApplicationSettings,
     compare: mpsc::UnboundedSender<String>,
 ) -> Option<(Arc<Publisher>, TreeReaders, argocd_cache::Changes)> {
     if !settings.redis.is_on() || settings.dry_run {
@@ -177,6 +178,7 @@ fn open_readers(
         }
         Err(error) => {
             tracing::error!(%error, "Argo CD's web page will show nothing of Applications");
+            settings.redis.switch_off();
             None
         }
     }

@@ -59,6 +59,12 @@ impl RedisSettings {
         !self.server.is_empty() || !self.sentinels.is_empty()
     }
 
+    /// Switches it off: nothing is written, and no status counts on it.
+    pub fn switch_off(&mut self) {
+        self.server.clear();
+        self.sentinels.clear();
+    }
+
     /// Where values are written, for messages.
     pub fn place(&self) -> String {
         match self.sentinels.as_slice() {

@@ -166,10 +166,16 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
 }
 
 /// The rows without health say where it is, and those of other waves say so (SE-058). Without a
-/// Redis for trees the health stays (CA-416).
+/// Redis for trees, or with one that cannot be used, the health stays (CA-416).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_have_the_fields_that_are_configured_se_058() {
-    for (persists, redis) in [(true, "127.0.0.1:1"), (false, ""), (false, "127.0.0.1:1")] {
+    for (persists, redis, is_used) in [
+        (true, "127.0.0.1:1", true),
+        (false, "", false),
+        (false, "127.0.0.1:1", true),
+        // Without a port.
+        (false, "argocd-redis", false),
+    ] {
         let mut world = World::start().await;
         world.crash().await;
         world.settings.resource_health = persists;
@@ -183,7 +189,7 @@ async fn rows_have_the_fields_that_are_configured_se_058() {
         let app = world.until_good("app").await;
         assert_eq!(row(&app, "one")["syncWave"], -3, "{app}");
         assert_eq!(row(&app, "two")["syncWave"], Value::Null, "{app}");
-        let (health, place) = match persists || redis.is_empty() {
+        let (health, place) = match persists || !is_used {
             true => (json!("Healthy"), Value::Null),
             false => (Value::Null, json!("appTree")),
         };

@@ -166,3 +166,63 @@ async fn a_replica_that_takes_over_acts_first_with_the_settings_of_now() {
     let kept = kept.is_some_and(|kept| kept.metadata.deletion_timestamp.is_none());
     assert!(kept, "create-only deletes nothing: {}", running.log());
 }
+
+/// AS-500, CA-119, SE-575: a mistyped address of Redis, or format or level of the log, in a
+/// ConfigMap ends no start: the next one of the process would fail although this one runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mistyped_redis_or_log_ends_no_start_as_500() {
+    let cluster = Cluster::start().await;
+    let log_settings =
+        ["log.format", "log.level"].map(|key| format!("applicationsetcontroller.{key}"));
+    let [format, level] = &log_settings;
+    cluster
+        .sets(json!({
+            "redis.server": "argocd-redis", format.as_str(): "xml", level.as_str(): "inof",
+        }))
+        .await;
+    let mut running = Running::start(&cluster, &FLAGS, &[]);
+    let log = running.until_logged("\"starting\"").await;
+    for key in &log_settings {
+        let words = "is not understood, the default is used";
+        let is_named = |line: &str| line.contains(&format!("{key}: ")) && line.contains(words);
+        assert!(log.lines().any(is_named), "{key}: {log}");
+    }
+    assert!(log.contains("Redis is not used") && log.contains("write host:port"), "{log}");
+    until_followed(&cluster).await;
+    let log = running.log();
+    assert_eq!(log.matches("write host:port").count(), 1, "said once: {log}");
+    drop(running);
+
+    // In any case, as in Argo CD.
+    change(&cluster, json!({ format.as_str(): "TEXT", level.as_str(): "Warning" })).await;
+    let mut running = Running::start(&cluster, &FLAGS, &[]);
+    let log = running.until_logged("Redis is not used").await;
+    assert!(!log.contains("\"level\"") && log.contains("ERROR"), "text: {log}");
+
+    let run = ["run", "--namespace=argocd"];
+    let refused = |flag: &'static str| [&run[..], &FLAGS, &[flag]].concat();
+    cluster.run(&refused("--redis=argocd-redis")).await.fails(2, &["write host:port"]);
+    cluster.run(&refused("--loglevel=inof")).await.fails(2, &["inof is no level"]);
+}
+
+/// A Redis that cannot be used is no reason to end or to forget the one in use, nor to leave
+/// other settings as they were.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mistyped_redis_leaves_the_former_one_and_other_settings_act() {
+    let cluster = Cluster::start().await;
+    let policy = "applicationsetcontroller.policy";
+    cluster.sets(json!({"redis.server": "127.0.0.1:1"})).await;
+    let mut running = Running::start(&cluster, &FLAGS, &[]);
+    running.until_logged("\"starting\"").await;
+    change(&cluster, json!({"redis.server": "argocd-redis"})).await;
+    let log = running.until_logged("the former ones stay").await;
+    assert!(log.contains("the changed settings of Redis cannot be used"), "{log}");
+    assert!(!log.contains("the settings have changed"), "{log}");
+
+    change(&cluster, json!({ policy: "create-only" })).await;
+    running.until_logged("the settings have changed").await;
+    until_followed(&cluster).await;
+    let log = running.log();
+    assert_eq!(log.matches("the settings have changed").count(), 1, "{log}");
+    assert_eq!(log.matches("settings of Redis cannot be used").count(), 1, "said once: {log}");
+}
