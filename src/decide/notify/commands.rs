@@ -1,7 +1,7 @@
 //! The commands that a run waits for, as `explain` names them.
 
 use super::{ENTRIES, Run};
-use crate::api::steering::RunPhase;
+use crate::api::steering::{RunGate, RunPhase};
 
 /// What a person may run now; empty while nobody is waited for.
 pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
@@ -10,10 +10,15 @@ pub(super) fn commands(run: &Run<'_>) -> Vec<String> {
     };
     match run.status.phase {
         RunPhase::AwaitingApproval => {
-            let gates = run.status.gates.iter().filter(|gate| gate.missing() > 0);
+            let lacks = run.status.gates.iter().filter(|gate| gate.missing() > 0);
+            let reached = lacks.clone().filter(|gate| gate.waiting_since.is_some());
+            // One of a later step is not what the run waits for.
+            let has_reached = reached.clone().next().is_some();
+            let gates: Vec<&RunGate> =
+                if has_reached { reached.collect() } else { lacks.collect() };
             let approve = of_set("approve");
             let approve = |name: &str| format!("{approve} --gate {}", quoted(name));
-            gates.take(ENTRIES).map(|gate| approve(&gate.name)).collect()
+            gates.into_iter().take(ENTRIES).map(|gate| approve(&gate.name)).collect()
         }
         RunPhase::Paused => vec![of_set("resume")],
         RunPhase::Held => vec![of_set("explain"), of_set("retry"), of_set("abort")],

@@ -161,6 +161,14 @@ fn commands_are_those_of_explain_and_safe_to_copy() {
         commands(gate("it's $(rm -r ~)")),
         [r"wavegate approve -n argocd shop --gate 'it'\''s $(rm -r ~)'"]
     );
+    let since = "2026-01-02T03:04:05Z";
+    let gates = json!([{"name": "prod", "approvals": 1},
+        {"name": "staging", "approvals": 1, "waitingSince": since}]);
+    assert_eq!(
+        commands(json!({"phase": "AwaitingApproval", "gates": gates})),
+        ["wavegate approve -n argocd shop --gate staging"],
+        "not one of a later step"
+    );
     assert_eq!(commands(json!({"phase": "Paused"})), ["wavegate resume -n argocd shop"]);
     assert_eq!(commands(json!({"phase": "Held"})).len(), 3);
     for phase in ["Progressing", "Soaking", "Complete", "Superseded", "Aborted", "RolledBack"] {

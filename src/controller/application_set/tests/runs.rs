@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::steering::{POLICY, RUN};
+use crate::decide::steering::{self, Person};
 
 /// It was never recorded, with a warning at each reconcile.
 #[tokio::test]
@@ -36,14 +37,60 @@ async fn what_policies_and_people_say_are_events_as_st_080() {
     let awaited = world.until_event("AwaitingApproval").await;
     assert!(awaited.starts_with("run set-1: AwaitingApproval: gate all"), "{awaited}");
     assert!(awaited.ends_with("wavegate approve -n argocd set --gate all"), "{awaited}");
-    let run =
-        world.until(RUN, "set-1", |run| run["status"]["gates"][0]["covers"].is_string()).await;
+    let is_compared = |run: &Value| {
+        run["status"]["to"][0]["revision"] == "r1"
+            && run["status"]["gates"][0]["covers"].is_string()
+    };
+    let run = world.until(RUN, "set-1", is_compared).await;
     let covers = &run["status"]["gates"][0]["covers"];
     let approval = json!({"gate": "all", "by": "ann", "covers": covers});
     world.patch(RUN, "set-1", json!({"spec": {"approvals": [approval]}})).await;
     assert_eq!(world.until_event("GateApproved").await, "run set-1: gate all is approved by ann");
     assert_eq!(world.until_event("GateOpened").await, "run set-1: gate all opens");
     assert_eq!(world.events("Progressing").await, Vec::<String>::new());
+}
+
+/// The gate of production was approved together with that of staging.
+#[tokio::test]
+async fn an_approval_without_a_name_opens_no_gate_of_a_later_step_as_st_011() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    let gate = |name: &str, step: u64| json!({"name": name, "steps": [step], "approvals": 1});
+    let gates = json!([gate("staging", 1), gate("production", 2)]);
+    world.create(POLICY, "careful", json!({ "gates": gates })).await;
+    let strategy = steps(&[("staging", json!(null)), ("prod", json!(null))]);
+    let members = [("app", "staging"), ("other", "prod")];
+    world.create("ApplicationSet", "set", fleet(&members, strategy)).await;
+    for (name, _) in members {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    let gate_of = |run: &Value, name: &str| {
+        let gates = run["status"]["gates"].as_array().cloned().unwrap_or_default();
+        gates.into_iter().find(|gate| gate["name"] == name).unwrap_or_default()
+    };
+    // An approval is for the targets of both comparisons.
+    let waits = |run: &Value| {
+        run["status"]["phase"] == "AwaitingApproval"
+            && run["status"]["to"] == json!([{"revision": "r1", "applications": 2}])
+            && gate_of(run, "staging")["waitingSince"].is_string()
+    };
+    let run = world.until(RUN, "set-1", waits).await;
+    assert_eq!(gate_of(&run, "production")["waitingSince"], json!(null), "{run}");
+    let ann = Person { by: "ann", at: jiff::Timestamp::now() };
+    let word = steering::approve(&steering::Run::read(&run), None, ann);
+    let steering::Verdict::Change { says, change, .. } = word else { panic!("{word:?}") };
+    assert_eq!(says, "approve gate staging (1 Application) of run set-1 as ann");
+    let patch = change.patch(&run);
+    world.patch(RUN, "set-1", json!({ "spec": patch["spec"] })).await;
+    let run =
+        world.until(RUN, "set-1", |run| gate_of(run, "staging")["openedAt"].is_string()).await;
+    world.until("Application", "app", |app| app["operation"].is_object()).await;
+    let production = gate_of(&run, "production");
+    assert_eq!(
+        (&production["openedAt"], &production["approvedBy"], &production["waitingSince"]),
+        (&json!(null), &json!(null), &json!(null)),
+        "{production}"
+    );
+    assert_eq!(world.until_event("GateOpened").await, "run set-1: gate staging opens");
 }
 
 /// Nothing is written that was not before there were runs.

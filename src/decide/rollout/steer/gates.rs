@@ -92,7 +92,11 @@ fn gate(
         None => (valid, void),
     };
     let has_any = !behind.is_empty();
-    let waits_for_people = has_any && !is_whole && !is_approved && has_soaked;
+    // One of a later step is approved by its name only (ST-011). A step may also be complete with
+    // what is not Healthy, such as after a timeout.
+    let is_reached =
+        || soaking_since.is_some() || earlier(rule, rows).all(|row| wait::is_complete(row, false));
+    let waits_for_people = has_any && !is_whole && !is_approved && has_soaked && is_reached();
     let waiting_since = waits_for_people.then(|| {
         known.and_then(|gate| gate.waiting_since.as_ref()).map_or(stored(now), |since| since.0)
     });

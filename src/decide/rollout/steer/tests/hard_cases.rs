@@ -271,3 +271,40 @@ fn what_went_back_is_not_healed_for_another_target_as_st_061() {
     assert_eq!(starts(&mut fleet, 90), [""; 0]);
     assert_eq!(fleet.status().phase, RunPhase::Aborted);
 }
+
+/// A gate without a soak waited for people from the first reconcile on.
+#[test]
+fn a_gate_waits_for_people_when_its_step_is_reached_as_st_011() {
+    let one = |name: &str, step: u64| json!({"name": name, "steps": [step], "approvals": 1});
+    let policy = json!({"gates": [one("staging", 2), one("production", 3)]});
+    let mut fleet = Fleet::new(&[1, 1, 1], json!(null)).policy(policy);
+    let waiting = |fleet: &Fleet| -> Vec<String> {
+        let gates = fleet.status().gates.iter();
+        gates.filter(|gate| gate.waiting_since.is_some()).map(|gate| gate.name.clone()).collect()
+    };
+    let approve = |fleet: &mut Fleet, name: &str| {
+        let gates = &fleet.status().gates;
+        let covers = gates.iter().find(|gate| gate.name == name).unwrap().covers.clone();
+        let (gate, by) = (name.to_owned(), "ann".to_owned());
+        fleet.said(|spec| {
+            spec.approvals.push(crate::api::steering::Approval { gate, by, at: None, covers });
+        });
+    };
+    fleet.push("r2");
+    fleet.run(1);
+    assert_eq!(waiting(&fleet), [""; 0], "the first step is rolled out");
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), waiting(&fleet)), (1, vec!["staging".to_owned()]));
+    approve(&mut fleet, "staging");
+    fleet.run(1);
+    assert_eq!(waiting(&fleet), [""; 0], "the second step is rolled out");
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), waiting(&fleet)), (2, vec!["production".to_owned()]));
+    // A step that is complete without one is complete, although that one is not Healthy.
+    let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gate(1, ""));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Ignores;
+    fleet.run(400);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (0, RunPhase::AwaitingApproval));
+    assert_eq!(waiting(&fleet), ["production"]);
+}
