@@ -5,6 +5,7 @@ use serde_json::json;
 use super::{Change, Person, Run, Verdict, applications};
 use crate::api::Time;
 use crate::api::steering::RunPhase;
+use crate::api::time::of_word;
 
 /// Ends a run: nothing more is promoted. With `terminate`, its running operations are ended.
 pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
@@ -61,7 +62,7 @@ pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
 
 /// Whether a word was said that no controller has acted on.
 fn is_open(said: Option<&Option<Time>>, acted: &Option<Time>) -> bool {
-    said.is_some_and(|at| acted.is_none() || at != acted)
+    said.is_some_and(|at| acted.as_ref() != Some(&of_word(at.as_ref())))
 }
 
 /// Ends a run, and takes back what it started. A complete run can be taken back as well.

@@ -307,6 +307,9 @@ fn ending_a_run() {
     let back = json!({"rollback": {"by": "bob"}});
     let (by_bob_at, acted) = (json!({"abort": {"by": "bob", "at": AT}}), json!({"abortedAt": AT}));
     let back_at = json!({"rollback": {"by": "bob", "at": AT}});
+    // What others wrote, with fractions of a second and without a time.
+    let at_fraction = json!({"abort": {"by": "bob", "at": "2026-01-02T03:04:05.123Z"}});
+    let without_at = json!({"rollback": {"by": "bob"}});
     let cases = [
         (
             abort(&going(), false, PERSON),
@@ -338,9 +341,22 @@ fn ending_a_run() {
         ),
         (
             // It was retried since, and can be ended again.
-            abort(&in_phase("Progressing", by_bob_at, acted), false, PERSON),
+            abort(&in_phase("Progressing", by_bob_at, acted.clone()), false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
              end by themselves",
+        ),
+        (
+            abort(&in_phase("Progressing", at_fraction, acted), false, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
+             end by themselves",
+        ),
+        (
+            rollback(
+                &in_phase("Progressing", without_at, json!({"rollbackAt": "1970-01-01T00:00:00Z"})),
+                PERSON,
+            ),
+            "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
+             the reverse order of steps",
         ),
         (
             rollback(&going(), PERSON),

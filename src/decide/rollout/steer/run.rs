@@ -18,7 +18,7 @@ use super::{estimate, gates};
 use crate::api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
-use crate::api::time::stored;
+use crate::api::time::{of_word, stored};
 use crate::api::{HealthStatus, OperationPhase, Time};
 use crate::decide::names::some_of;
 use crate::decide::rollout::phase::{Observed, Phase};
@@ -389,9 +389,8 @@ impl State {
 
     /// Acts on an abort and on a rollback that people ask for (ST-060, ST-061).
     fn obey(&mut self, rows: &[Row<'_>], now: Timestamp) {
-        let epoch = || Time(Timestamp::UNIX_EPOCH);
         if let Some(abort) = self.spec.abort.clone() {
-            let at = abort.at.clone().unwrap_or_else(epoch);
+            let at = of_word(abort.at.as_ref());
             let is_new = self.status.aborted_at.as_ref() != Some(&at);
             self.status.aborted_at = Some(at);
             if is_new && !self.status.phase.has_ended() {
@@ -416,7 +415,7 @@ impl State {
             }
         }
         if let Some(rollback) = self.spec.rollback.clone() {
-            let at = rollback.at.clone().unwrap_or_else(epoch);
+            let at = of_word(rollback.at.as_ref());
             let is_new = self.status.rollback_at.as_ref() != Some(&at);
             self.status.rollback_at = Some(at);
             let can = !matches!(

@@ -308,3 +308,28 @@ fn a_gate_waits_for_people_when_its_step_is_reached_as_st_011() {
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (0, RunPhase::AwaitingApproval));
     assert_eq!(waiting(&fleet), ["production"]);
 }
+
+/// A portal writes times with fractions of a second, which no status keeps: the same word ended
+/// the run after each retry.
+#[test]
+fn a_word_with_fractions_of_a_second_is_acted_on_once_as_st_063() {
+    for goes_back in [false, true] {
+        let mut fleet = Fleet::new(&[5], json!(1));
+        fleet.push("r2");
+        fleet.run(6);
+        let at = fleet.now + SignedDuration::from_millis(123);
+        let (by, at) = ("ann".to_owned(), Some(crate::api::Time(at)));
+        fleet.said(|spec| match goes_back {
+            false => {
+                spec.abort = Some(crate::api::steering::Abort { by, at, terminate: false });
+            }
+            true => spec.rollback = Some(crate::api::steering::WordOfPerson { by, at }),
+        });
+        fleet.run(60);
+        let ended = if goes_back { RunPhase::RolledBack } else { RunPhase::Aborted };
+        assert_eq!(fleet.status().phase, ended);
+        retry(&mut fleet, &[]);
+        fleet.run(60);
+        assert_eq!((fleet.deployed("r2"), fleet.status().phase), (5, RunPhase::Complete));
+    }
+}
