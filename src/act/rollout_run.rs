@@ -121,7 +121,15 @@ pub(super) async fn write_mark(
     run: &Object,
     notified: i64,
 ) -> Result<Written, kube::Error> {
-    let stored = RolloutRunStatus::deserialize(&run.parse_status()["status"]).unwrap_or_default();
+    let stored = run.parse_status()["status"].take();
+    let stored = match stored.is_null() {
+        true => RolloutRunStatus::default(),
+        false => match RolloutRunStatus::deserialize(&stored) {
+            Ok(stored) => stored,
+            // It would be replaced: an abort would be gone.
+            Err(error) => return Ok(Written::Refused(format!("its status: {error}"))),
+        },
+    };
     let status = RolloutRunStatus { notified: Some(notified), ..stored };
     write_status(client, cache, run, &status).await
 }

@@ -54,7 +54,7 @@ pub use kind::GroupVersionKind;
 pub use object_key::ObjectKey;
 pub use operation::{Operation, OperationPhase};
 pub use raw::Raw;
-pub use read::{read, read_leniently};
+pub use read::{ReadError, read, read_leniently};
 pub use resource_key::ResourceKey;
 pub use source::ApplicationSource;
 pub use time::Time;

@@ -179,3 +179,20 @@ async fn a_policy_keeps_its_spec_when_its_status_is_written() {
     let again = rollout_policy::write_status(&world.client, &cache, &written, &status);
     assert!(matches!(again.await.unwrap(), Written::Unchanged));
 }
+
+/// What notifications record of a run must not replace what cannot be read.
+#[tokio::test]
+async fn a_status_that_cannot_be_read_is_not_replaced_by_a_mark() {
+    let world = World::defined().await;
+    let uid = world.set("shop").await;
+    let stored = done(world.create("shop-1", &uid).await);
+    let mut broken = stored.parse();
+    broken["status"] = json!({"quarantine": "q", "abortedAt": "2026-01-02T10:00:00+99:00"});
+    world.server.forget_requests();
+    let marked = write_mark(&world.client, &world.cache, &broken.into(), 3).await.unwrap();
+    let Written::Refused(why) = marked else { panic!("{marked:?}") };
+    assert!(why.starts_with("its status: "), "{why}");
+    assert_eq!(world.sent(), 0);
+    let marked = write_mark(&world.client, &world.cache, &stored, 3).await.unwrap();
+    assert_eq!(done(marked).parse()["status"]["notified"], 3);
+}

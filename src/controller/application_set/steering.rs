@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::policies::Reports;
 use crate::api::steering::{RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
+use crate::api::{ReadError, read};
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::stored::Set;
 use crate::decide::rollout::steer::number_of;
 use crate::decide::rollout::steer::rules::{Policy, Rules};
-use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
+use crate::decide::rollout::steering::{CurrentRun, Pool, Steering, Unreadable};
 use crate::watch::control_plane::ControlPlane;
 use crate::watch::object::Object;
 
@@ -32,6 +34,11 @@ impl PartialEq for Versions {
             && self.labels == other.labels
             && address(self) == address(other)
     }
+}
+
+/// A part of an object; absent as its default.
+fn part<T: serde::de::DeserializeOwned + Default>(value: &Value) -> Result<T, ReadError> {
+    if value.is_null() { Ok(T::default()) } else { read(value) }
 }
 
 /// What steers a set. It can be read again at any time.
@@ -63,6 +70,7 @@ pub(super) struct Run {
     pub object: Object,
     spec: RolloutRunSpec,
     pub status: RolloutRunStatus,
+    unreadable: Option<Unreadable>,
 }
 
 impl Run {
@@ -74,16 +82,37 @@ impl Run {
             #[serde(default)]
             status: RolloutRunStatus,
         }
-        // One that cannot be read says nothing; its name counts.
-        let fields = object.read::<Fields>();
-        let (spec, status) = fields.map_or_else(
-            |error| {
-                tracing::warn!(run = %object.key(), %error, "cannot read the RolloutRun");
-                Default::default()
-            },
-            |fields| (fields.spec, fields.status),
-        );
-        Self { object, spec, status }
+        match object.read::<Fields>() {
+            Ok(Fields { spec, status }) => Self { object, spec, status, unreadable: None },
+            Err(_) => Self::read_apart(object),
+        }
+    }
+
+    /// The same of one that cannot be read: what people say does not count as unsaid, and its
+    /// state stays as it is, whatever they have written.
+    fn read_apart(object: Object) -> Self {
+        let value = object.parse();
+        let run = object.name().to_owned();
+        let found = |is_in_status: bool, error: ReadError| Unreadable {
+            run: run.clone(),
+            is_in_status,
+            field: error.path,
+            reason: error.reason,
+        };
+        let spec = part::<RolloutRunSpec>(&value["spec"]).map_err(|error| found(false, error));
+        let status = part::<RolloutRunStatus>(&value["status"]).map_err(|error| found(true, error));
+        let unreadable = [spec.as_ref().err(), status.as_ref().err()].into_iter().flatten().next();
+        let unreadable = unreadable.cloned();
+        if let Some(error) = &unreadable {
+            tracing::warn!(run = %object.key(), %error, "cannot read the RolloutRun");
+        }
+        let (spec, status) = (spec.unwrap_or_default(), status.unwrap_or_default());
+        Self { object, spec, status, unreadable }
+    }
+
+    /// Whether its status was written and cannot be read.
+    fn hides_status(&self) -> bool {
+        self.unreadable.as_ref().is_some_and(|found| found.is_in_status)
     }
 
     fn number(&self) -> Option<u64> {
@@ -167,6 +196,13 @@ impl Steered {
             return None;
         }
         let current = self.runs.last();
+        // One without a status takes over the quarantine of the one before it.
+        let before = self.runs.iter().rev().nth(1).filter(|run| run.hides_status());
+        let unreadable = |run: &'a Run| {
+            let inherits = run.status.started_at.is_none();
+            let inherited = before.filter(|_| inherits).and_then(|run| run.unreadable.as_ref());
+            run.unreadable.as_ref().or(inherited)
+        };
         Some(Steering {
             namespace: &set.id.namespace,
             set: &set.id.name,
@@ -176,6 +212,7 @@ impl Steered {
                 name: run.object.name(),
                 spec: &run.spec,
                 status: &run.status,
+                unreadable: unreadable(run),
             }),
             records_runs: self.has_runs,
             hides_runs: self.hides_runs,

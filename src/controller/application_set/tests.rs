@@ -306,6 +306,11 @@ impl ClusterState {
         self.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
+    async fn patch_status(&self, kind: &str, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     /// Waits until the condition holds, and returns the object.
     async fn until(&self, kind: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let api = self.api(kind);

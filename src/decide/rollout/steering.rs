@@ -1,8 +1,11 @@
 //! What policies and people say about a rollout, as the input of its decisions, and what they
 //! amount to for one Application ([`steer`](super::steer) decides it).
 
+use std::fmt;
+
 use jiff::Timestamp;
 
+use super::steer::cut;
 use super::steer::rules::Rules;
 use super::wait_kind::WaitKind;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};
@@ -45,6 +48,19 @@ impl Steering<'_> {
         }
     }
 
+    /// Why the latest run cannot be read, with the command that mends it, if it cannot. What it says
+    /// may be an abort, and its state a quarantine: nothing is promoted, and it stays as it is.
+    pub fn unreadable_run(&self) -> Option<String> {
+        let run = self.run.as_ref().filter(|_| self.records_runs)?;
+        let found = run.unreadable?;
+        let part = if found.is_in_status { " --subresource status" } else { "" };
+        let (namespace, name) = (self.namespace, &found.run);
+        let edit = format!("kubectl -n {namespace} edit rolloutrun {name}{part}");
+        // What is wrong may be long, and a status keeps the beginning.
+        let (place, reason) = (found.place(), cut(&found.reason));
+        Some(format!("{place} of RolloutRun {name} cannot be read: {edit} ({reason})"))
+    }
+
     /// The command of a person about the set, for messages.
     pub fn command(&self, verb: &str) -> String {
         self.command_for(verb, self.set)
@@ -65,6 +81,37 @@ pub struct CurrentRun<'a> {
     pub spec: &'a RolloutRunSpec,
     /// Its state.
     pub status: &'a RolloutRunStatus,
+    /// What cannot be read of it, or of the one whose quarantine it takes over.
+    pub unreadable: Option<&'a Unreadable>,
+}
+
+/// A field of a run that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The name of the run.
+    pub run: String,
+    /// Whether the field is one of its status.
+    pub is_in_status: bool,
+    /// The field below its spec or status; `.` for all of it.
+    pub field: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl Unreadable {
+    fn place(&self) -> String {
+        let part = if self.is_in_status { "status" } else { "spec" };
+        match self.field.as_str() {
+            "." => part.to_owned(),
+            field => format!("{part}.{field}"),
+        }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place(), self.reason)
+    }
 }
 
 /// A limit that several sets share (`maxInFlight`, ST-030).

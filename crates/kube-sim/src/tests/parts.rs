@@ -204,6 +204,34 @@ fn schemas_prune_default_and_validate() {
     assert_eq!(fields, ["spec.one", "spec.time"]);
 }
 
+/// As the real one: some texts that are no time of RFC 3339 are stored.
+#[test]
+fn times_are_checked_as_a_table() {
+    let schema = Schema::read(&json!({
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": {
+            "time": {"type": "string", "format": "date-time"},
+        }}},
+    }));
+    let cases = [
+        ("2026-01-02T10:00:00Z", true),
+        ("2026-01-02t10:00:00.123456z", true),
+        ("2026-01-02T10:00:00+01:00", true),
+        ("2026-01-02T10:00:00+99:00", true),
+        ("2026-01-02T10:00:00Zt", true),
+        ("2026-01-02T24:00:00Z", false),
+        ("2026-01-02T10:00:00", false),
+        ("2026-01-02 10:00:00Z", false),
+        ("2026-02-30T10:00:00Z", false),
+        ("2026-01-02", false),
+        ("", false),
+    ];
+    for (time, is_time) in cases {
+        let object = json!({"spec": { "time": time }});
+        assert_eq!(validate::custom(&schema, &object, None).is_empty(), is_time, "{time}");
+    }
+}
+
 #[test]
 fn names_as_a_table() {
     let cases = [

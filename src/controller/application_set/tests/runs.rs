@@ -143,3 +143,51 @@ async fn hidden_policies_hold_promotions_and_deletions_as_st_006() {
     let app = world.until("Application", "app", |_| true).await;
     assert!(app["operation"].is_null(), "{app}");
 }
+
+/// Whoever may write an approval ended an abort with it: with a time that the API server takes for
+/// one, the run was read as an empty one, which replaced its state.
+#[tokio::test]
+async fn a_run_with_a_value_that_cannot_be_read_holds_and_stays_as_it_is_as_st_060() {
+    let mut world = ClusterState::start(progressive(Default::default())).await;
+    let gate = json!({"name": "all", "steps": [1], "approvals": 1});
+    world.create(POLICY, "careful", json!({"gates": [gate]})).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    let phase = |phase: &'static str| move |run: &Value| run["status"]["phase"] == phase;
+    world.until(RUN, "set-1", phase("AwaitingApproval")).await;
+    world.patch(RUN, "set-1", json!({"spec": {"abort": {"by": "ann"}}})).await;
+    let aborted = world.until(RUN, "set-1", phase("Aborted")).await;
+    let at = "2026-01-02T10:00:00+99:00";
+    let approval = json!({"gate": "all", "by": "eve", "covers": "x", "at": at});
+    world.patch(RUN, "set-1", json!({"spec": {"approvals": [approval]}})).await;
+    let waits = |kind: &'static str, words: &'static str| {
+        move |set: &Value| {
+            let wait = &set["status"]["rollout"]["waitingFor"][0];
+            let reason = wait["reason"].as_str().unwrap_or_default();
+            wait["kind"] == kind && reason.starts_with(words)
+        }
+    };
+    let why = "spec.approvals[0].at of RolloutRun set-1 cannot be read: kubectl -n argocd edit rolloutrun set-1 (";
+    world.until("ApplicationSet", "set", waits("Unreadable", why)).await;
+    // Also one that has not read it before.
+    world.restart(progressive(Default::default()));
+    world.reconcile().await;
+    let run = world.until(RUN, "set-1", |_| true).await;
+    for field in ["phase", "startedAt", "endedBy", "abortedAt", "quarantine"] {
+        assert_eq!(run["status"][field], aborted["status"][field], "{field}");
+        assert!(run["status"][field].is_string(), "{field}: {run}");
+    }
+    let app = world.until("Application", "app", |_| true).await;
+    assert!(app["operation"].is_null(), "{app}");
+    world.patch(RUN, "set-1", json!({"spec": {"approvals": []}})).await;
+    let why = "its run was aborted";
+    world.until("ApplicationSet", "set", waits("Quarantined", why)).await;
+    // What the controller itself has written may be broken as well.
+    let broken = json!({"status": {"timeline": [{"what": "Aborted", "at": at}]}});
+    world.patch_status(RUN, "set-1", broken).await;
+    let why = "status.timeline[0].at of RolloutRun set-1 cannot be read: kubectl -n argocd edit rolloutrun set-1 \
+               --subresource status (";
+    world.until("ApplicationSet", "set", waits("Unreadable", why)).await;
+    let run = world.until(RUN, "set-1", |_| true).await;
+    assert_eq!(run["status"]["quarantine"], aborted["status"]["quarantine"], "{run}");
+}

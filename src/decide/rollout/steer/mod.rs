@@ -104,4 +104,4 @@ impl<'a> Steer<'a> {
     }
 }
 
-pub(super) use run_status::Facts;
+pub(super) use run_status::{Facts, cut};

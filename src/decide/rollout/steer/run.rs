@@ -85,7 +85,7 @@ impl State {
     pub fn begin(steering: &Steering<'_>, rows: &[Row<'_>], now: Timestamp) -> Self {
         let current = steering.run;
         let (name, spec, status) = match current {
-            Some(CurrentRun { name, spec, status }) => {
+            Some(CurrentRun { name, spec, status, .. }) => {
                 (Some(name.to_owned()), spec.clone(), status.clone())
             }
             None => (None, RolloutRunSpec::default(), RolloutRunStatus::default()),
@@ -103,7 +103,8 @@ impl State {
             terminates: Vec::new(),
             is_paused: None,
         };
-        if !steering.records_runs {
+        // One that cannot be read stays as it is: what it does not say now may be an abort.
+        if !steering.records_runs || steering.unreadable_run().is_some() {
             state.name = None;
             return state;
         }
@@ -352,7 +353,7 @@ impl State {
     /// Holds what a policy may hold while the policies that applied to the run, or to the one
     /// before it, cannot be read; and what approvals, failures or an ended run may hold while runs
     /// cannot: a permission that was taken away opens no gate, lifts no limit, and promotes to no
-    /// target that was aborted.
+    /// target that was aborted. A run with a value that cannot be read holds all.
     fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
         let policies = match self.name {
             Some(_) if steering.hides_policies => &self.status.policies[..],
@@ -364,7 +365,11 @@ impl State {
             && steering.hides_runs
             && rows.iter().any(|row| row.member.started.is_some());
         let needs_runs = !steering.rules.gates.is_empty() || !steering.rules.budgets.is_empty();
-        let message = if !policies.is_empty() {
+        let unreadable = steering.unreadable_run();
+        let is_run_unreadable = unreadable.is_some();
+        let message = if let Some(why) = unreadable {
+            why
+        } else if !policies.is_empty() {
             format!(
                 "RolloutPolicies cannot be read, and {} applied before: give the controller get, \
                  list and watch on them",
@@ -377,7 +382,10 @@ impl State {
         } else {
             return false;
         };
-        let all = !policies.is_empty() || has_hidden || !steering.rules.budgets.is_empty();
+        let all = is_run_unreadable
+            || !policies.is_empty()
+            || has_hidden
+            || !steering.rules.budgets.is_empty();
         for row in rows.iter_mut().filter(|row| row.steering.hold.is_none()) {
             if all || !steering.rules.gates_of(row.member.name).is_empty() {
                 let (kind, message) = (WaitKind::Unreadable, message.clone());

@@ -133,7 +133,7 @@ fn run_wait(wait: &Wait) -> RunWait {
 }
 
 /// A message as it fits in a status.
-pub(super) fn cut(text: &str) -> String {
+pub(in crate::decide::rollout) fn cut(text: &str) -> String {
     text.chars().take(MESSAGE).collect()
 }
 

@@ -14,7 +14,7 @@ use crate::decide::rollout::observed::{
 };
 use crate::decide::rollout::observed::{End, PersonSync};
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
+use crate::decide::rollout::steering::{CurrentRun, Pool, Steering, Unreadable};
 use crate::decide::rollout::steps::{Membership, Strategy};
 use crate::decide::rollout::wait_kind::WaitKind;
 use crate::decide::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
@@ -72,6 +72,7 @@ struct Fleet {
     records_runs: bool,
     hides_runs: bool,
     hides_policies: bool,
+    unreadable_run: Option<Unreadable>,
     now: Timestamp,
     plan: Option<RolloutPlan>,
 }
@@ -145,6 +146,7 @@ impl Fleet {
             records_runs: true,
             hides_runs: false,
             hides_policies: false,
+            unreadable_run: None,
             now,
             plan: None,
         };
@@ -217,7 +219,9 @@ impl Fleet {
         let history: Vec<RolloutRunStatus> =
             self.runs.iter().map(|(_, _, status)| status.clone()).collect();
         let history = &history[..history.len().saturating_sub(1)];
-        let run = self.runs.last().map(|(name, spec, status)| CurrentRun { name, spec, status });
+        let unreadable = self.unreadable_run.as_ref();
+        let run = self.runs.last();
+        let run = run.map(|(name, spec, status)| CurrentRun { name, spec, status, unreadable });
         let snapshot = RolloutSnapshot {
             strategy: &self.strategy,
             members: &members,

@@ -250,6 +250,7 @@ impl Steered {
                 name: &run.name,
                 spec: &run.spec,
                 status: &run.status,
+                unreadable: None,
             }),
             records_runs: true,
             hides_runs: false,

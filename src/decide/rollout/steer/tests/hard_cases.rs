@@ -333,3 +333,42 @@ fn a_word_with_fractions_of_a_second_is_acted_on_once_as_st_063() {
         assert_eq!((fleet.deployed("r2"), fleet.status().phase), (5, RunPhase::Complete));
     }
 }
+
+/// What it says may be an abort: neither another target nor a rollback goes on.
+#[test]
+fn a_run_that_cannot_be_read_holds_all_and_stays_as_st_060() {
+    for goes_back in [false, true] {
+        let mut fleet = Fleet::new(&[2, 1], json!(1));
+        fleet.push("r2");
+        fleet.run(6);
+        match goes_back {
+            true => fleet.roll_back(),
+            false => fleet.abort(false),
+        }
+        fleet.run(1);
+        fleet.unreadable_run = Some(Unreadable {
+            run: "shop-1".to_owned(),
+            is_in_status: false,
+            field: "approvals[0].at".to_owned(),
+            reason: "no time".to_owned(),
+        });
+        // What runs ends.
+        fleet.run(5);
+        let before = (fleet.status().clone(), fleet.deployed("r1"), fleet.deployed("r2"));
+        fleet.push("r3");
+        fleet.run(20);
+        let after = (fleet.status().clone(), fleet.deployed("r1"), fleet.deployed("r2"));
+        assert_eq!((after, fleet.runs.len()), (before, 1));
+        let waiting = &fleet.plan.as_ref().unwrap().waiting;
+        assert_eq!(
+            waiting[0].message,
+            "spec.approvals[0].at of RolloutRun shop-1 cannot be read: kubectl -n argocd edit rolloutrun shop-1 \
+             (no time)"
+        );
+        let kinds = fleet.kinds();
+        assert!(kinds.iter().all(|kind| *kind == WaitKind::Unreadable), "{kinds:?}");
+        fleet.unreadable_run = None;
+        fleet.run(60);
+        assert_eq!((fleet.deployed("r3"), fleet.status().phase), (3, RunPhase::Complete));
+    }
+}
