@@ -1,8 +1,8 @@
 //! What people say about rollouts: writes of the command line to the spec of a RolloutRun and to
 //! annotations of an ApplicationSet.
 //!
-//! A change of a spec has the observed resource version as its precondition, and is decided again
-//! on a newer one, so that the words of two people are both kept.
+//! A change has the observed resource version as its precondition, and is decided again on a newer
+//! one, so that the words of two people are both kept.
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::{Patch, PatchParams, PostParams};

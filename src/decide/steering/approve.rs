@@ -171,6 +171,11 @@ pub fn approve_deletions(set: &Value) -> Verdict {
     Verdict::Change {
         says: format!("approve these deletions ({hash}): {what}"),
         applications: 0,
-        change: Change::Annotation { key: APPROVED_DELETIONS, value: Some(hash.to_owned()) },
+        change: Change::Annotation {
+            key: APPROVED_DELETIONS,
+            value: Some(hash.to_owned()),
+            // An approval of other deletions is over.
+            replaces: None,
+        },
     }
 }

@@ -72,6 +72,9 @@ pub enum Change {
         key: &'static str,
         /// Its value.
         value: Option<String>,
+        /// The word of a person that it replaces or removes, if it does: another one is not what
+        /// was confirmed.
+        replaces: Option<String>,
     },
     /// Entries that are added to a list of the spec.
     Entries {
@@ -97,12 +100,13 @@ pub enum Change {
 }
 
 impl Change {
-    /// The merge patch for the object as stored. A change of the spec is based on its version.
+    /// The merge patch for the object as stored, based on its version.
     pub fn patch(&self, object: &Value) -> Value {
-        // The name could refer to another object by now.
-        let mut metadata = Map::from_iter([("uid".to_owned(), object["metadata"]["uid"].clone())]);
+        // The name could refer to another object by now, and another person may have spoken.
+        let of_object = |field: &str| (field.to_owned(), object["metadata"][field].clone());
+        let mut metadata = Map::from_iter(["uid", "resourceVersion"].map(of_object));
         let spec = match self {
-            Self::Annotation { key, value } => {
+            Self::Annotation { key, value, .. } => {
                 metadata.insert("annotations".to_owned(), json!({*key: value}));
                 return json!({"metadata": metadata});
             }
@@ -119,8 +123,6 @@ impl Change {
             }
             Self::Field { field, value } => json!({*field: value}),
         };
-        metadata
-            .insert("resourceVersion".to_owned(), object["metadata"]["resourceVersion"].clone());
         json!({"metadata": metadata, "spec": spec})
     }
 

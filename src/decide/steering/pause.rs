@@ -20,7 +20,11 @@ pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
         Some(stored) => Verdict::Change {
             says: format!("keep it paused, and replace the reason \"{stored}\" with \"{value}\""),
             applications,
-            change: Change::Annotation { key: PAUSED, value: Some(value) },
+            change: Change::Annotation {
+                key: PAUSED,
+                value: Some(value),
+                replaces: Some(stored.to_owned()),
+            },
         },
         None if !has_steps(set) => Verdict::Refused(
             "it has no steps of a RollingSync: its Applications are synced by their own sync \
@@ -30,7 +34,7 @@ pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
         None => Verdict::Change {
             says: format!("pause it: nothing is promoted{left}; running syncs end by themselves"),
             applications,
-            change: Change::Annotation { key: PAUSED, value: Some(value) },
+            change: Change::Annotation { key: PAUSED, value: Some(value), replaces: None },
         },
     }
 }
@@ -60,7 +64,11 @@ pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
             Verdict::Change {
                 says: format!("resume it, which was paused: {reason}{left}{still}"),
                 applications,
-                change: Change::Annotation { key: PAUSED, value: None },
+                change: Change::Annotation {
+                    key: PAUSED,
+                    value: None,
+                    replaces: Some(reason.to_owned()),
+                },
             }
         }
         None if pausing.is_empty() => Verdict::Already("it is not paused".to_owned()),

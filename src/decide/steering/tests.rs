@@ -17,7 +17,8 @@ fn set(annotations: Value, status: Value) -> Value {
     let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
-        "metadata": {"name": "shop", "namespace": "argocd", "uid": "u1", "labels": {"tier": "prod"},
+        "metadata": {"name": "shop", "namespace": "argocd", "uid": "u1", "resourceVersion": "5",
+            "labels": {"tier": "prod"},
             "annotations": annotations},
         "spec": {"strategy": {"type": "RollingSync", "rollingSync": {"steps": [step("dev"), step("prod")]}}},
         "status": status,
@@ -104,16 +105,29 @@ fn pausing_and_resuming() {
     for (verdict, want) in cases {
         assert_eq!(told(&verdict), want);
     }
+    let patch = |value: Value| json!({"metadata": {"uid": "u1", "resourceVersion": "5", "annotations": {PAUSED: value}}});
     let change = written(pause(&running, Some("audit"), "ann"));
-    assert_eq!(
-        change.patch(&running),
-        json!({"metadata": {"uid": "u1", "annotations": {PAUSED: "audit (ann)"}}})
-    );
+    assert_eq!(change.patch(&running), patch(json!("audit (ann)")));
     let change = written(resume(&paused, &none));
-    assert_eq!(
-        change.patch(&paused),
-        json!({"metadata": {"uid": "u1", "annotations": {PAUSED: null}}})
-    );
+    assert_eq!(change.patch(&paused), patch(Value::Null));
+}
+
+/// What another person said since is not what was confirmed; how far the rollout is does not count.
+#[test]
+fn a_pause_is_resumed_and_replaced_as_it_was_shown() {
+    let running = set(json!({}), rolling());
+    let later = json!({"rollout": {"step": 2, "steps": 2, "progress": "20/30"}});
+    let paused = set(json!({PAUSED: "freeze (bob)"}), rolling());
+    let same = set(json!({PAUSED: "freeze (bob)"}), later);
+    let other = set(json!({PAUSED: "incident (bob)"}), rolling());
+    let none: [Arc<Value>; 0] = [];
+    let of_resume = |set: &Value| written(resume(set, &none));
+    let of_pause = |set: &Value| written(pause(set, Some("audit"), "ann"));
+    assert!(of_resume(&same).is_within(&of_resume(&paused)));
+    assert!(!of_resume(&other).is_within(&of_resume(&paused)));
+    assert!(of_pause(&same).is_within(&of_pause(&paused)));
+    assert!(!of_pause(&other).is_within(&of_pause(&paused)));
+    assert!(!of_pause(&paused).is_within(&of_pause(&running)), "it was not paused");
 }
 
 fn gate(name: &str, more: Value) -> Value {

@@ -297,6 +297,44 @@ async fn two_people_approve_at_once() {
     );
 }
 
+/// ST-020: what another person says before the answer is neither deleted nor replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_pause_of_another_person_is_kept() {
+    let world = World::start().await;
+    world.set("shop", json!({})).await;
+    let paused = async || {
+        let set = world.get("ApplicationSet", "shop").await;
+        set["metadata"]["annotations"]["wavegate.dev/paused"].clone()
+    };
+    world.ann(&["pause", "shop", "-y", "--reason", "audit"]).await;
+    for (args, newer) in [
+        (&["resume", "shop"][..], "incident 1"),
+        (&["pause", "shop", "--reason", "freeze"], "incident 2"),
+    ] {
+        let terminal = Terminal::run(world.command("ann", args), 200, 20);
+        terminal.until_shown("Proceed? [y/N]");
+        let bob = world.by("bob", &["pause", "shop", "-y", "--reason", newer]).await;
+        assert_eq!(bob.code, 0, "{}", bob.err);
+        terminal.enter("y");
+        let (code, screen) = terminal.finish();
+        assert!(
+            code == 1 && screen.text().contains("it has changed in the meantime"),
+            "{code}: {}",
+            screen.text()
+        );
+        assert_eq!(paused().await, format!("{newer} (bob)"));
+    }
+    // Another version of the same word.
+    let terminal = Terminal::run(world.command("ann", &["resume", "shop"]), 200, 20);
+    terminal.until_shown("Proceed? [y/N]");
+    let later = json!({"rollout": {"step": 1, "steps": 2, "progress": "13/30"}});
+    world.status("ApplicationSet", "shop", later).await;
+    terminal.enter("y");
+    let (code, screen) = terminal.finish();
+    assert!(code == 0, "{code}: {}", screen.text());
+    assert_eq!(paused().await, Value::Null);
+}
+
 /// ST-071: without the server's word it is the kube context's user, marked as such.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_review_the_user_of_the_context_is_marked() {
