@@ -59,6 +59,10 @@ impl Action {
     }
 }
 
+/// About one that may be held as those that the status names.
+const UNNAMED: &str = "the ApplicationSet names only the first that it waits for, and people end \
+                       these waits: this one may be held like them";
+
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
 pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
     let &Waiting { wait, member, live, .. } = waiting;
@@ -100,7 +104,9 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
 
 /// What ends a wait that a person or a policy has made.
 fn steered(waiting: &Waiting<'_>) -> Vec<Action> {
-    let &Waiting { set, run, wait, .. } = waiting;
+    let &Waiting { set, report, run, wait, member, .. } = waiting;
+    let goes_on = wait.kind.ended_by() == EndedBy::Events && !member.is_operating();
+    let may_be_held = goes_on && report.may_be_held(member);
     let kinds = [
         WaitKind::Paused,
         WaitKind::Approval,
@@ -108,9 +114,15 @@ fn steered(waiting: &Waiting<'_>) -> Vec<Action> {
         WaitKind::Quarantined,
         WaitKind::HeldBack,
     ];
-    let Some(run) = run.filter(|_| kinds.contains(&wait.kind)) else { return Vec::new() };
-    let commands = commands(run, &ObjectKey::of(set)).into_iter();
-    commands.map(|(what, command)| format!("{what}: {command}").into()).collect()
+    let run = run.filter(|_| may_be_held || kinds.contains(&wait.kind));
+    let commands = run.map(|run| commands(run, &ObjectKey::of(set))).unwrap_or_default();
+    match commands.is_empty() && may_be_held {
+        true => vec![UNNAMED.to_owned().into()],
+        false => {
+            let all = commands.into_iter();
+            all.map(|(what, command)| format!("{what}: {command}").into()).collect()
+        }
+    }
 }
 
 /// The suggested action by the kind of the wait alone. Exhaustive, so that a new kind needs one.

@@ -239,6 +239,52 @@ async fn lines_are_transitions() {
     );
 }
 
+/// The watch never ended: a status names ten waits, and what a run held beyond these was taken for
+/// such as can start.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_aborted_run_of_more_applications_than_a_status_names_ends_it() {
+    let names: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let steps = json!([selects(&all, Value::Null)]);
+    let watched =
+        Watched::new(json!({"type": "RollingSync", "rollingSync": {"steps": steps}})).await;
+    let (mut entries, mut waiting) = (Vec::new(), Vec::new());
+    for name in &names {
+        let compared =
+            json!({"source": {"repoURL": "https://r"}, "destination": {"server": "https://1"}});
+        let sync = json!({"status": "OutOfSync", "revision": "r2", "comparedTo": compared});
+        let status = json!({"sync": sync, "health": {"status": "Healthy"}, "reconciledAt": NOW});
+        watched.application(name, status).await;
+        entries.push(json!({"application": name, "status": "Waiting", "step": "1", "message": "m",
+            "targetRevisions": ["r2"], "lastTransitionTime": NOW}));
+        waiting.push(json!({"application": name, "kind": "Quarantined", "since": NOW,
+            "reason": "its run was aborted, and its target is not promoted to again"}));
+    }
+    waiting.truncate(10);
+    let rollout =
+        json!({"step": 1, "steps": 1, "progress": "0/12", "startedAt": NOW, "waitingFor": waiting});
+    let condition =
+        json!({"type": "RolloutProgressing", "status": "True", "reason": "x", "message": "y"});
+    let status =
+        json!({"applicationStatus": entries, "rollout": rollout, "conditions": [condition]});
+    watched.status(status).await;
+    for command in ["status", "explain"] {
+        let arguments = [command, "set", "--watch", "--no-refresh", "--timeout", "60s"];
+        let shown = watched.cluster.run(&arguments).await;
+        assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+        assert!(!shown.out.contains("is not complete after"), "{}", shown.out);
+        assert!(shown.out.contains("its run was aborted"), "{}", shown.out);
+    }
+    let explained = watched.cluster.run(&["explain", "set", "--all", "-o", "json"]).await.json();
+    let waits = explained["waits"].as_array().unwrap();
+    assert_eq!(waits.len(), 12, "{explained}");
+    for wait in waits.iter().filter(|wait| wait["kind"] != "Quarantined") {
+        let advice = wait["advice"].as_str().unwrap();
+        assert!(advice.contains("this one may be held like them"), "{wait}");
+        assert!(!advice.contains("it can start now"), "{wait}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_a_person_can_continue_ends_it() {
     // A failed sync.

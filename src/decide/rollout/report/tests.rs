@@ -175,6 +175,45 @@ fn steps_counts_waits_and_the_outcome_follow_from_either_status() {
     assert_eq!(report.waits(false)[0].kind, WaitKind::HeldByPerson);
 }
 
+/// A status names ten waits: those that a run holds as well were taken for such as can start.
+#[test]
+fn what_is_held_beyond_the_waits_of_a_status_ends_a_watch() {
+    let names: Vec<String> = (0..12).map(|n| format!("a{n:02}")).collect();
+    let outcome = |kinds: &[WaitKind], phase: &str, last: Value| {
+        let wait = |(name, kind): (&String, &WaitKind)| json!({"application": name, "kind": kind.name(), "reason": "why", "since": AT});
+        let waiting: Vec<Value> = names.iter().zip(kinds).map(wait).collect();
+        let phase_of = |name: &str| if name == "a11" { phase } else { "Waiting" };
+        let mut entries = vec![entry("dev", "1", "Healthy", "m")];
+        entries.extend(names.iter().map(|name| entry(name, "2", phase_of(name), "m")));
+        let rollout = json!({"step": 2, "steps": 2, "progress": "1/13", "message": "step 2 of 2", "waitingFor": waiting});
+        let set = set(Value::Null, json!({"applicationStatus": entries, "rollout": rollout}));
+        let mut applications = vec![("dev", live("dev", done()))];
+        applications.extend(names.iter().map(|name| (&**name, live("prod", out_of_sync()))));
+        applications.pop();
+        applications.push(("a11", live("prod", last)));
+        let report = read(&set, &applications);
+        (word(&report.outcome()), report.may_be_held(&report.members["a10"]))
+    };
+    let quarantined = [WaitKind::Quarantined; 10];
+    let with = |kind: WaitKind| {
+        let mut kinds = quarantined;
+        kinds[3] = kind;
+        kinds
+    };
+    assert_eq!(outcome(&quarantined, "Waiting", out_of_sync()), ("Blocked", true));
+    let failed = with(WaitKind::FailedOperation);
+    assert_eq!(outcome(&failed, "Waiting", out_of_sync()), ("Blocked", true));
+    // A person is asked on purpose.
+    let approval = [WaitKind::Approval; 10];
+    assert_eq!(outcome(&approval, "Waiting", out_of_sync()), ("Running", true));
+    // One of them goes on, is named with another wait, or would be named.
+    let running = after("Running", "");
+    assert_eq!(outcome(&quarantined, "Progressing", running), ("Running", true));
+    let soak = with(WaitKind::Soak);
+    assert_eq!(outcome(&soak, "Waiting", out_of_sync()), ("Running", false));
+    assert_eq!(outcome(&quarantined[1..], "Waiting", out_of_sync()), ("Running", false));
+}
+
 /// The first line of `explain` named another Application than that of `status --watch`.
 #[test]
 fn what_a_person_continues_is_waited_for_first_then_what_is_in_flight() {

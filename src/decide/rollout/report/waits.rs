@@ -218,11 +218,25 @@ impl Report {
         match (kind.ended_by(), self.turn(member)) {
             (EndedBy::Events, turn) if member.phase() == Some(Phase::Waiting) => match turn.limit {
                 Limit::AtMost(0) => EndedBy::Sync,
-                _ if !turn.is_free() => EndedBy::Turn,
+                _ if !turn.is_free() || self.may_be_held(member) => EndedBy::Turn,
                 Limit::AtMost(_) | Limit::Unlimited => EndedBy::Events,
             },
             (ended_by, _) => ended_by,
         }
+    }
+
+    /// Whether a run or a policy may hold a Waiting member that the status does not name: it names
+    /// as many as it may, and only people end these waits. What holds them is not in an Application.
+    pub fn may_be_held(&self, member: &Member) -> bool {
+        let is_of_people = |wait: &ReportedWait| {
+            let ended_by = wait.kind.map(WaitKind::ended_by);
+            matches!(ended_by, Some(EndedBy::Person | EndedBy::Word))
+        };
+        let is_unnamed = member.reported.is_none() && member.phase() == Some(Phase::Waiting);
+        let rollout = self.set.status.rollout.as_ref().filter(|_| is_unnamed && self.goes_on());
+        rollout.is_some_and(|rollout| {
+            rollout.waiting.len() >= WAITING_LIMIT && rollout.waiting.iter().all(is_of_people)
+        })
     }
 
     /// Why a member holds the rollout: only a person continues it, or it is not created, which may
