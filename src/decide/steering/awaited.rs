@@ -1,7 +1,8 @@
 //! What `wait` waits for (ST-072): the run of one commit, or the newest state of a set.
 //!
 //! A run is that of a commit when its targets contain it; of several, the newest one counts. A
-//! run of another commit is never taken for it. Without runs, which sets without steps have not
+//! run of another commit is never taken for it: also not one that the commit has only joined, and
+//! that ends because its own run is about to be recorded. Without runs, which sets without steps have not
 //! and which are missing where the definitions of `wavegate.dev` are, the Applications count: all
 //! of them complete, and all of the same source at the commit.
 
@@ -112,6 +113,8 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
             let is_of =
                 |run: &Run| run.status.to.iter().any(|to| is_revision(&to.revision, revision));
             match runs.iter().position(is_of) {
+                // What the newest run is about is not recorded yet: maybe this commit.
+                Some(at) if at > 0 && !runs[0].is_known => Progress::Expects,
                 Some(at) if at > 0 && runs[at].phase() == RunPhase::Complete => {
                     // A later run may be of another repository, or have replaced it.
                     let ending = match is_at(seen, revision, true) {
@@ -120,7 +123,8 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
                     };
                     ended(ending, Some(&runs[at]), true)
                 }
-                Some(at) => of_run(&runs[at], at == 0),
+                Some(0) => of_revision(&runs[0], revision),
+                Some(at) => of_run(&runs[at], false),
                 None if is_at(seen, revision, true)
                     && seen.report.outcome() == Outcome::Complete =>
                 {
@@ -132,20 +136,39 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
             }
         }
         Goal::Newest => match runs.first() {
-            Some(run) if run.phase() == RunPhase::Complete => {
-                match seen.report.outcome() == Outcome::Complete {
-                    true => ended(Ending::Complete, Some(run), false),
-                    false => Progress::Expects,
-                }
-            }
-            // Its successor is about to be recorded.
-            Some(run) if run.phase() == RunPhase::Superseded => Progress::Expects,
-            Some(run) => match of_run(run, true) {
-                Progress::Ended { ending, run, .. } => ended(ending, run, false),
-                goes_on => goes_on,
-            },
+            Some(run) => of_newest(run, seen),
             None => of_members(seen),
         },
+    }
+}
+
+/// Of the newest run, whatever it rolls out.
+fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
+    match run.phase() {
+        RunPhase::Complete if seen.report.outcome() == Outcome::Complete => {
+            ended(Ending::Complete, Some(run), false)
+        }
+        // Its successor is about to be recorded.
+        RunPhase::Complete | RunPhase::Superseded => Progress::Expects,
+        _ => match of_run(run, true) {
+            Progress::Ended { ending, run, .. } => ended(ending, run, false),
+            goes_on => goes_on,
+        },
+    }
+}
+
+/// Of the newest run, whose targets contain the revision. A new target of Applications that it
+/// has not started joins a run, and supersedes it as soon as a started one has it (ST-003): until
+/// then its end is that of another commit.
+fn of_revision<'a>(run: &'a Run, revision: &str) -> Progress<'a> {
+    let is_alone = run.status.to.iter().all(|to| is_revision(&to.revision, revision));
+    match (run.phase(), of_run(run, true)) {
+        // Its end is stored before its successor.
+        (RunPhase::Superseded, _) => Progress::Expects,
+        (phase, Progress::Ended { ending, run, .. }) => {
+            ended(ending, run, is_alone && phase != RunPhase::Held)
+        }
+        (_, goes_on) => goes_on,
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::annotations::{APPROVED_DELETIONS, PAUSED};
+use crate::api::steering::RevisionCount;
 use crate::decide::application_set::shown;
 
 const AT: &str = "2026-01-02T03:04:05Z";
@@ -592,6 +593,19 @@ impl World {
         self
     }
 
+    /// The newest run also has this target.
+    fn joined(mut self, revision: &str) -> Self {
+        let joined = RevisionCount { revision: revision.to_owned(), applications: 1 };
+        self.runs[0].status.to.push(joined);
+        self
+    }
+
+    /// A run that is created, and has no status yet.
+    fn created(mut self, name: &str) -> Self {
+        self.runs.insert(0, Run::read(&run(name, json!({}), Value::Null)));
+        self
+    }
+
     /// All Applications are complete at a revision.
     fn at(mut self, revision: &str) -> Self {
         let owner = run("x", json!({}), json!({}))["metadata"]["ownerReferences"].clone();
@@ -638,6 +652,30 @@ impl World {
     }
 }
 
+/// ST-003, ST-072: a commit joins the run of another one with the Applications that this has not
+/// started, until a started one has seen it; then its own run begins.
+#[test]
+fn a_commit_that_joins_the_run_of_another_one_waits_for_its_own() {
+    let (a, b) = ("aaaaaaa1", "bbbbbbb2");
+    let joined = |phase: &str| World::new().run("shop-1", phase, a).joined(b);
+    let cases = [
+        (joined("Held"), "Held shop-1, if it stays so"),
+        (joined("Complete"), "Complete shop-1, if it stays so"),
+        (joined("Aborted"), "Aborted shop-1, if it stays so"),
+        (joined("Progressing"), "waits for shop-1"),
+        // The requests of the controller, one after the other.
+        (joined("Superseded"), "expects a run"),
+        (joined("Superseded").created("shop-2"), "expects a run"),
+        (joined("Complete").created("shop-2"), "expects a run"),
+        (joined("Superseded").run("shop-2", "Progressing", b), "waits for shop-2"),
+        (joined("Superseded").run("shop-2", "Complete", b), "Complete shop-2"),
+        (joined("Superseded").run("shop-2", "Progressing", "ccccccc3"), "Superseded shop-1"),
+    ];
+    for (index, (world, want)) in cases.into_iter().enumerate() {
+        assert_eq!(world.told(&Goal::Revision(b.to_owned())), want, "case {index}");
+    }
+}
+
 /// ST-072.
 #[test]
 fn a_run_of_another_commit_is_never_taken_for_it() {
@@ -652,10 +690,15 @@ fn a_run_of_another_commit_is_never_taken_for_it() {
         (world().run("shop-1", "Paused", a), of(a), "waits for shop-1"),
         (world().run("shop-1", "Complete", a), of(a), "Complete shop-1"),
         (world().run("shop-1", "CompleteWithFailures", a), of(a), "CompleteWithFailures shop-1"),
-        (world().run("shop-1", "Held", a), of(a), "Held shop-1"),
+        // The run of another commit may be about to begin.
+        (world().run("shop-1", "Held", a), of(a), "Held shop-1, if it stays so"),
         (world().run("shop-1", "Aborted", a), of(a), "Aborted shop-1"),
         (world().run("shop-1", "RollingBack", a), of(a), "RolledBack shop-1"),
-        (world().run("shop-1", "Superseded", a), of(a), "Superseded shop-1"),
+        (
+            world().run("shop-1", "Superseded", a).run("shop-2", "Progressing", b),
+            of(a),
+            "Superseded shop-1",
+        ),
         // The controller has not ended it yet.
         (
             world().run("shop-1", "Progressing", a).run("shop-2", "Progressing", b),

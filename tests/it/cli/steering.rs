@@ -739,6 +739,32 @@ async fn a_pipeline_waits_for_its_own_commit() {
     waiting.ends(1, "it was deleted").await;
 }
 
+/// ST-003, ST-072: the end of a run that the commit has joined is stored before its own run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_whose_commit_joined_a_run_waits_for_its_own() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let both =
+        json!([{"revision": OTHER, "applications": 2}, {"revision": COMMIT, "applications": 1}]);
+    let superseded = json!({"phase": "Superseded", "total": 3, "done": 1, "failed": 1, "to": both});
+    world.run(&owner, "shop-1", superseded).await;
+    let command = world.command(
+        "ann",
+        &["wait", "shop", "--revision", COMMIT, "--no-refresh", "--timeout", "150s"],
+    );
+    let waiting = Waiting::start(command);
+    let last = "waits for a run of commit 6d0c1f2; the last one is shop-1 of 0f1e2d3 and 1 more (Superseded)";
+    let waiting = waiting.until(last).await;
+    let to = |phase: &str| {
+        json!({"phase": phase, "total": 3, "done": 3, "failed": 0,
+            "to": [{"revision": COMMIT, "applications": 3}]})
+    };
+    world.run(&owner, "shop-2", to("Progressing")).await;
+    let waiting = waiting.until("run shop-2 of 6d0c1f2 is Progressing").await;
+    world.status("RolloutRun", "shop-2", to("Complete")).await;
+    waiting.until("run shop-2 of 6d0c1f2 is Complete").await.ends(0, "").await;
+}
+
 /// A command that prints what it waits for.
 struct Waiting {
     child: std::process::Child,
