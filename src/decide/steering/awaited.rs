@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use super::Run;
 use crate::api::steering::RunPhase;
 use crate::decide::rollout::report::{Outcome, Report};
+use crate::decide::rollout::steer::REVISIONS;
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,7 +131,12 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
                 {
                     ended(Ending::Complete, None, false)
                 }
-                None if is_recorded(seen) => Progress::Expects,
+                None if is_recorded(seen) => match runs.first() {
+                    Some(run) if is_cut(run) && is_at(seen, revision, false) => {
+                        of_newest(run, seen)
+                    }
+                    _ => Progress::Expects,
+                },
                 None if is_at(seen, revision, false) => of_members(seen),
                 None => Progress::Members,
             }
@@ -209,6 +215,11 @@ fn of_members<'a>(seen: &Seen<'a>) -> Progress<'a> {
         outcome if outcome.is_stuck() && !is_recorded(seen) => ended(Ending::Stuck, None, false),
         _ => Progress::Members,
     }
+}
+
+/// Whether a run may have more targets than are recorded.
+fn is_cut(run: &Run) -> bool {
+    run.status.to.len() >= REVISIONS
 }
 
 /// Whether a rollout of the set has a run.

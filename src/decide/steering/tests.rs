@@ -676,6 +676,34 @@ fn a_commit_that_joins_the_run_of_another_one_waits_for_its_own() {
     }
 }
 
+/// ST-005, ST-072: of more revisions than are recorded, the Applications say that it is rolled
+/// out.
+#[test]
+fn a_run_of_many_revisions_is_also_that_of_one_that_is_not_recorded() {
+    let b = "bbbbbbb2";
+    let of_many = |phase: &str, count: usize| {
+        let first = World::new().run("shop-1", phase, "1.0.0");
+        (1..count).fold(first, |world, minor| world.joined(&format!("1.{minor}.0")))
+    };
+    let at = |world: World| world.also("api", "r main", b).also("web", "r main", "aaaaaaa1");
+    let cases = [
+        (at(of_many("Held", 10)), "Held shop-1, if it stays so"),
+        (at(of_many("Aborted", 10)), "Aborted shop-1, if it stays so"),
+        (at(of_many("RolledBack", 10)), "RolledBack shop-1, if it stays so"),
+        (at(of_many("CompleteWithFailures", 10)), "CompleteWithFailures shop-1, if it stays so"),
+        (at(of_many("Progressing", 10)), "waits for shop-1"),
+        // Its own run is about to begin.
+        (at(of_many("Complete", 10)), "expects a run"),
+        (at(of_many("Superseded", 10)), "expects a run"),
+        // All are recorded, or no Application has seen the commit.
+        (at(of_many("Held", 9)), "expects a run"),
+        (of_many("Held", 10), "expects a run"),
+    ];
+    for (index, (world, want)) in cases.into_iter().enumerate() {
+        assert_eq!(world.told(&Goal::Revision(b.to_owned())), want, "case {index}");
+    }
+}
+
 /// ST-072.
 #[test]
 fn a_run_of_another_commit_is_never_taken_for_it() {

@@ -37,6 +37,7 @@ use jiff::Timestamp;
 
 pub use self::run::{NewRun, RunDecision};
 pub use self::run_name::number_of;
+pub use self::run_status::REVISIONS;
 use self::started::Started;
 use super::gate::Gate;
 use super::snapshot::{RolloutSnapshot, Row};

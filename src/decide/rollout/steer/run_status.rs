@@ -19,8 +19,8 @@ use crate::decide::rollout::wait_kind::WaitKind;
 
 /// The most names in a list of a status.
 pub(super) const NAMES: usize = 50;
-/// The most revisions in a list of a status.
-const REVISIONS: usize = 10;
+/// The most revisions in a list of the status of a run.
+pub const REVISIONS: usize = 10;
 /// The most characters of a message in a status.
 const MESSAGE: usize = 500;
 
