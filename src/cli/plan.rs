@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::steering::Steering;
+use self::steering::{Policies, Steering};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
@@ -20,7 +20,6 @@ use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash};
 use super::{generate, input};
 use crate::api::Raw;
-use crate::api::steering::POLICY;
 use crate::api::unknown;
 use crate::decide::application_set::generated::labels;
 use crate::decide::application_set::ignore::Ignore;
@@ -142,17 +141,31 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Whether the plan is the one that was asked for; says so if it is another.
 fn is_checked(args: &Args, report: &Report) -> bool {
     let Some(wanted) = &args.check else { return true };
-    let found = report.steering.as_ref().map(|steering| steering.hash.as_str());
+    let found = report.hash();
     let is_same = found == Some(wanted);
     if !is_same {
-        let found = found.unwrap_or("none");
-        note(&format!("the plan of {} has the hash {found}, and not {wanted}", report.set));
+        note(&format!("the plan of {} has {}, and not {wanted}", report.set, in_words(found)));
     }
     is_same
 }
 
+impl Report {
+    /// The hash of the plan, if it is known.
+    fn hash(&self) -> Option<&str> {
+        self.steering
+            .as_ref()
+            .map(|steering| steering.hash.as_str())
+            .filter(|hash| !hash.is_empty())
+    }
+}
+
+/// A hash, for a sentence.
+pub(super) fn in_words(hash: Option<&str>) -> String {
+    hash.map_or_else(|| "no hash".to_owned(), |hash| format!("the hash {hash}"))
+}
+
 /// The hash of the plan of a set in the cluster, with the settings that its controller is known
-/// to have.
+/// to have; `None` when it cannot be generated, or its policies cannot be read.
 pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<String>, Error> {
     let args = Args {
         files: Vec::new(),
@@ -164,7 +177,7 @@ pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<S
         output: Output { format: Format::default() },
     };
     let reports = live_reports(&args).await?;
-    Ok(reports.into_iter().next().and_then(|report| report.steering).map(|steering| steering.hash))
+    Ok(reports.first().and_then(Report::hash).map(str::to_owned))
 }
 
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
@@ -239,6 +252,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let mut others = OtherSets::new(&cluster, &controller, &sets);
+    let mut known = Policies::new(&cluster);
     let mut reports = Vec::new();
     for set in &sets {
         let namespace = set.value["metadata"]["namespace"].as_str().unwrap_or(&cluster.namespace);
@@ -256,9 +270,13 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let compared =
             live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
         let (invalid, live) = compared.await;
-        // Where there are none, or this user may not read them, nothing is said of them.
-        let policies = cluster.with_labels(POLICY, Some(namespace), None).await.unwrap_or_default();
-        let steering = Steering::of(&policies, &set.value, &generation, &existing, &live);
+        let policies = known.of(namespace).await;
+        let of_policies = policies.unwrap_or_default();
+        let mut steering = Steering::of(of_policies, &set.value, &generation, &existing, &live);
+        if policies.is_none() {
+            // Without its gates it would be that of another plan.
+            steering.hash.clear();
+        }
         let report = report(set, &generation, &invalid, Some(live));
         reports.push(Report { steering: Some(steering), ..report });
     }

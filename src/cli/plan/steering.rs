@@ -1,4 +1,5 @@
-//! What policies say about a planned rollout, and the hash of the plan (ST-081).
+//! The policies of the cluster, what they say about a planned rollout, and the hash of the plan
+//! (ST-081).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,9 @@ use sha2::{Digest, Sha256};
 
 use crate::api::Raw;
 use crate::api::sources::revisions;
-use crate::api::steering::RolloutPolicySpec;
+use crate::api::steering::{POLICY, RolloutPolicySpec};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::error::note;
 use crate::cli::live_diff::{Change, Live};
 use crate::decide::application_set::generated::{digest, labels, labels_of};
 use crate::decide::names::some_of;
@@ -20,6 +23,36 @@ use crate::desired::Generation;
 
 /// The most names of Applications in a line.
 const NAMES: usize = 5;
+
+/// The policies of namespaces, each read once.
+pub(in crate::cli) struct Policies<'a> {
+    cluster: &'a ClusterConnection,
+    known: BTreeMap<String, Option<Vec<Arc<Value>>>>,
+}
+
+impl<'a> Policies<'a> {
+    /// Those of a cluster.
+    pub fn new(cluster: &'a ClusterConnection) -> Self {
+        Self { cluster, known: BTreeMap::new() }
+    }
+
+    /// Those of a namespace; none where they cannot exist. `None` when they cannot be read, which
+    /// is noted: they may hold and limit anything.
+    pub async fn of(&mut self, namespace: &str) -> Option<&[Arc<Value>]> {
+        if !self.known.contains_key(namespace) {
+            let read = match self.cluster.with_labels(POLICY, Some(namespace), None).await {
+                Ok(policies) => Some(policies),
+                Err(error) if error.is_undefined() => Some(Vec::new()),
+                Err(error) => {
+                    note(&format!("{error}; what policies hold and limit is not known"));
+                    None
+                }
+            };
+            self.known.insert(namespace.to_owned(), read);
+        }
+        self.known.get(namespace)?.as_deref()
+    }
+}
 
 /// What holds and limits a planned rollout.
 #[derive(Clone, Debug, Serialize)]
@@ -35,7 +68,7 @@ pub(in crate::cli) struct Steering {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// Of the targets, the steps, the gates and the deletions: another plan has another one. Empty
-    /// without a cluster.
+    /// without a cluster, and while the gates are not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hash: String,
 }

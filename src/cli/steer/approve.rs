@@ -35,10 +35,11 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verb = Verb { name: "approve", done: "approved" };
     if let (Some(wanted), Some(set)) = (&args.plan, args.sets.name.as_deref()) {
-        let found = block_on(plan::hash_of(&args.common.cluster, set))?.unwrap_or_default();
-        if found != *wanted {
+        let found = block_on(plan::hash_of(&args.common.cluster, set))?;
+        if found.as_ref() != Some(wanted) {
+            let found = plan::in_words(found.as_deref());
             note(&format!(
-                "not approved: the plan of {set} has the hash {found} now, and not {wanted}: \
+                "not approved: the plan of {set} has {found} now, and not {wanted}: \
                  wavegate plan --live {set}"
             ));
             return Ok(ExitCode::from(CHECK_FAILED));

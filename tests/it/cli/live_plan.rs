@@ -254,6 +254,39 @@ async fn a_plan_needs_no_permission_to_list_sets_as_142() {
     assert!(run.err.contains("another ApplicationSet takes Applications over"), "{}", run.err);
 }
 
+/// Policies that may not be read may hold anything: that is noted, and no hash is that of the plan.
+/// Where they cannot exist there is nothing to note.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_without_its_policies_says_so_and_has_no_hash() {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    use kube_sim::{Effect, Fault, RequestRecord};
+    let cluster = cluster().await;
+    let plan = async |args: &[&str]| {
+        let all = [&["plan", "--live", "-n", "argocd", "set"][..], args].concat();
+        cluster.run(&all).await
+    };
+    let known = plan(&["-o", "json"]).await;
+    let hash = known.json()["steering"]["hash"].as_str().unwrap().to_owned();
+    assert!(!known.err.contains("policies"), "{}", known.err);
+
+    let lists = |request: &RequestRecord| {
+        request.resource == "rolloutpolicies" && request.verb == "list" && request.client != "test"
+    };
+    cluster.server.inject(Fault::new(Effect::Status(403), lists).times(2));
+    let hidden = plan(&["-o", "json"]).await;
+    assert_eq!(hidden.code, known.code, "{}", hidden.err);
+    assert_eq!(hidden.json()["steering"]["hash"], Value::Null, "{}", hidden.out);
+    assert!(hidden.err.contains("what policies hold and limit is not known"), "{}", hidden.err);
+    let checked = plan(&["--check", &hash]).await;
+    checked.fails(1, &[&format!("the plan of set has no hash, and not {hash}")]);
+
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
+    definitions.delete("rolloutpolicies.wavegate.dev", &Default::default()).await.unwrap();
+    let absent = plan(&["-o", "json"]).await;
+    assert_eq!(absent.json()["steering"]["hash"], hash, "{}", absent.err);
+    assert!(!absent.err.contains("policies"), "{}", absent.err);
+}
+
 /// A generator that finds nothing where it found something deletes nothing: the plan and the
 /// prediction of `diff` say so, with the command that approves.
 #[tokio::test(flavor = "multi_thread")]
