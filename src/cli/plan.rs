@@ -15,7 +15,7 @@ use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
 use super::input::{Found, Object};
-use super::live_diff::{self, Live};
+use super::live_diff::{self, Input, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash};
 use super::{generate, input};
@@ -199,7 +199,8 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
                 let policies: Vec<Arc<Value>> = policies.iter().filter(is_same).cloned().collect();
                 let steering = (!policies.is_empty()).then(|| {
                     let none = BTreeMap::new();
-                    let steering = Steering::of(&policies, &set.value, &generation, &none, &[]);
+                    let rules = steering::rules(&policies, &set.value, &generation);
+                    let steering = Steering::of(rules, &set.value, &generation, &none, &[]);
                     // Of no cluster, so that nothing can be compared with it.
                     Steering { hash: String::new(), ..steering }
                 });
@@ -265,14 +266,14 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
                 continue;
             }
         };
+        let policies = known.of(namespace).await;
+        let rules = steering::rules(policies.unwrap_or_default(), &set.value, &generation);
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
-        let compared =
-            live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
+        let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
+        let compared = live_diff::of_controller(others, facts, &input, &existing);
         let (invalid, live) = compared.await;
-        let policies = known.of(namespace).await;
-        let of_policies = policies.unwrap_or_default();
-        let mut steering = Steering::of(of_policies, &set.value, &generation, &existing, &live);
+        let mut steering = Steering::of(rules, &set.value, &generation, &existing, &live);
         if policies.is_none() {
             // Without its gates it would be that of another plan.
             steering.hash.clear();

@@ -16,6 +16,7 @@ use super::live_diff::{Change, Seen, compare};
 use super::status::Summary;
 use super::{generate, output, status};
 use crate::decide::rollout::report::State;
+use crate::decide::rollout::steer::rules::Rules;
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
@@ -487,6 +488,7 @@ fn a_live_plan_lists_the_writes() {
     let applications = Generation::of(["same", "other", "new", "bad"].map(generated));
     let invalid = [("bad".to_owned(), "it is bad".to_owned())].into();
     let settings = ApplicationSetSettings::default();
+    let rules = Rules::default();
     let compare = |set: &Value, stored: Option<&Value>, generation: &Generation, invalid| {
         let (existing, settings) = (&existing, &settings);
         compare(&Seen {
@@ -498,6 +500,7 @@ fn a_live_plan_lists_the_writes() {
             clusters: &[],
             settings,
             others: &[],
+            rules: &rules,
         })
     };
     let plan = compare(&file, Some(&stored), &applications, &invalid);

@@ -11,9 +11,10 @@ use super::super::cluster::ClusterConnection;
 use super::super::controller::Controller;
 use super::super::error::{CHECK_FAILED, Error};
 use super::super::generate;
-use super::super::live_diff::{self, Change, Live};
+use super::super::live_diff::{self, Change, Input, Live};
 use super::super::other_sets::OtherSets;
 use super::super::output::{self, Format, Output, printable};
+use super::super::plan::steering::{self, Policies};
 use super::{Args, FieldChange};
 use crate::api::Raw;
 use crate::decide::diff::{self, Strategy, unified};
@@ -54,6 +55,7 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let mut others = OtherSets::new(&cluster, &controller, &sets);
+    let mut known = Policies::new(&cluster);
     let mut reports = Vec::new();
     for set in &sets {
         let generation = generate::generate(set, &mut facts).await?;
@@ -65,9 +67,10 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         let existing = cluster.applications_by_name(namespace).await?;
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
-        let compared =
-            live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
-        let (_, changes) = compared.await;
+        let policies = known.of(namespace).await.unwrap_or_default();
+        let rules = steering::rules(policies, &set.value, &generation);
+        let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
+        let (_, changes) = live_diff::of_controller(others, facts, &input, &existing).await;
         reports.push(report(namespace, name_of(&set.value), changes, &existing));
     }
     Ok(reports)

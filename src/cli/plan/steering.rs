@@ -86,10 +86,31 @@ pub(in crate::cli) struct Gate {
     pub applications: Vec<String>,
 }
 
+/// What policies amount to for a set with these generated Applications.
+pub(in crate::cli) fn rules(
+    policies: &[Arc<Value>],
+    set: &Value,
+    generation: &Generation,
+) -> Rules {
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let labels = labels(generation);
+    let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
+    let steps = memberships(strategy.steps(), of);
+    let selectable = |(name, labels): (&String, &_)| Selectable {
+        name: name.clone(),
+        labels: Clone::clone(labels),
+        step: steps.get(name).and_then(|membership| membership.step()),
+    };
+    let applications: Vec<Selectable> = labels.iter().map(selectable).collect();
+    let policies: Vec<Policy> = policies.iter().map(|policy| read(policy)).collect();
+    let count = strategy.steps().len();
+    Rules::of(&policies, set.name(), &labels_of(set), &applications, count)
+}
+
 impl Steering {
     /// For the generated Applications of a set, and the existing ones.
     pub fn of(
-        policies: &[Arc<Value>],
+        rules: Rules,
         set: &Value,
         generation: &Generation,
         existing: &BTreeMap<String, Arc<Value>>,
@@ -99,15 +120,6 @@ impl Steering {
         let labels = labels(generation);
         let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
         let steps = memberships(strategy.steps(), of);
-        let selectable = |(name, labels): (&String, &_)| Selectable {
-            name: name.clone(),
-            labels: Clone::clone(labels),
-            step: steps.get(name).and_then(|membership| membership.step()),
-        };
-        let applications: Vec<Selectable> = labels.iter().map(selectable).collect();
-        let policies: Vec<Policy> = policies.iter().map(|policy| read(policy)).collect();
-        let count = strategy.steps().len();
-        let rules = Rules::of(&policies, set.name(), &labels_of(set), &applications, count);
         let gates: Vec<Gate> = rules
             .gates
             .iter()
@@ -121,10 +133,10 @@ impl Steering {
                     Ok(soak) => gotime::duration::print(*soak),
                     Err(text) => text.clone(),
                 },
-                applications: applications
-                    .iter()
-                    .filter(|one| rules.gates_of(&one.name).contains(&index))
-                    .map(|one| one.name.clone())
+                applications: labels
+                    .keys()
+                    .filter(|name| rules.gates_of(name).contains(&index))
+                    .cloned()
                     .collect(),
             })
             .collect();

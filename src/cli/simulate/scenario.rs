@@ -20,7 +20,7 @@ use crate::cli::error::{Error, note};
 use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
-use crate::cli::plan::steering::Steering;
+use crate::cli::plan::steering;
 use crate::decide::app_state::access::project_of;
 use crate::decide::application_set::shown;
 use crate::decide::names::some_of;
@@ -304,11 +304,11 @@ fn of_sets(
         policies.into_iter().map(|policy| Arc::new(as_written(policy, namespace))).collect();
     let mut used = BTreeSet::new();
     for (set, generation) in sets {
-        let steering = Steering::of(&policies, set, generation, &BTreeMap::new(), &[]);
-        for problem in steering.problems {
-            note(&format!("ApplicationSet {}: policy {problem}", name_of(set)));
+        let rules = steering::rules(&policies, set, generation);
+        for (policy, problem) in rules.problems {
+            note(&format!("ApplicationSet {}: policy {policy}: {problem}", name_of(set)));
         }
-        used.extend(steering.policies);
+        used.extend(rules.policies);
     }
     for policy in policies.iter().filter(|policy| is_alone && !used.contains(policy.name())) {
         note(&format!("RolloutPolicy {} selects none of the ApplicationSets", policy.name()));

@@ -39,6 +39,26 @@ pub struct Steering<'a> {
     pub written_at: Option<Timestamp>,
 }
 
+impl<'a> Steering<'a> {
+    /// What policies say alone, for a preview.
+    pub fn of_policies(namespace: &'a str, set: &'a str, rules: &'a Rules) -> Self {
+        Self {
+            namespace,
+            set,
+            rules,
+            paused: None,
+            run: None,
+            records_runs: false,
+            hides_runs: false,
+            hides_policies: false,
+            taken: 0,
+            pools: &[],
+            history: &[],
+            written_at: None,
+        }
+    }
+}
+
 impl Steering<'_> {
     /// The policies that applied when they could be read last, while they cannot be read (ST-006).
     pub fn hidden_policies(&self) -> &[String] {

@@ -316,6 +316,41 @@ async fn deletions_that_are_held_are_not_shown_as_deletions() {
     assert_eq!(names_and_changes(&rows), want, "{rows:?}");
 }
 
+/// ST-050: deletions beyond the limit of a policy wait for an approval, and are no deletions of the
+/// plan and of the prediction.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_beyond_the_limit_of_a_policy_are_not_shown_as_deletions() {
+    let cluster = cluster().await;
+    let files = folder(&[("set.json", &set(&["a"], json!([{}])))]);
+    let path = in_folder(&files, "set.json");
+    let rows = changes(&cluster, Some(&path), &[]).await.1;
+    let want = [("a", "update"), ("b", "delete"), ("z", "delete")];
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+    let diff = cluster.run(&["diff", "-f", &path]).await;
+    assert!(diff.out.contains(": would be deleted"), "{}{}", diff.out, diff.err);
+
+    let policy = |max: u64| {
+        json!({
+            "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
+            "metadata": {"name": format!("at-most-{max}")}, "spec": {"deletions": {"max": max}},
+        })
+    };
+    cluster.create("RolloutPolicy", policy(2)).await;
+    let rows = changes(&cluster, Some(&path), &[]).await.1;
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+    cluster.create("RolloutPolicy", policy(1)).await;
+    let rows = changes(&cluster, Some(&path), &[]).await.1;
+    let want = [("a", "update"), ("b", "wait"), ("z", "wait")];
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+    let why = "2 Applications would be deleted, and policy at-most-1 permits 1";
+    let approval = "annotate applicationset set --overwrite wavegate.dev/approved-deletions=";
+    for [name, _, message] in &rows[1..] {
+        assert!(message.contains(why) && message.contains(approval), "{name}: {message}");
+    }
+    let diff = cluster.run(&["diff", "-f", &path]).await;
+    assert!(!diff.out.contains(": would be deleted"), "{}{}", diff.out, diff.err);
+}
+
 fn api(cluster: &Cluster, plural: &str) -> Api<kube::api::DynamicObject> {
     let resource = kube::api::ApiResource {
         group: "argoproj.io".to_owned(),
