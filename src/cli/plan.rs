@@ -164,15 +164,18 @@ pub(super) fn in_words(hash: Option<&str>) -> String {
     hash.map_or_else(|| "no hash".to_owned(), |hash| format!("the hash {hash}"))
 }
 
-/// The hash of the plan of a set in the cluster, with the settings that its controller is known
-/// to have; `None` when it cannot be generated, or its policies cannot be read.
-pub(super) async fn hash_of(cluster: &ClusterArgs, set: &str) -> Result<Option<String>, Error> {
+/// The hash of the plan of a set in the cluster, with these settings of its controller; `None` when it cannot be generated, or its policies cannot be read.
+pub(super) async fn hash_of(
+    cluster: &ClusterArgs,
+    controller: &ControllerArgs,
+    set: &str,
+) -> Result<Option<String>, Error> {
     let args = Args {
         files: Vec::new(),
         name: Some(set.to_owned()),
         live: true,
         check: None,
-        controller: ControllerArgs::default(),
+        controller: controller.clone(),
         cluster: cluster.clone(),
         output: Output { format: Format::default() },
     };

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::ask::{Request, Verb, speak, speak_of_runs};
 use super::{Common, Sets};
 use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::controller::ControllerArgs;
 use crate::cli::error::{CHECK_FAILED, note};
 use crate::cli::plan;
 use crate::decide::steering::{self, Person};
@@ -22,6 +23,7 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "GATE")]
     gate: Option<String>,
     /// Only if the plan of the ApplicationSet has this hash, as `wavegate plan --live` prints it
+    /// with the same settings of the controller
     #[arg(long, value_name = "HASH", conflicts_with_all = ["selector", "all_namespaces"])]
     plan: Option<String>,
     /// Approve the deletions that the condition DeletionsHeld names
@@ -29,13 +31,16 @@ pub(in crate::cli) struct Args {
     deletions: bool,
     #[command(flatten)]
     common: Common,
+    /// For the hash of `--plan`.
+    #[command(flatten)]
+    controller: ControllerArgs,
 }
 
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verb = Verb { name: "approve", done: "approved" };
     if let (Some(wanted), Some(set)) = (&args.plan, args.sets.name.as_deref()) {
-        let found = block_on(plan::hash_of(&args.common.cluster, set))?;
+        let found = block_on(plan::hash_of(&args.common.cluster, &args.controller, set))?;
         if found.as_ref() != Some(wanted) {
             let found = plan::in_words(found.as_deref());
             note(&format!(

@@ -234,6 +234,31 @@ async fn a_plan_is_checked_and_approved_by_its_hash() {
     world.ann(&["plan", "-f", "x", "--check", "h"]).await.fails(2, &["--live"]);
 }
 
+/// ST-081: flags that the controller has are given to both, since no plan shows them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_with_flags_of_the_controller_is_approved_with_the_same_flags() {
+    let world = World::start().await;
+    world.cluster.knows("default", "https://1").await;
+    let owner = world.set("shop", json!({})).await;
+    world.run(&owner, "shop-1", waits_for_approval(&[gate("production", 1)])).await;
+    // It is not generated: its deletion is in the plan, unless the flags forbid it.
+    world.application(&owner, "z", json!({})).await;
+    let plan = async |flags: &[&str]| {
+        let args = [&["plan", "--live", "shop", "-o", "json"][..], flags].concat();
+        let plan = world.ann(&args).await.json();
+        plan["steering"]["hash"].as_str().unwrap().to_owned()
+    };
+    let flags = ["--policy", "create-update"];
+    let (hash, without) = (plan(&flags).await, plan(&[]).await);
+    assert_ne!(hash, without);
+    let approve = ["approve", "shop", "-y", "--plan", hash.as_str()];
+    world.ann(&approve).await.fails(1, &["not approved", &without]);
+    let approved = world.ann(&[&approve[..], &flags[..]].concat()).await;
+    assert_eq!(approved.code, 0, "{}{}", approved.out, approved.err);
+    let run = world.get("RolloutRun", "shop-1").await;
+    assert_eq!(run["spec"]["approvals"][0]["by"], "ann");
+}
+
 /// ST-011: the words of both are kept, also when the server reports conflicts.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_people_approve_at_once() {
