@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::steering::{Gate, OnFailure, POLICY, PolicyStatus, RolloutPolicySpec};
+use crate::api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use crate::api::{IntOrString, Raw, read_leniently};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::output::{Output, or_dash, table};
@@ -171,13 +171,14 @@ fn limits(spec: &RolloutPolicySpec) -> Vec<String> {
     };
     let mut limits = Vec::new();
     if let Some(failures) = &spec.failures {
-        let max = failures.max.as_ref().map_or_else(|| "0".to_owned(), number);
-        let mut text = format!("at most {max} failures");
-        if failures.on_failure != OnFailure::Hold || failures.max.is_some() {
-            text.push_str(&format!(", then {}", failures.on_failure));
+        // Without a limit, any number may fail.
+        let max = failures.max.as_ref().map(|max| format!("at most {} failures", number(max)));
+        let same = failures.same.map(|same| format!("{same} of the same failure"));
+        let mut budgets: Vec<String> = max.into_iter().chain(same).collect();
+        if let Some(first) = budgets.first_mut() {
+            first.push_str(&format!(", then {}", failures.on_failure));
         }
-        limits.push(text);
-        limits.extend(failures.same.map(|same| format!("{same} of the same failure")));
+        limits.extend(budgets);
         if !failures.deadline.is_empty() {
             limits.push(format!("deadline {}", failures.deadline));
         }
@@ -196,4 +197,31 @@ fn limits(spec: &RolloutPolicySpec) -> Vec<String> {
         limits.push(format!("{} deletions", number(max)));
     }
     limits
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn failures_are_limited_only_by_what_is_set() {
+        let cases = [
+            (json!({}), ""),
+            (json!({"deadline": "20m"}), "deadline 20m"),
+            (json!({"onFailure": "Rollback", "deadline": "20m"}), "deadline 20m"),
+            (json!({"same": 3}), "3 of the same failure, then Hold"),
+            (json!({"same": 3, "onFailure": "Rollback"}), "3 of the same failure, then Rollback"),
+            (json!({"max": 0}), "at most 0 failures, then Hold"),
+            (
+                json!({"max": "5%", "same": 3}),
+                "at most 5% failures, then Hold, 3 of the same failure",
+            ),
+        ];
+        for (failures, want) in cases {
+            let policy = json!({"spec": {"failures": failures}});
+            assert_eq!(Policy::of(&policy).limits.join(", "), want, "{failures}");
+        }
+    }
 }
