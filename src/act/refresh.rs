@@ -1,12 +1,13 @@
 //! Requests to read sources again: of an ApplicationSet by a webhook or a user, of an
 //! Application by a user.
 
+use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::api::ObjectKey;
-use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH};
+use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, REFRESH_TIMESTAMP};
 use crate::watch::failure::{is_gone, reason};
 use crate::watch::object::{api, resource};
 
@@ -17,19 +18,29 @@ use crate::watch::object::{api, resource};
 ///
 /// The message of the server.
 pub async fn request(client: &Client, key: &ObjectKey) -> Result<(), String> {
-    annotate(client, "ApplicationSet", key, APPLICATION_SET_REFRESH, "true").await.map(|_| ())
+    application_set(client, key).await.map(|_| ())
 }
 
-/// Adds the refresh annotation of an Application (SE-377); the controller removes it when
-/// it has compared the Application with the newest revision. With `hard`, its manifests are
-/// rendered again, too. Returns whether the Application exists.
+/// Adds the refresh annotation of an Application (SE-377), with the time; the controller removes
+/// both when it has compared the Application with the newest revision. With `hard`, its manifests
+/// are rendered again, too. Returns whether the Application exists.
+///
+/// The time changes a request that is being answered, so that another comparison follows: the
+/// first one may have read the repository before (SE-379).
 ///
 /// # Errors
 ///
 /// The message of the server.
-pub async fn application(client: &Client, key: &ObjectKey, hard: bool) -> Result<bool, String> {
+pub async fn application(
+    client: &Client,
+    key: &ObjectKey,
+    hard: bool,
+    now: Timestamp,
+) -> Result<bool, String> {
     let value = if hard { "hard" } else { "normal" };
-    annotate(client, "Application", key, REFRESH, value).await
+    // With fractions of a second: requests of the same second are different ones.
+    let annotations = json!({REFRESH: value, REFRESH_TIMESTAMP: now.to_string()});
+    annotate(client, "Application", key, annotations).await
 }
 
 /// The same for an ApplicationSet.
@@ -38,17 +49,16 @@ pub async fn application(client: &Client, key: &ObjectKey, hard: bool) -> Result
 ///
 /// The message of the server.
 pub async fn application_set(client: &Client, key: &ObjectKey) -> Result<bool, String> {
-    annotate(client, "ApplicationSet", key, APPLICATION_SET_REFRESH, "true").await
+    annotate(client, "ApplicationSet", key, json!({APPLICATION_SET_REFRESH: "true"})).await
 }
 
 async fn annotate(
     client: &Client,
     kind: &str,
     key: &ObjectKey,
-    annotation: &str,
-    value: &str,
+    annotations: Value,
 ) -> Result<bool, String> {
-    let patch: Value = json!({"metadata": {"annotations": {annotation: value}}});
+    let patch = json!({"metadata": {"annotations": annotations}});
     let api = api(client, Some(&key.namespace), &resource(kind));
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(true),

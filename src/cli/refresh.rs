@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -146,7 +147,7 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
     let place = format!("{kind} {key}");
     let written = match set {
         Some(_) => refresh::application_set(cluster.client(), &key).await,
-        None => refresh::application(cluster.client(), &key, args.hard).await,
+        None => refresh::application(cluster.client(), &key, args.hard, Timestamp::now()).await,
     };
     match written {
         Ok(true) => {}

@@ -38,7 +38,8 @@ impl Environment<'_> {
         };
         for (namespace, name) in names {
             // A later comparison finds it, too.
-            let _ = refresh::application(&self.client, &ObjectKey { namespace, name }, false).await;
+            let key = ObjectKey { namespace, name };
+            let _ = refresh::application(&self.client, &key, false, self.clock.now()).await;
         }
     }
 
@@ -104,7 +105,7 @@ impl Environment<'_> {
             self.sources.change(name, change);
             let waiting = self.seen.lock().waiting(name);
             if let Some(key) = waiting {
-                refresh::application(&self.client, &key, true).await?;
+                refresh::application(&self.client, &key, true, self.clock.now()).await?;
             }
         }
         Ok(())
@@ -164,7 +165,7 @@ impl Environment<'_> {
             let waiting = self.seen.lock().waiting(name);
             self.sources.degrade(name, waiting.is_some());
             if let Some(key) = waiting {
-                refresh::application(&self.client, &key, true).await?;
+                refresh::application(&self.client, &key, true, self.clock.now()).await?;
             }
             let annotations = json!({OUTCOME_ANNOTATION: "fail"});
             let object = json!({

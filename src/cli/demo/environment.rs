@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -150,7 +151,7 @@ impl Environment {
     /// The message of the server.
     pub async fn refresh(&self, applications: &[ObjectKey]) -> Result<(), String> {
         for key in applications {
-            refresh::application(&self.client, key, false).await?;
+            refresh::application(&self.client, key, false, Timestamp::now()).await?;
         }
         Ok(())
     }

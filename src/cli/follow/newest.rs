@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::StreamExt;
+use jiff::Timestamp;
 use kube::Client;
 use kube::api::ListParams;
 use serde_json::Value;
@@ -142,7 +143,7 @@ async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(
     let requests = keys.into_iter().map(|key| async move {
         let written = match is_set {
             true => refresh::application_set(client, &key).await,
-            false => refresh::application(client, &key, false).await,
+            false => refresh::application(client, &key, false, Timestamp::now()).await,
         };
         written.map(|exists| exists.then_some(key))
     });

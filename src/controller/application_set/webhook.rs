@@ -23,7 +23,7 @@ use tracing::Instrument;
 
 use crate::act::refresh;
 use crate::api::ObjectKey;
-use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH};
+use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh};
 use crate::controller::context::Core;
 use crate::decide::webhook::{self, Provider, Push, Refused, SECRET, Secrets};
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
@@ -41,19 +41,28 @@ const PAGE: u32 = 500;
 /// The secrets, or why they cannot be read.
 type ReadSecrets = Result<Arc<Secrets>, String>;
 
+/// An accepted event.
+#[derive(Debug)]
+struct Received {
+    push: Push,
+    at: Instant,
+}
+
 /// The receiver of webhooks.
 pub struct Webhook {
     core: Core,
     settings: ApplicationSetSettings,
     /// `None` when another program handles the Applications.
     applications: Option<ApplicationSettings>,
-    send: mpsc::Sender<Push>,
-    receive: Mutex<Option<mpsc::Receiver<Push>>>,
+    send: mpsc::Sender<Received>,
+    receive: Mutex<Option<mpsc::Receiver<Received>>>,
+    /// When each Application was asked to compare, as long as an event may be older.
+    asked: Mutex<BTreeMap<ObjectKey, Instant>>,
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
     /// The servers whose webhooks are not verified, as logged.
     unverified: Mutex<BTreeSet<Provider>>,
     /// Events of a replica that waits for the lease. All of them share the next listing.
-    unlisted: Mutex<Vec<Push>>,
+    unlisted: Mutex<Vec<Received>>,
     /// Held while objects are listed.
     listing: tokio::sync::Mutex<()>,
 }
@@ -107,6 +116,7 @@ impl Webhook {
             applications,
             send,
             receive: Mutex::new(Some(receive)),
+            asked: Mutex::default(),
             secrets: tokio::sync::Mutex::default(),
             unverified: Mutex::default(),
             unlisted: Mutex::default(),
@@ -142,7 +152,7 @@ impl Webhook {
         match webhook::read(provider, &header, body) {
             Err(refused) => refuse(&refused),
             Ok(None) => (StatusCode::OK, String::new()),
-            Ok(Some(push)) => match self.send.try_send(push) {
+            Ok(Some(push)) => match self.send.try_send(Received { push, at: Instant::now() }) {
                 Ok(()) => (StatusCode::OK, String::new()),
                 Err(_) => {
                     let text = "queue is full, discarding the webhook".to_owned();
@@ -157,9 +167,9 @@ impl Webhook {
         let Some(mut receive) = self.receive.lock().take() else { return };
         let events = futures::stream::poll_fn(move |context| receive.poll_recv(context));
         let parallel = self.settings.webhook_parallelism;
-        let work = events.for_each_concurrent(parallel, move |push| {
+        let work = events.for_each_concurrent(parallel, move |received| {
             let webhook = Arc::clone(&self);
-            async move { webhook.process(push).await }
+            async move { webhook.process(received).await }
         });
         shutdown.run_until_cancelled(work).await;
     }
@@ -186,38 +196,38 @@ impl Webhook {
         read
     }
 
-    async fn process(&self, push: Push) {
+    async fn process(&self, event: Received) {
         if self.core.control_plane.sets.is_listed() {
-            return self.process_all(vec![push]).await;
+            return self.process_all(vec![event]).await;
         }
         // All objects are listed, which takes time: what arrives meanwhile waits, and shares the
         // next listing.
-        self.unlisted.lock().push(push);
+        self.unlisted.lock().push(event);
         let _one_at_a_time = self.listing.lock().await;
-        let pushes = std::mem::take(&mut *self.unlisted.lock());
-        if !pushes.is_empty() {
-            self.process_all(pushes).await;
-        }
+        let events = std::mem::take(&mut *self.unlisted.lock());
+        self.process_all(events).await;
     }
 
-    async fn process_all(&self, pushes: Vec<Push>) {
-        let pushes = Arc::new(pushes);
+    async fn process_all(&self, events: Vec<Received>) {
+        let Some(last) = events.iter().map(|event| event.at).max() else { return };
+        let pushes: Arc<Vec<Push>> = Arc::new(events.into_iter().map(|event| event.push).collect());
         self.process_sets(Arc::clone(&pushes)).await;
-        self.process_applications(pushes).await;
+        self.process_applications(pushes, last).await;
     }
 
     async fn process_sets(&self, pushes: Arc<Vec<Push>>) {
         let cache = &self.core.control_plane.sets;
         let is_own_only = self.settings.namespaces.is_empty();
         let settings = self.settings.clone();
-        let is_meant = move |object: &Object| {
+        let meant = move |object: &Object| {
             let seen: Seen = object.read().unwrap_or_default();
             let annotations = seen.metadata.annotations.unwrap_or_default();
-            !annotations.contains_key(APPLICATION_SET_REFRESH)
+            let is_meant = !annotations.contains_key(APPLICATION_SET_REFRESH)
                 && settings.covers(object.namespace())
-                && pushes.iter().any(|push| webhook::uses(&seen.spec.generators, push))
+                && pushes.iter().any(|push| webhook::uses(&seen.spec.generators, push));
+            is_meant.then(|| object.key())
         };
-        let found = match self.matching(cache, "ApplicationSet", is_own_only, is_meant).await {
+        let found = match self.matching(cache, "ApplicationSet", is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
@@ -230,40 +240,54 @@ impl Webhook {
         }
     }
 
-    async fn process_applications(&self, pushes: Arc<Vec<Push>>) {
+    /// Also Applications that are asked already: what answers that may have read the repository
+    /// before the push (SE-379). `last` is when the last of the events was received.
+    async fn process_applications(&self, pushes: Arc<Vec<Push>>, last: Instant) {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
         let is_own_only = settings.namespaces.is_empty();
-        let is_meant = move |object: &Object| {
+        let meant = move |object: &Object| {
             let is_covered = object.namespace() == settings.control_plane_namespace
                 || settings.namespaces.matches(object.namespace());
-            let application: Value = match is_covered {
-                true => object.read().unwrap_or_default(),
-                false => return false,
-            };
-            application["metadata"]["annotations"].get(REFRESH).is_none()
-                && pushes.iter().any(|push| webhook::deploys(&application, push))
+            if !is_covered {
+                return None;
+            }
+            let application: Value = object.read().unwrap_or_default();
+            // A weaker request must not take the place of a pending one.
+            let is_hard = annotations::refresh(&application) == Some(Refresh::Hard);
+            let deploys = pushes.iter().any(|push| webhook::deploys(&application, push));
+            deploys.then(|| (object.key(), is_hard))
         };
-        let found = match self.matching(cache, "Application", is_own_only, is_meant).await {
+        let found = match self.matching(cache, "Application", is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: Applications cannot be listed");
                 return;
             }
         };
-        for key in found {
+        // Of no use to these events, nor to those after them.
+        self.asked.lock().retain(|_, at| *at > last);
+        for (key, is_hard) in found {
+            // Since these events, for another one: the answer covers all of them.
+            if self.asked.lock().get(&key).is_some_and(|at| *at > last) {
+                continue;
+            }
             let span = tracing::info_span!("webhook", application = %key);
-            self.refresh_application(&key).instrument(span).await;
+            self.refresh_application(&key, is_hard).instrument(span).await;
         }
     }
 
-    async fn refresh_application(&self, key: &ObjectKey) {
+    async fn refresh_application(&self, key: &ObjectKey, is_hard: bool) {
         if self.settings.dry_run {
             tracing::info!("dry run: would add the annotation {REFRESH}");
             return;
         }
-        match refresh::application(&self.core.client, key, false).await {
-            Ok(_) => tracing::info!("refresh requested by a webhook"),
+        let (at, now) = (Instant::now(), self.core.clock.now());
+        match refresh::application(&self.core.client, key, is_hard, now).await {
+            Ok(_) => {
+                self.asked.lock().insert(key.clone(), at);
+                tracing::info!("refresh requested by a webhook");
+            }
             Err(error) => tracing::warn!(error, "refresh cannot be requested"),
         }
     }
@@ -281,21 +305,18 @@ impl Webhook {
 
     /// The objects of a kind that are meant, from the cache or, while this replica waits for the
     /// lease, from the API server, of which one page is kept.
-    async fn matching(
+    async fn matching<T: Send + 'static>(
         &self,
         cache: &Cache,
         kind: &str,
         is_own_only: bool,
-        is_meant: impl Fn(&Object) -> bool + Send + Sync + 'static,
-    ) -> Result<Vec<ObjectKey>, String> {
-        let is_meant = Arc::new(is_meant);
+        meant: impl Fn(&Object) -> Option<T> + Send + Sync + 'static,
+    ) -> Result<Vec<T>, String> {
+        let meant = Arc::new(meant);
         // Generators and sources of users may be large.
         let among = |objects: Vec<Object>| {
-            let is_meant = Arc::clone(&is_meant);
-            let found = move || {
-                let found = objects.iter().filter(|object| is_meant(object));
-                found.map(Object::key).collect::<Vec<_>>()
-            };
+            let meant = Arc::clone(&meant);
+            let found = move || objects.iter().filter_map(|one| meant(one)).collect::<Vec<_>>();
             async move { tokio::task::spawn_blocking(found).await.unwrap_or_default() }
         };
         if cache.listed().now_or_never().is_some() {
@@ -324,27 +345,92 @@ fn refuse(refused: &Refused) -> (StatusCode, String) {
 
 #[cfg(test)]
 mod tests {
+    use kube::api::PostParams;
     use serde_json::json;
 
     use super::*;
+    use crate::act::manifests;
     use crate::clock::Clock;
     use crate::watch::control_plane::Scope;
     use kube_sim::Server;
 
-    #[tokio::test]
-    async fn a_full_queue_is_unavailable_as_421() {
-        let scope = Scope {
+    fn scope() -> Scope {
+        Scope {
             namespace: "argocd".to_owned(),
             sets_everywhere: false,
             applications_everywhere: false,
             syncs: false,
-        };
-        let core = Core::new(Server::new().client_as("webhook"), scope, Clock::system());
-        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), None, 2);
+        }
+    }
+
+    fn push() -> (HeaderMap, String) {
         let mut headers = HeaderMap::new();
         headers.insert("X-GitHub-Event", "push".parse().unwrap());
         let repository = json!({"html_url": "https://g.example/a/b", "default_branch": "main"});
-        let body = json!({"ref": "refs/heads/main", "repository": repository}).to_string();
+        (headers, json!({"ref": "refs/heads/main", "repository": repository}).to_string())
+    }
+
+    /// SE-379: a push during the comparison for another one asks again; pushes that were received
+    /// before a request was written need none of their own.
+    #[tokio::test]
+    async fn a_push_changes_a_request_that_may_be_answered_already() {
+        let server = Server::new();
+        manifests::define_all(&server.client(), "test").await.unwrap();
+        let kind = resource("Application");
+        let applications: Api<Object> = api(&server.client_as("test"), Some("argocd"), &kind);
+        let namespace = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"},
+        });
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(server.client());
+        let namespace = serde_json::from_value(namespace).unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        for (name, kind) in [("web", "normal"), ("api", "hard")] {
+            let application = json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+                "metadata": {"name": name, "annotations": {REFRESH: kind}},
+                "spec": {"project": "default", "destination": {"server": "https://1"},
+                    "source": {"repoURL": "https://g.example/a/b", "path": "."}},
+            });
+            applications.create(&PostParams::default(), &application.into()).await.unwrap();
+        }
+        let core = Core::new(server.client_as("webhook"), scope(), Clock::system());
+        let settings = (ApplicationSetSettings::default(), ApplicationSettings::default());
+        let webhook = Webhook::with_queue(core, settings.0, Some(settings.1), 3);
+        let (headers, body) = push();
+        let mut queue = webhook.receive.lock().take().unwrap();
+        let mut receive = async || {
+            webhook.receive(&headers, body.as_bytes()).await;
+            queue.try_recv().unwrap()
+        };
+        let writes = || {
+            let all = server.requests().into_iter();
+            let count = all.filter(|one| one.client == "webhook" && one.verb == "patch").count();
+            server.forget_requests();
+            count
+        };
+        let requested = async |name: &str| {
+            let application = applications.get(name).await.unwrap().parse();
+            let text = |key| annotations::annotation(&application, key).unwrap().to_owned();
+            (text(REFRESH), text(annotations::REFRESH_TIMESTAMP))
+        };
+        let (first, second) = (receive().await, receive().await);
+        webhook.process(first).await;
+        let web = requested("web").await;
+        assert_eq!((web.0.as_str(), writes()), ("normal", 2));
+        assert_eq!(requested("api").await.0, "hard", "it stays the stronger one");
+        webhook.process(second).await;
+        assert_eq!(writes(), 0, "it was received before the request");
+        assert_eq!(requested("web").await, web);
+        webhook.process(receive().await).await;
+        assert_eq!(writes(), 2);
+        assert_ne!(requested("web").await.1, web.1);
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_is_unavailable_as_421() {
+        let core = Core::new(Server::new().client_as("webhook"), scope(), Clock::system());
+        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), None, 2);
+        let (headers, body) = push();
         let mut codes = Vec::new();
         for _ in 0..3 {
             codes.push(webhook.receive(&headers, body.as_bytes()).await.0.as_u16());

@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 use crate::api::annotations;
 
 /// Annotations that are always preserved: other components write them.
-const ALWAYS: [&str; 6] = [
+const ALWAYS: [&str; 7] = [
     annotations::NOTIFIED,
     annotations::REFRESH,
+    annotations::REFRESH_TIMESTAMP,
     annotations::HYDRATE,
     // A person writes it to an Application that waits for it.
     annotations::DELETION_APPROVED,

@@ -264,6 +264,7 @@ fn metadata_is_preserved_as_in_table_a_11() {
     let mut have = live(&want);
     have["metadata"]["annotations"] = json!({
         "notified.notifications.argoproj.io": "x", "argocd.argoproj.io/refresh": "normal",
+        "argocd.argoproj.io/refresh-timestamp": "2026-01-01T00:00:00.5Z",
         "argocd.argoproj.io/hydrate": "y", "other": "1", "preserved": "1",
         // A person has written it for a deletion that waits for it (SE-313, SE-315).
         "argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z",
