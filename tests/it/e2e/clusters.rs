@@ -51,7 +51,16 @@ impl Far {
     async fn leave(&mut self) {
         self.stop.cancel();
         (&mut self.serving).await.unwrap();
-        let refused = tokio::net::TcpStream::connect(self.address).await.unwrap_err();
+        // A process that another test is just starting has the listener, too, until it has become
+        // its program.
+        let until = Instant::now() + Duration::from_secs(60);
+        let refused = loop {
+            match tokio::net::TcpStream::connect(self.address).await {
+                Err(refused) => break refused,
+                Ok(_) => assert!(Instant::now() < until, "{} still listens", self.address),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
     }
 
