@@ -17,8 +17,8 @@ use crate::watch::object::{api, resource};
 /// # Errors
 ///
 /// The message of the server.
-pub async fn request(client: &Client, key: &ObjectKey) -> Result<(), String> {
-    application_set(client, key).await.map(|_| ())
+pub async fn request(client: &Client, key: &ObjectKey, now: Timestamp) -> Result<(), String> {
+    application_set(client, key, now).await.map(|_| ())
 }
 
 /// Adds the refresh annotation of an Application (SE-377), with the time; the controller removes
@@ -43,13 +43,19 @@ pub async fn application(
     annotate(client, "Application", key, annotations).await
 }
 
-/// The same for an ApplicationSet.
+/// The same for an ApplicationSet, whose annotation may have any value: with the time, a request
+/// during the reconcile for another one stays, and another reconcile follows.
 ///
 /// # Errors
 ///
 /// The message of the server.
-pub async fn application_set(client: &Client, key: &ObjectKey) -> Result<bool, String> {
-    annotate(client, "ApplicationSet", key, json!({APPLICATION_SET_REFRESH: "true"})).await
+pub async fn application_set(
+    client: &Client,
+    key: &ObjectKey,
+    now: Timestamp,
+) -> Result<bool, String> {
+    let annotations = json!({APPLICATION_SET_REFRESH: now.to_string()});
+    annotate(client, "ApplicationSet", key, annotations).await
 }
 
 async fn annotate(

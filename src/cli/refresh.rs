@@ -16,7 +16,7 @@ use super::sync::INTERRUPTED;
 use super::sync::follow::Versions;
 use super::watch_args::{timeout, until};
 use crate::act::refresh;
-use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
+use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use crate::api::{ObjectKey, Raw};
 use crate::decide::app_state::operation;
 
@@ -145,9 +145,14 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
     let key = ObjectKey::new(found.namespace(), found.name());
     let kind = if set.is_some() { "ApplicationSet" } else { "Application" };
     let place = format!("{kind} {key}");
+    let now = Timestamp::now();
     let written = match set {
-        Some(_) => refresh::application_set(cluster.client(), &key).await,
-        None => refresh::application(cluster.client(), &key, args.hard, Timestamp::now()).await,
+        Some(_) => refresh::application_set(cluster.client(), &key, now).await,
+        None => {
+            // A weaker request must not take the place of a pending one.
+            let hard = args.hard || annotations::refresh(&found) == Some(Refresh::Hard);
+            refresh::application(cluster.client(), &key, hard, now).await
+        }
     };
     match written {
         Ok(true) => {}

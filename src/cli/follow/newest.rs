@@ -142,7 +142,7 @@ async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(
     let requested = if is_set { APPLICATION_SET_REFRESH } else { REFRESH };
     let requests = keys.into_iter().map(|key| async move {
         let written = match is_set {
-            true => refresh::application_set(client, &key).await,
+            true => refresh::application_set(client, &key, Timestamp::now()).await,
             false => refresh::application(client, &key, false, Timestamp::now()).await,
         };
         written.map(|exists| exists.then_some(key))

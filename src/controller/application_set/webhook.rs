@@ -35,6 +35,8 @@ use crate::watch::object::{Object, api, resource};
 const QUEUE: usize = 50_000;
 /// How long the secrets are used before they are read again.
 const SECRETS_FOR: Duration = Duration::from_secs(10);
+const SET: &str = "ApplicationSet";
+const APPLICATION: &str = "Application";
 /// Objects in one page of a listing.
 const PAGE: u32 = 500;
 
@@ -56,8 +58,8 @@ pub struct Webhook {
     applications: Option<ApplicationSettings>,
     send: mpsc::Sender<Received>,
     receive: Mutex<Option<mpsc::Receiver<Received>>>,
-    /// When each Application was asked to compare, as long as an event may be older.
-    asked: Mutex<BTreeMap<ObjectKey, Instant>>,
+    /// When each object was asked to read repositories again, as long as an event may be older.
+    asked: Mutex<BTreeMap<(&'static str, ObjectKey), Instant>>,
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
     /// The servers whose webhooks are not verified, as logged.
     unverified: Mutex<BTreeSet<Provider>>,
@@ -77,14 +79,7 @@ impl std::fmt::Debug for Webhook {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Seen {
-    metadata: SeenMetadata,
     spec: SeenSpec,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SeenMetadata {
-    annotations: Option<BTreeMap<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -211,23 +206,30 @@ impl Webhook {
     async fn process_all(&self, events: Vec<Received>) {
         let Some(last) = events.iter().map(|event| event.at).max() else { return };
         let pushes: Arc<Vec<Push>> = Arc::new(events.into_iter().map(|event| event.push).collect());
-        self.process_sets(Arc::clone(&pushes)).await;
+        // Of no use to these events, nor to those after them.
+        self.asked.lock().retain(|_, at| *at > last);
+        self.process_sets(Arc::clone(&pushes), last).await;
         self.process_applications(pushes, last).await;
     }
 
-    async fn process_sets(&self, pushes: Arc<Vec<Push>>) {
+    /// Whether an object was asked after this time, by another event: the answer covers both.
+    fn is_asked(&self, kind: &'static str, key: &ObjectKey, last: Instant) -> bool {
+        self.asked.lock().get(&(kind, key.clone())).is_some_and(|at| *at > last)
+    }
+
+    /// Also sets that are asked already: what answers that may have read the repository before the
+    /// push (AS-420). `last` is when the last of the events was received.
+    async fn process_sets(&self, pushes: Arc<Vec<Push>>, last: Instant) {
         let cache = &self.core.control_plane.sets;
         let is_own_only = self.settings.namespaces.is_empty();
         let settings = self.settings.clone();
         let meant = move |object: &Object| {
             let seen: Seen = object.read().unwrap_or_default();
-            let annotations = seen.metadata.annotations.unwrap_or_default();
-            let is_meant = !annotations.contains_key(APPLICATION_SET_REFRESH)
-                && settings.covers(object.namespace())
+            let is_meant = settings.covers(object.namespace())
                 && pushes.iter().any(|push| webhook::uses(&seen.spec.generators, push));
             is_meant.then(|| object.key())
         };
-        let found = match self.matching(cache, "ApplicationSet", is_own_only, meant).await {
+        let found = match self.matching(cache, SET, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
@@ -235,13 +237,15 @@ impl Webhook {
             }
         };
         for key in found {
+            if self.is_asked(SET, &key, last) {
+                continue;
+            }
             let span = tracing::info_span!("webhook", applicationset = %key);
             self.refresh(&key).instrument(span).await;
         }
     }
 
-    /// Also Applications that are asked already: what answers that may have read the repository
-    /// before the push (SE-379). `last` is when the last of the events was received.
+    /// The same for Applications (SE-379).
     async fn process_applications(&self, pushes: Arc<Vec<Push>>, last: Instant) {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
@@ -258,18 +262,15 @@ impl Webhook {
             let deploys = pushes.iter().any(|push| webhook::deploys(&application, push));
             deploys.then(|| (object.key(), is_hard))
         };
-        let found = match self.matching(cache, "Application", is_own_only, meant).await {
+        let found = match self.matching(cache, APPLICATION, is_own_only, meant).await {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(error, "webhook discarded: Applications cannot be listed");
                 return;
             }
         };
-        // Of no use to these events, nor to those after them.
-        self.asked.lock().retain(|_, at| *at > last);
         for (key, is_hard) in found {
-            // Since these events, for another one: the answer covers all of them.
-            if self.asked.lock().get(&key).is_some_and(|at| *at > last) {
+            if self.is_asked(APPLICATION, &key, last) {
                 continue;
             }
             let span = tracing::info_span!("webhook", application = %key);
@@ -285,7 +286,7 @@ impl Webhook {
         let (at, now) = (Instant::now(), self.core.clock.now());
         match refresh::application(&self.core.client, key, is_hard, now).await {
             Ok(_) => {
-                self.asked.lock().insert(key.clone(), at);
+                self.asked.lock().insert((APPLICATION, key.clone()), at);
                 tracing::info!("refresh requested by a webhook");
             }
             Err(error) => tracing::warn!(error, "refresh cannot be requested"),
@@ -297,8 +298,12 @@ impl Webhook {
             tracing::info!("dry run: would add the annotation {APPLICATION_SET_REFRESH}");
             return;
         }
-        match refresh::request(&self.core.client, key).await {
-            Ok(()) => tracing::info!("refresh requested by a webhook"),
+        let (at, now) = (Instant::now(), self.core.clock.now());
+        match refresh::request(&self.core.client, key, now).await {
+            Ok(()) => {
+                self.asked.lock().insert((SET, key.clone()), at);
+                tracing::info!("refresh requested by a webhook");
+            }
             Err(error) => tracing::warn!(error, "refresh cannot be requested"),
         }
     }
@@ -370,8 +375,8 @@ mod tests {
         (headers, json!({"ref": "refs/heads/main", "repository": repository}).to_string())
     }
 
-    /// SE-379: a push during the comparison for another one asks again; pushes that were received
-    /// before a request was written need none of their own.
+    /// SE-379, AS-420: a push during the comparison or the reconcile for another one asks again;
+    /// pushes that were received before a request was written need none of their own.
     #[tokio::test]
     async fn a_push_changes_a_request_that_may_be_answered_already() {
         let server = Server::new();
@@ -393,6 +398,22 @@ mod tests {
             });
             applications.create(&PostParams::default(), &application.into()).await.unwrap();
         }
+        let sets: Api<Object> = api(&server.client_as("test"), Some("argocd"), &resource(SET));
+        let set = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": SET,
+            "metadata": {"name": "fleet", "annotations": {APPLICATION_SET_REFRESH: "true"}},
+            "spec": {
+                "generators": [{"git": {"repoURL": "https://g.example/a/b", "revision": "main",
+                    "directories": [{"path": "*"}]}}],
+                "template": {"metadata": {"name": "{{path}}"}, "spec": {"project": "default",
+                    "destination": {"server": "https://1"}, "source": {"repoURL": "https://r"}}},
+            },
+        });
+        sets.create(&PostParams::default(), &set.into()).await.unwrap();
+        let set_requested = async || {
+            let set = sets.get("fleet").await.unwrap().parse();
+            annotations::annotation(&set, APPLICATION_SET_REFRESH).unwrap().to_owned()
+        };
         let core = Core::new(server.client_as("webhook"), scope(), Clock::system());
         let settings = (ApplicationSetSettings::default(), ApplicationSettings::default());
         let webhook = Webhook::with_queue(core, settings.0, Some(settings.1), 3);
@@ -416,14 +437,17 @@ mod tests {
         let (first, second) = (receive().await, receive().await);
         webhook.process(first).await;
         let web = requested("web").await;
-        assert_eq!((web.0.as_str(), writes()), ("normal", 2));
+        assert_eq!((web.0.as_str(), writes()), ("normal", 3));
+        let fleet = set_requested().await;
+        assert_ne!(fleet, "true");
         assert_eq!(requested("api").await.0, "hard", "it stays the stronger one");
         webhook.process(second).await;
         assert_eq!(writes(), 0, "it was received before the request");
-        assert_eq!(requested("web").await, web);
+        assert_eq!((requested("web").await, set_requested().await), (web.clone(), fleet.clone()));
         webhook.process(receive().await).await;
-        assert_eq!(writes(), 2);
+        assert_eq!(writes(), 3);
         assert_ne!(requested("web").await.1, web.1);
+        assert_ne!(set_requested().await, fleet);
     }
 
     #[tokio::test]
