@@ -5,8 +5,7 @@ use serde::Deserialize;
 
 use super::failure::{Failure, existing};
 use super::github::Request;
-use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::listing::PARALLEL;
+use super::http::{Api, PARALLEL, Pages, Reply, path_segments, segment};
 use super::{Asker, Providers};
 use crate::desired::queries::{
     Branch, Filters, Provider, PullRequest, PullRequests, Repositories, Repository,

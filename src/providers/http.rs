@@ -30,6 +30,8 @@ use crate::redact;
 use crate::watch::connection::AGENT;
 use crate::watch::failure::chain;
 
+/// Repositories of one query that are asked about in parallel.
+pub(super) const PARALLEL: usize = 4;
 /// Timeout of a request with its answer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 /// The longest head of an answer, in bytes.

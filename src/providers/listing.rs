@@ -13,12 +13,10 @@ use super::failure::Failure;
 use super::gitea::Gitea;
 use super::github::GitHub;
 use super::gitlab::GitLab;
-use super::http::Pages;
+use super::http::{PARALLEL, Pages};
 use super::{Answered, Asker, Providers};
 use crate::desired::queries::{Answer, Branch, Filters, Kind, Repositories, Repository, Selected};
 
-/// Repositories of one query that are asked about in parallel.
-pub(super) const PARALLEL: usize = 4;
 /// The most branches of one answer.
 const MAX_BRANCHES: usize = 100_000;
 

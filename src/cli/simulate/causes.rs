@@ -4,9 +4,20 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::path::Window;
-use super::timeline::{GateKind, GateLine};
+use super::timeline::{GateKind, GateLine, Opening, SetLine, StepLine, Timeline};
 use crate::decide::rollout::wait::{EndedBy, WaitKind};
+
+/// The time in which a step was open in a run.
+pub(super) struct Window<'a> {
+    pub timeline: &'a Timeline,
+    pub set: &'a SetLine,
+    pub step: &'a StepLine,
+    /// Counted from 1.
+    pub number: usize,
+    pub opening: Opening,
+    pub from: Timestamp,
+    pub until: Timestamp,
+}
 
 /// A gate opens at the end of its soak within this time: a controller acts, and the times are
 /// stored as whole seconds.

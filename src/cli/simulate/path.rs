@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::causes::{self, Cause};
+use super::causes::{self, Cause, Window};
 use super::scale::exact;
-use super::timeline::{ApplicationLine, Opening, SetLine, SpanKind, StepLine, Timeline};
+use super::timeline::{ApplicationLine, SetLine, SpanKind, Timeline};
 use crate::decide::rollout::wait::WaitKind;
 
 #[cfg(test)]
@@ -80,18 +80,6 @@ pub(super) fn shortens(parts: &[Part]) -> Option<&str> {
     // The first of equal ones.
     let longest = sums.into_iter().rev().max_by_key(|(_, _, seconds)| *seconds);
     longest.map(|(_, shorten, _)| shorten)
-}
-
-/// The time in which a step was open in a run.
-pub(super) struct Window<'a> {
-    pub timeline: &'a Timeline,
-    pub set: &'a SetLine,
-    pub step: &'a StepLine,
-    /// Counted from 1.
-    pub number: usize,
-    pub opening: Opening,
-    pub from: Timestamp,
-    pub until: Timestamp,
 }
 
 impl Window<'_> {

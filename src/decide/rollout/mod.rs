@@ -61,6 +61,7 @@
 
 pub mod budget;
 pub mod counts;
+mod cut;
 pub mod entry;
 pub mod gate;
 pub mod held;

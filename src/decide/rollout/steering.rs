@@ -5,7 +5,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use super::steer::cut;
+use super::cut::cut;
 use super::steer::rules::Rules;
 use super::wait_kind::WaitKind;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cli::simulate::fixtures::{RUN, application, at, empty, gate, set, step};
-use crate::cli::simulate::timeline::{GateKind, GateLine, WaitLine};
+use crate::cli::simulate::timeline::{GateKind, GateLine, Opening, StepLine, WaitLine};
 
 /// The parts of a rollout with one set, as step, seconds, what took them, and what shortens them.
 fn parts_of(timeline: &Timeline) -> Vec<(usize, i64, String, String)> {

@@ -105,4 +105,4 @@ impl<'a> Steer<'a> {
     }
 }
 
-pub(super) use run_status::{Facts, cut};
+pub(super) use run_status::Facts;

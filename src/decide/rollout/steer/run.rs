@@ -10,7 +10,7 @@ use super::pace::Batch;
 use super::rollback::{self, Progress};
 use super::rules::Rules;
 use super::run_name::{name_of, number_of};
-use super::run_status::{self, Facts, beginning, cut};
+use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
@@ -21,6 +21,7 @@ use crate::api::steering::{
 use crate::api::time::{of_word, stored};
 use crate::api::{HealthStatus, OperationPhase, Time};
 use crate::decide::names::some_of;
+use crate::decide::rollout::cut::cut;
 use crate::decide::rollout::phase::{Observed, Phase};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};

@@ -9,6 +9,7 @@ use super::pace::Batch;
 use crate::api::Time;
 use crate::api::steering::{RevisionCount, RolloutRunStatus, RunStep, RunWait};
 use crate::api::time::stored;
+use crate::decide::rollout::cut::cut;
 use crate::decide::rollout::gate::StepState;
 use crate::decide::rollout::observed::Deployed;
 use crate::decide::rollout::phase::Phase;
@@ -21,8 +22,6 @@ use crate::decide::rollout::wait_kind::WaitKind;
 pub(super) const NAMES: usize = 50;
 /// The most revisions in a list of the status of a run.
 pub const REVISIONS: usize = 10;
-/// The most characters of a message in a status.
-const MESSAGE: usize = 500;
 
 /// What a run records of a reconcile.
 #[derive(Debug)]
@@ -130,11 +129,6 @@ fn run_wait(wait: &Wait) -> RunWait {
         resource: wait.resource.clone().unwrap_or_default(),
         message: cut(&wait.message),
     }
-}
-
-/// A message as it fits in a status.
-pub(in crate::decide::rollout) fn cut(text: &str) -> String {
-    text.chars().take(MESSAGE).collect()
 }
 
 /// Counts revisions, the most frequent ones first.
