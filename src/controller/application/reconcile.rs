@@ -75,7 +75,7 @@ pub async fn reconcile(
         true => this.dry_run().await,
         false => this.run().await?,
     };
-    let wait = this.cached.memory.until_expired(wait, &ctx.intervals(key));
+    let wait = steps::wait_until(&this.app, &this.cached.memory, wait, &ctx.intervals(key));
     tracing::debug!(application = %key, ?wait, "end of reconcile");
     Ok(ReconcileResult::Success(ctx.wake(wait)))
 }

@@ -4,10 +4,13 @@ use serde_json::Value;
 
 use super::app::App;
 use super::deletion::asked_at;
+use super::memory::Memory;
 use super::operation::{Stage, stage};
+use super::refresh::Intervals;
 use crate::api;
 use crate::api::annotations::is_skipped;
 use crate::api::app_spec::ApplicationDestination;
+use crate::decide::wait::Wait;
 
 /// A step of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,12 @@ pub fn of_dry_run(app: &App) -> Step {
     if asked_at(app.raw()).is_some() { Step::Finish } else { Step::Compare }
 }
 
+/// The wait after a reconcile, which ends at the latest when the revision is resolved again. A
+/// deletion resolves none: a revision that has expired would end each of its waits at once.
+pub fn wait_until(app: &App, memory: &Memory, wait: Wait, intervals: &Intervals) -> Wait {
+    if is_deleted_now(app) { wait } else { memory.until_expired(wait, intervals) }
+}
+
 /// Whether its deletion waits for no operation.
 fn is_deleted_now(app: &App) -> bool {
     asked_at(app.raw()).is_some() && stage(app) != Stage::InProgress
@@ -77,6 +86,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::decide::wait::WaitFor;
+
+    /// A deletion that took longer than the revision is valid was reconciled without a pause.
+    #[test]
+    fn an_expired_revision_ends_no_wait_of_a_deletion() {
+        let now: jiff::Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let memory = Memory {
+            checked_at: Some("2026-01-01T00:00:00Z".parse().unwrap()),
+            ..Memory::default()
+        };
+        let revision = std::time::Duration::from_secs(120);
+        let intervals =
+            Intervals { revision, delay: Default::default(), manifests: Default::default() };
+        let wait = Wait::for_time(WaitFor::Deletion, std::time::Duration::from_secs(5), now);
+        let after = |app: Value| wait_until(&App::of(app), &memory, wait, &intervals);
+        let running = json!({"operationState": {"phase": "Running"}});
+        let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(after(json!({"metadata": deleted})), wait);
+        for app in [json!({}), json!({"metadata": deleted, "status": running})] {
+            let expired = Wait::until(WaitFor::Revision, "2026-01-01T00:02:00Z".parse().unwrap());
+            assert_eq!(after(app), wait.or_earlier(expired));
+        }
+    }
 
     #[test]
     fn steps_follow_the_operation_and_the_deletion() {
