@@ -11,16 +11,6 @@ use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, REFRESH_TIMESTAM
 use crate::watch::failure::{is_gone, reason};
 use crate::watch::object::{api, resource};
 
-/// Adds the refresh annotation (AS-420); the controller removes it when it has read the
-/// repositories. Nothing happens when the ApplicationSet is gone.
-///
-/// # Errors
-///
-/// The message of the server.
-pub async fn request(client: &Client, key: &ObjectKey, now: Timestamp) -> Result<(), String> {
-    application_set(client, key, now).await.map(|_| ())
-}
-
 /// Adds the refresh annotation of an Application (SE-377), with the time; the controller removes
 /// both when it has compared the Application with the newest revision. With `hard`, its manifests
 /// are rendered again, too. Returns whether the Application exists.
@@ -43,8 +33,9 @@ pub async fn application(
     annotate(client, "Application", key, annotations).await
 }
 
-/// The same for an ApplicationSet, whose annotation may have any value: with the time, a request
-/// during the reconcile for another one stays, and another reconcile follows.
+/// The same for an ApplicationSet (AS-420), whose annotation may have any value: with the time, a
+/// request during the reconcile for another one stays, and another reconcile follows. The
+/// controller removes it when it has read the repositories.
 ///
 /// # Errors
 ///

@@ -164,7 +164,8 @@ pub(super) fn in_words(hash: Option<&str>) -> String {
     hash.map_or_else(|| "no hash".to_owned(), |hash| format!("the hash {hash}"))
 }
 
-/// The hash of the plan of a set in the cluster, with these settings of its controller; `None` when it cannot be generated, or its policies cannot be read.
+/// The hash of the plan of a set in the cluster, with these settings of its controller; `None` when
+/// it cannot be generated, or its policies cannot be read.
 pub(super) async fn hash_of(
     cluster: &ClusterArgs,
     controller: &ControllerArgs,

@@ -241,7 +241,7 @@ impl Webhook {
                 continue;
             }
             let span = tracing::info_span!("webhook", applicationset = %key);
-            self.refresh(&key).instrument(span).await;
+            self.ask(SET, &key, false).instrument(span).await;
         }
     }
 
@@ -274,34 +274,27 @@ impl Webhook {
                 continue;
             }
             let span = tracing::info_span!("webhook", application = %key);
-            self.refresh_application(&key, is_hard).instrument(span).await;
+            self.ask(APPLICATION, &key, is_hard).instrument(span).await;
         }
     }
 
-    async fn refresh_application(&self, key: &ObjectKey, is_hard: bool) {
+    /// Requests that an object reads its repositories again. Of an Application, `is_hard` renders
+    /// its manifests again, too.
+    async fn ask(&self, kind: &'static str, key: &ObjectKey, is_hard: bool) {
+        let is_set = kind == SET;
         if self.settings.dry_run {
-            tracing::info!("dry run: would add the annotation {REFRESH}");
+            let annotation = if is_set { APPLICATION_SET_REFRESH } else { REFRESH };
+            tracing::info!("dry run: would add the annotation {annotation}");
             return;
         }
-        let (at, now) = (Instant::now(), self.core.clock.now());
-        match refresh::application(&self.core.client, key, is_hard, now).await {
+        let (client, at, now) = (&self.core.client, Instant::now(), self.core.clock.now());
+        let written = match is_set {
+            true => refresh::application_set(client, key, now).await,
+            false => refresh::application(client, key, is_hard, now).await,
+        };
+        match written {
             Ok(_) => {
-                self.asked.lock().insert((APPLICATION, key.clone()), at);
-                tracing::info!("refresh requested by a webhook");
-            }
-            Err(error) => tracing::warn!(error, "refresh cannot be requested"),
-        }
-    }
-
-    async fn refresh(&self, key: &ObjectKey) {
-        if self.settings.dry_run {
-            tracing::info!("dry run: would add the annotation {APPLICATION_SET_REFRESH}");
-            return;
-        }
-        let (at, now) = (Instant::now(), self.core.clock.now());
-        match refresh::request(&self.core.client, key, now).await {
-            Ok(()) => {
-                self.asked.lock().insert((SET, key.clone()), at);
+                self.asked.lock().insert((kind, key.clone()), at);
                 tracing::info!("refresh requested by a webhook");
             }
             Err(error) => tracing::warn!(error, "refresh cannot be requested"),

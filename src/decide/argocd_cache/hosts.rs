@@ -29,8 +29,7 @@ struct HostResource {
     capacity: i64,
 }
 
-/// The Nodes that run Pods of the tree. `cluster` has these Nodes and
-/// all Pods on them.
+/// The Nodes that run Pods of the tree. `cluster` has these Nodes and all Pods on them.
 pub(super) fn hosts(own: &[&TreeEntry], cluster: &[TreeEntry]) -> Vec<Host> {
     let pods = |entry: &&TreeEntry| entry.pod.clone().filter(|pod| !pod.host.is_empty());
     let names: BTreeSet<String> = own.iter().filter_map(pods).map(|pod| pod.host).collect();

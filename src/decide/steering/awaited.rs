@@ -2,9 +2,9 @@
 //!
 //! A run is that of a commit when its targets contain it; of several, the newest one counts. A
 //! run of another commit is never taken for it: also not one that the commit has only joined, and
-//! that ends because its own run is about to be recorded. Without runs, which sets without steps have not
-//! and which are missing where the definitions of `wavegate.dev` are, the Applications count: all
-//! of them complete, and all of the same source at the commit.
+//! that ends because its own run is about to be recorded. Without runs, which sets without steps
+//! have not and which are missing where the definitions of `wavegate.dev` are, the Applications
+//! count: all of them complete, and all of the same source at the commit.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,7 @@ impl Judge for Limits {
             return Err(format!("step {step} permits {limit} at once; in flight: {names:?}"));
         }
         let Some(limit) = known.case.policy.max_in_flight else { return Ok(()) };
-        // Of all sets: each that is started and not Healthy, or has an operation of anybody.
+        // Of all sets: each that is started and not Healthy, or has an operation, whoever asked for it.
         let is_in_flight = |of: &&App| {
             let is_busy =
                 known.track.apps.get(&of.name).is_some_and(|tracked| app::is_busy(&tracked.object));

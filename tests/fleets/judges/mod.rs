@@ -142,7 +142,7 @@ pub trait Judge: Send {
         Ok(())
     }
 
-    /// Takes a request of anybody else that has been answered, and the changes that it caused.
+    /// Takes a request of another client that has been answered, and the changes that it caused.
     fn outside(&mut self, _: &Known<'_>, _: &Exchange, _: &[Changed]) {}
 
     /// Judges how it ended.

@@ -54,7 +54,7 @@ impl Sshd {
         panic!("sshd does not start at any port");
     }
 
-    /// Starts it at a port; `None` when somebody else has taken it meanwhile.
+    /// Starts it at a port; `None` when another process has taken it meanwhile.
     fn spawn(program: &Path, directory: &Path, port: u16) -> Option<Child> {
         let path = |name: &str| directory.join(name).display().to_string();
         let config = format!(

@@ -42,7 +42,7 @@ impl Redis {
                 return None;
             };
             let mut redis = Self { process, port, options: options.clone(), directory };
-            // Otherwise somebody else has taken the port meanwhile.
+            // Otherwise another process has taken the port meanwhile.
             if redis.answers() {
                 return Some(redis);
             }
@@ -289,7 +289,7 @@ async fn a_comparison_can_be_read_as_ca_001() {
     world.commit();
     world.patch("app", json!({"spec": {"syncPolicy": null}})).await;
     world.refresh("app").await;
-    // The controller does not wait for Redis for ever.
+    // The controller waits for Redis for a time only.
     let is_modified = |rows: &Value| row(rows, "Secret")["modified"] == true;
     let rows = redis.until(MANAGED, "modified", is_modified).await;
     let row = row(&rows, "Secret");
