@@ -23,6 +23,7 @@ use crate::api::{ApplicationSet, ObjectKey};
 use crate::controller::leader::LEASE;
 use crate::decide::steering::{self, Person, Run, Verdict};
 use crate::watch::failure::reason;
+use crate::watch::object::{api, resource};
 
 impl Environment<'_> {
     /// A commit that changes these Applications or all, which a webhook reports.
@@ -181,7 +182,10 @@ impl Environment<'_> {
 
     /// What a person says about each set.
     async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
-        let sets: Vec<Arc<Value>> = self.seen.lock().sets.values().cloned().collect();
+        // Whole: what is seen of them lacks their spec.
+        let all = api(&self.client, None, &resource(ApplicationSet::KIND));
+        let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        let sets = all.items.iter().map(|set| Arc::new(set.parse())).collect();
         self.say(ApplicationSet::KIND, sets, decide).await
     }
 

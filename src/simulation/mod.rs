@@ -14,6 +14,7 @@ mod fault;
 mod history;
 mod lifeline;
 mod observer;
+mod parts;
 mod replica;
 mod sources;
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::history::{ApplicationHistory, Span, State, Waits};
+use super::parts;
 use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, ObjectKey, Raw};
 use crate::clock::Clock;
@@ -59,7 +60,7 @@ pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) 
         let mut seen = seen.lock();
         match event {
             Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                seen.take(kind, object.parse(), now);
+                seen.take(kind, &object, now);
             }
             Ok(Event::Delete(object)) => seen.forget(kind, &object.parse()),
             Ok(Event::Init | Event::InitDone) | Err(_) => {}
@@ -68,11 +69,11 @@ pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) 
 }
 
 impl Seen {
-    fn take(&mut self, kind: &str, object: Value, now: Timestamp) {
+    fn take(&mut self, kind: &str, object: &Object, now: Timestamp) {
         let is_changed = match kind {
-            RUN => self.run(object, now),
-            Application::KIND => self.application(&object, now),
-            _ => self.set(object, now),
+            RUN => self.run(object.parse(), now),
+            Application::KIND => self.application(&parts::of_application(object), now),
+            _ => self.set(parts::of_set(object), now),
         };
         if is_changed {
             self.changed_at = Some(Instant::now());
