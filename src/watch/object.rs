@@ -9,6 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use kube::{Api, Client, Resource};
@@ -19,10 +20,13 @@ use serde_json::value::RawValue;
 
 use crate::api::{ObjectKey, steering};
 
+/// The bytes of most objects.
+const SMALL: usize = 4096;
+
 /// A raw object: its text and its identity. Cheap to clone.
 #[derive(Clone)]
 pub struct Object {
-    /// Only name, namespace, UID and resource version.
+    /// Only name, namespace, UID, resource version and owners.
     meta: Arc<ObjectMeta>,
     json: Arc<[u8]>,
 }
@@ -94,6 +98,11 @@ impl Object {
         self.meta.uid.as_deref().unwrap_or_default()
     }
 
+    /// Its owners.
+    pub fn owners(&self) -> &[OwnerReference] {
+        self.meta.owner_references.as_deref().unwrap_or_default()
+    }
+
     /// Its resource version.
     pub fn resource_version(&self) -> &str {
         self.meta.resource_version.as_deref().unwrap_or_default()
@@ -103,18 +112,44 @@ impl Object {
 impl From<Value> for Object {
     fn from(value: Value) -> Self {
         // Fails only for values that are not objects.
-        Self::deserialize(value)
+        serde_json::from_str(&value.to_string())
             .unwrap_or_else(|_| Self { meta: Arc::default(), json: Arc::from(&b"null"[..]) })
     }
 }
 
 impl<'de> Deserialize<'de> for Object {
-    /// Copies the text as it is: this is done for each event of each watch, so no
-    /// tree is made, and no value is read. Works with `serde_json` only.
+    /// Copies the text as it is, in one go: this is done for each event of each watch, so no
+    /// tree is made, and no value is read. Works with `serde_json` and a text in memory only.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<RawValue>::deserialize(deserializer)?;
-        let (meta, json) = compact(text.get()).map_err(de::Error::custom)?;
-        Ok(Self { meta: Arc::new(meta), json: json.into() })
+        deserializer.deserialize_map(ReadObject)
+    }
+}
+
+struct ReadObject;
+
+impl<'de> de::Visitor<'de> for ReadObject {
+    type Value = Object;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a Kubernetes object")
+    }
+
+    /// Takes the text without `managedFields`, and the identity.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+        let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(SMALL));
+        json.push(b'{');
+        while let Some(Key(field)) = map.next_key()? {
+            let value: &RawValue = map.next_value()?;
+            begin(&mut json, &field).map_err(de::Error::custom)?;
+            match &*field {
+                "metadata" => {
+                    metadata(value, &mut meta, &mut json).map_err(de::Error::custom)?;
+                }
+                _ => json.extend_from_slice(value.get().as_bytes()),
+            }
+        }
+        json.push(b'}');
+        Ok(Object { meta: Arc::new(meta), json: json.into() })
     }
 }
 
@@ -210,21 +245,7 @@ impl<'de> de::Visitor<'de> for ReadFields {
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The text of an object without `managedFields`, and its identity.
-fn compact(text: &str) -> Result<(ObjectMeta, Vec<u8>), serde_json::Error> {
-    let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(text.len()));
-    json.push(b'{');
-    for (field, value) in serde_json::from_str::<Fields<'_>>(text)?.0 {
-        begin(&mut json, &field)?;
-        match &*field {
-            "metadata" => metadata(value, &mut meta, &mut json)?,
-            _ => json.extend_from_slice(value.get().as_bytes()),
-        }
-    }
-    json.push(b'}');
-    Ok((meta, json))
-}
-
+/// The metadata without `managedFields`.
 fn metadata(
     text: &RawValue,
     meta: &mut ObjectMeta,
@@ -242,6 +263,9 @@ fn metadata(
         };
         begin(json, &field)?;
         json.extend_from_slice(value.get().as_bytes());
+        if *field == *"ownerReferences" {
+            meta.owner_references = serde_json::from_str(value.get()).unwrap_or_default();
+        }
         if let Some(part) = part {
             // A field of another type must not break the watch.
             *part = serde_json::from_str(value.get()).unwrap_or_default();

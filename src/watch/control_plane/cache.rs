@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use parking_lot::{Mutex, RwLock};
-use serde::Deserialize;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::Kind;
@@ -277,31 +277,18 @@ impl Inner {
 }
 
 /// The ApplicationSet that controls an Application or a RolloutRun.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    kind: String,
     /// Its name.
     pub name: String,
     /// Its UID.
     pub uid: String,
-    #[serde(default)]
-    controller: Option<bool>,
 }
 
 /// The ApplicationSet that controls an object, if any.
 pub fn owner(object: &Object) -> Option<Owner> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        #[serde(default)]
-        owner_references: Option<Vec<Owner>>,
-    }
-    #[derive(Deserialize)]
-    struct Owned {
-        metadata: Metadata,
-    }
-    let owners = object.read::<Owned>().ok()?.metadata.owner_references?;
-    owners
-        .into_iter()
-        .find(|owner| owner.kind == "ApplicationSet" && owner.controller == Some(true))
+    let is_set =
+        |owner: &&OwnerReference| owner.kind == "ApplicationSet" && owner.controller == Some(true);
+    let owner = object.owners().iter().find(is_set)?;
+    Some(Owner { name: owner.name.clone(), uid: owner.uid.clone() })
 }
