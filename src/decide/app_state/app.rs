@@ -125,13 +125,10 @@ impl App {
         }
         let mut raw = self.raw.as_ref().clone();
         let (mut before, mut fields) = (self.before.as_ref().clone(), self.fields.as_ref().clone());
-        if before.status.resources == fields.status.resources {
-            // Long, and rarely changed by an operation.
-            before.status.resources.clear();
-            fields.status.resources.clear();
-        }
+        drop_equal(&mut before.status, &mut fields.status);
         if self.forgets_operation {
             before.status.operation_state = OperationState::default();
+            fields.status.operation_state = self.fields.status.operation_state.clone();
             if let Some(status) = raw.get_mut("status").and_then(Value::as_object_mut) {
                 status.remove("operationState");
             }
@@ -139,6 +136,21 @@ impl App {
         apply_change(&mut raw, &json!(before), &json!(fields));
         Some(raw)
     }
+}
+
+/// Leaves out what is equal in both: it is long, and most writes change little.
+fn drop_equal(before: &mut ApplicationStatus, after: &mut ApplicationStatus) {
+    fn drop_equal<T: Default + PartialEq>(before: &mut T, after: &mut T) {
+        if before == after {
+            (*before, *after) = (T::default(), T::default());
+        }
+    }
+    drop_equal(&mut before.sync, &mut after.sync);
+    drop_equal(&mut before.operation_state, &mut after.operation_state);
+    drop_equal(&mut before.resources, &mut after.resources);
+    drop_equal(&mut before.history, &mut after.history);
+    drop_equal(&mut before.conditions, &mut after.conditions);
+    drop_equal(&mut before.summary, &mut after.summary);
 }
 
 impl Deref for App {

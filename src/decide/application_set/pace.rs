@@ -57,22 +57,26 @@ pub fn due_at(
 /// is promoted or returns to Waiting, or it is Healthy and would be held back by its phase; or it does
 /// not exist any more, and a new one of that name must not find its entry.
 pub fn is_urgent(old: &Status, plan: &RolloutPlan, existing: &[Existing]) -> bool {
-    let find = |application: &str| {
-        let at = existing.binary_search_by(|one| (*one.name).cmp(application));
-        at.ok().map(|at| &existing[at])
-    };
-    let is_done = |application: &str| {
-        find(application).is_some_and(|one| one.observed.is_synced_and_healthy())
-    };
+    // Both are in the order of names.
+    let mut left = existing.iter().peekable();
     let mut entries = old.entries.iter().flatten();
-    let is_left = entries.any(|entry| find(&entry.application).is_none());
+    let is_left = entries.any(|entry| {
+        while left.next_if(|one| *one.name < *entry.application).is_some() {}
+        left.peek().is_none_or(|one| *one.name != *entry.application)
+    });
     is_left
         || plan.transitions.iter().any(|transition| match transition.to {
             Phase::Waiting => transition.from.is_some(),
             Phase::Pending => true,
-            Phase::Progressing => is_done(&transition.application),
+            Phase::Progressing => is_done(&transition.application, existing),
             Phase::Healthy => transition.timed_out,
         })
+}
+
+/// Whether an Application is Synced and Healthy.
+fn is_done(application: &str, existing: &[Existing]) -> bool {
+    let at = existing.binary_search_by(|one| (*one.name).cmp(application));
+    at.is_ok_and(|at| existing[at].observed.is_synced_and_healthy())
 }
 
 /// Whether nothing differs but entries, resources, and what follows from them.

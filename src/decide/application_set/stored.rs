@@ -128,11 +128,15 @@ impl Status {
         let listed = status.get("applicationStatus");
         let entries: Option<Vec<Entry>> =
             listed.map(|listed| entries::from_json(Some(listed)).into_values().collect());
-        let entries_are_exact =
-            entries.as_ref().map(|entries| entries::to_json(entries)).as_ref() == listed;
+        let entries_are_exact = match (&entries, listed) {
+            (Some(entries), Some(listed)) => is_each(entries, listed, entries::is_json_of),
+            (entries, listed) => entries.is_none() && listed.is_none(),
+        };
         let resources = status["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
         let resources: Vec<Resource> = resources.iter().filter_map(Resource::read).collect();
-        let written: Value = resources.iter().map(Resource::to_json).collect();
+        let resources_are_exact = status
+            .get("resources")
+            .is_some_and(|listed| is_each(&resources, listed, Resource::is_json_of));
         let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
         let (rollout, storage) = Storage::take(&mut conditions, &status["rollout"]);
         Self {
@@ -143,7 +147,7 @@ impl Status {
             entries_are_exact,
             rollout,
             storage,
-            resources_are_exact: status.get("resources") == Some(&written),
+            resources_are_exact,
             resources,
             resources_count: status["resourcesCount"].clone(),
         }
@@ -271,6 +275,33 @@ impl Resource {
         resource
     }
 
+    /// Whether [`Self::to_json`] is this value.
+    fn is_json_of(&self, value: &Value) -> bool {
+        let Value::Object(fields) = value else { return false };
+        let health = fields.get("health").map(Value::as_object);
+        let (is_same_health, health) = match (&self.health, health) {
+            (None, None) => (true, 0),
+            (Some((status, message)), Some(Some(health))) => {
+                let is_same = health.len() == 1 + usize::from(message.is_some())
+                    && health.get("status").is_some_and(|value| *value == **status)
+                    && message.as_ref().is_none_or(|message| {
+                        health.get("message").is_some_and(|value| *value == **message)
+                    });
+                (is_same, 1)
+            }
+            _ => (false, 0),
+        };
+        let has = |field: &str, text: &str| fields.get(field).is_some_and(|value| *value == *text);
+        is_same_health
+            && fields.len() == 5 + usize::from(self.sync.is_some()) + health
+            && has("name", &self.name)
+            && has("namespace", &self.namespace)
+            && has("kind", "Application")
+            && has("version", crate::api::VERSION)
+            && has("group", crate::api::GROUP)
+            && self.sync.as_ref().is_none_or(|sync| has("status", sync))
+    }
+
     /// An upper bound of its size in a status, in bytes.
     pub fn bytes(&self) -> usize {
         const FIELDS: &str = r#"{"group":"","health":{"message":"","status":""},"kind":"Application","name":"","namespace":"","status":"","version":""},"#;
@@ -290,6 +321,14 @@ impl Resource {
     }
 }
 
+/// Whether a list is that of these elements, without writing them.
+fn is_each<T>(elements: &[T], listed: &Value, is_json_of: impl Fn(&T, &Value) -> bool) -> bool {
+    listed.as_array().is_some_and(|listed| {
+        listed.len() == elements.len()
+            && elements.iter().zip(listed).all(|(element, value)| is_json_of(element, value))
+    })
+}
+
 /// Since when a condition is True; `None` while it is not.
 fn true_since(condition: &Value) -> Option<Timestamp> {
     let is_true = condition["status"] == "True";
@@ -301,4 +340,49 @@ fn true_since(condition: &Value) -> Option<Timestamp> {
 pub fn failing_since(set: &Value) -> Option<Timestamp> {
     let conditions = set["status"]["conditions"].as_array()?;
     true_since(conditions.iter().find(|one| one["type"] == condition::ERROR_OCCURRED)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resource_is_exact_when_nothing_but_what_is_written_is_stored() {
+        let whole = json!({
+            "group": "argoproj.io", "version": "v1alpha1", "kind": "Application",
+            "namespace": "ns", "name": "a", "status": "Synced",
+            "health": {"status": "Degraded", "message": "m"},
+        });
+        let without = |fields: &[&str]| {
+            let mut resource = whole.clone();
+            fields.iter().for_each(|field| {
+                resource.as_object_mut().unwrap().remove(*field);
+            });
+            resource
+        };
+        let mut silent = whole.clone();
+        silent["health"] = json!({"status": "Healthy"});
+        for stored in [whole.clone(), silent, without(&["status"]), without(&["status", "health"])]
+        {
+            let resource = Resource::read(&stored).unwrap();
+            assert_eq!(resource.to_json(), stored);
+            assert!(resource.is_json_of(&stored), "{stored}");
+            let mut others = vec![Value::Null, json!([])];
+            for field in whole.as_object().unwrap().keys() {
+                let mut other = stored.clone();
+                other[field] = json!("other");
+                others.push(other.clone());
+                other[field] = json!({"status": "Degraded", "message": "m", "more": 1});
+                others.push(other.clone());
+                other.as_object_mut().unwrap().remove(field);
+                others.push(other);
+            }
+            let mut more = stored.clone();
+            more["more"] = json!(1);
+            others.push(more);
+            for other in others.iter().filter(|other| **other != stored) {
+                assert!(!resource.is_json_of(other), "{stored} is not {other}");
+            }
+        }
+    }
 }

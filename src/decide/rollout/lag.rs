@@ -20,6 +20,9 @@ use crate::api::SyncStatusCode;
 /// the Application is behind until it was compared with the revision that they
 /// have seen.
 pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
+    if all_agree(members) {
+        return vec![None; members.len()];
+    }
     let newest = Newest::of(members);
     let lag = |member: &Member<'_>| {
         let seen = member.observed?;
@@ -46,6 +49,17 @@ pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
         })
     };
     members.iter().map(lag).collect()
+}
+
+/// Whether all have seen one revision, whatever its source: most of the time they have, and a
+/// fleet of thousands is compared again and again.
+fn all_agree(members: &[Member<'_>]) -> bool {
+    let mut first = None;
+    members.iter().filter_map(|member| member.observed).all(|seen| {
+        let mut revisions = sightings(seen).map(|(_, _, revision)| revision);
+        seen.sync != SyncStatusCode::Unknown
+            && revisions.all(|revision| *first.get_or_insert(revision) == revision)
+    })
 }
 
 /// The latest revisions of each source, and when they were seen.

@@ -35,6 +35,28 @@ pub fn entry_json(entry: &Entry) -> Value {
     })
 }
 
+/// Whether [`entry_json`] is this value.
+pub fn is_json_of(entry: &Entry, value: &Value) -> bool {
+    let Value::Object(fields) = value else { return false };
+    let text = |field: &str| fields.get(field).and_then(Value::as_str);
+    let earlier = earlier_text(entry.earlier);
+    let message = text("message").and_then(|text| text.strip_prefix(&*earlier));
+    let revisions = fields.get("targetRevisions").and_then(Value::as_array);
+    fields.len() == 6
+        && text("application") == Some(&entry.application)
+        && text("status") == Some(entry.phase.name())
+        && text("step") == Some(&step_text(entry.step))
+        && message == Some(cut(&entry.message, MESSAGE_LIMIT))
+        && revisions.is_some_and(|listed| {
+            listed.len() == entry.target_revisions.len()
+                && listed
+                    .iter()
+                    .zip(&entry.target_revisions)
+                    .all(|(value, revision)| value == revision)
+        })
+        && text("lastTransitionTime") == Some(&entry.since.to_string())
+}
+
 /// Whether an entry equals the stored one, with its message truncated.
 pub fn is_stored(entry: &Entry, stored: &Entry) -> bool {
     entry.phase == stored.phase
@@ -196,6 +218,19 @@ mod tests {
         assert_eq!(stored[0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
         let read: Vec<Entry> = from_json(Some(&stored)).into_values().collect();
         assert_eq!(read, entries);
+        for (entry, stored) in entries.iter().zip(stored.as_array().unwrap()) {
+            assert!(is_json_of(entry, stored), "{stored}");
+            let mut more = stored.clone();
+            more["more"] = json!(1);
+            assert!(!is_json_of(entry, &more), "{more}");
+            for field in stored.as_object().unwrap().keys() {
+                let mut other = stored.clone();
+                other[field] = json!("other");
+                assert!(!is_json_of(entry, &other), "{other}");
+                other.as_object_mut().unwrap().remove(field);
+                assert!(!is_json_of(entry, &other), "{other}");
+            }
+        }
     }
 
     #[test]
