@@ -233,6 +233,9 @@ impl Reconciler for Controller {
         tracing::debug_span!("reconcile", application = %key)
     }
 
+    /// A comparison waits itself where it may, and an operation must not wait.
+    async fn gather(&self, _: &ObjectKey) {}
+
     async fn reconcile(&self, key: &ObjectKey, trigger: Trigger) -> Result<ReconcileResult, Error> {
         reconcile::reconcile(&self.0, key, trigger).await
     }

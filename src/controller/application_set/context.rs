@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::in_flight::Ledger;
 use super::memory::Memory;
@@ -121,6 +122,12 @@ impl Context {
     pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
         let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
         memory.unwrap_or_else(|| Memory::of(uid))
+    }
+
+    /// Until when a reconcile of this ApplicationSet waits for more events; `None` at the first.
+    pub fn gathers_until(&self, key: &ObjectKey) -> Option<Instant> {
+        let pace = self.memory.lock().get(key)?.pace?;
+        Some(pace.not_before.max(Instant::now() + pace.lead))
     }
 
     /// Returns the cached state of an ApplicationSet.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::log::Logged;
 use super::queries::Queries;
@@ -81,8 +82,17 @@ pub struct Memory {
     pub(super) releases: Releases,
     /// What steers its rollout.
     pub(super) steered: Steered,
-    /// When the next reconcile may begin.
-    pub not_before: Option<tokio::time::Instant>,
+    /// How long events are gathered before the next reconcile.
+    pub pace: Option<Pace>,
+}
+
+/// When the next reconcile begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Not before this time.
+    pub not_before: Instant,
+    /// And so long after the event that triggers it.
+    pub lead: Duration,
 }
 
 /// The inputs of a generation besides the spec.

@@ -59,6 +59,11 @@ pub use webhook::Webhook;
 /// The component in Events and in requested operations.
 pub const COMPONENT: &str = "applicationset-controller";
 
+/// Comparisons that find nothing new are reconciled within this time, many at once: of thousands
+/// of Applications, several are compared in each second. A decision that waits for a comparison
+/// has asked for it, or for a sync, and what it then sees differs in more than the time.
+const COMPARED_AGAIN: Duration = Duration::from_secs(5);
+
 /// The longest pause after failures.
 const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(300) };
 
@@ -168,9 +173,16 @@ async fn enqueue_changes(
                     let owner = new.map(|owner| owner.name).unwrap_or_default();
                     keys.extend(context.claimants(&change.key, &owner));
                 }
+                let is_news = !is_compared_again(&change);
                 for key in &keys {
                     context.changed(key, [change.key.name.as_str()]);
-                    enqueue(key);
+                    match is_news {
+                        true => enqueue(key),
+                        false if context.is_watched(&key.namespace) => {
+                            queue.enqueue_within(key, COMPARED_AGAIN);
+                        }
+                        false => {}
+                    }
                 }
             }
             // Nor do changes of a status, which this controller writes alone.
@@ -191,6 +203,22 @@ async fn enqueue_changes(
             }
         }
     }
+}
+
+/// Whether an Application was compared once more, and nothing differs but the time.
+fn is_compared_again(change: &Change) -> bool {
+    /// What is around the resource version and the time.
+    fn around(object: &Object) -> Option<[&str; 3]> {
+        fn after_value(text: &str) -> Option<&str> {
+            text.split_once('"').map(|(_, rest)| rest)
+        }
+        let text = std::str::from_utf8(object.json()).ok()?;
+        let (start, rest) = text.split_once(r#""resourceVersion":""#)?;
+        let (middle, rest) = after_value(rest)?.split_once(r#""reconciledAt":""#)?;
+        Some([start, middle, after_value(rest)?])
+    }
+    let both = change.old.as_ref().and_then(around).zip(change.new.as_ref().and_then(around));
+    both.is_some_and(|(old, new)| old == new)
 }
 
 /// Whether an object was created or deleted by another, or got another spec.
@@ -238,6 +266,12 @@ impl Reconciler for Controller {
 
     fn span(key: &ObjectKey) -> Span {
         tracing::info_span!("reconcile", applicationset = %key)
+    }
+
+    async fn gather(&self, key: &ObjectKey) {
+        if let Some(until) = self.0.gathers_until(key) {
+            tokio::time::sleep_until(until).await;
+        }
     }
 
     async fn reconcile(

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::context::{Context, Request};
-use super::memory::{Memory, redact};
+use super::memory::{Memory, Pace, redact};
 use super::observe::{MayRead, Unread};
 use super::repositories::Reading;
 use super::{dry_run, log, notify, policies, run_record};
@@ -39,8 +39,12 @@ use crate::watch::object::Object;
 /// decision time, so that events which arrive together are handled together; and its maximum.
 const PACE: (u32, Duration) = (3, Duration::from_millis(50));
 /// The interval is at least a millisecond for so many Applications: about the decision time, also
-/// where that is not measured, since time stands still.
+/// where that is not measured, since time stands still. An event waits as long for others that
+/// come together with it: of a batch, all Applications become Healthy in a moment, and the first
+/// one would cause a reconcile and a status of its own.
 const PER_MILLISECOND: usize = 50;
+/// The least that an event waits for others.
+const SHORTEST: Duration = Duration::from_millis(1);
 /// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
 /// wait anyway, and a status of this size costs the API server more than a sync.
 const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
@@ -163,9 +167,6 @@ struct Decided {
 
 /// Observes and decides.
 async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
-    if let Some(not_before) = memory.not_before {
-        tokio::time::sleep_until(not_before).await;
-    }
     if let Some(newest) = context.core.control_plane.sets.get(&object.key())
         && !memory.is_known_to_delete(&newest)
     {
@@ -250,7 +251,8 @@ async fn decide_once(
         };
         let applications = taken.generated.as_ref().map_or(0, |made| made.applications.len());
         let least = Duration::from_millis((applications / PER_MILLISECOND) as u64);
-        taken.not_before = Some(ended + ((ended - began) * times).max(least).min(longest));
+        let not_before = ended + ((ended - began) * times).max(least).min(longest);
+        taken.pace = Some(Pace { not_before, lead: least.clamp(SHORTEST, PACE.1) });
         (Ok(Decided { decision, set, now }), taken)
     };
     match run(work).await {

@@ -46,6 +46,10 @@ pub trait Reconciler: Send + Sync + 'static {
     /// The log fields of a reconcile.
     fn span(key: &ObjectKey) -> Span;
 
+    /// Waits before a reconcile for events that arrive together with the one that has triggered
+    /// it: all of them are handled at once.
+    fn gather(&self, key: &ObjectKey) -> impl Future<Output = ()> + Send;
+
     /// Reconciles one object.
     fn reconcile(
         &self,
@@ -81,6 +85,7 @@ pub async fn run<C: Reconciler>(
         let (controller, queue) = (Arc::clone(&controller), Arc::clone(&queue));
         let span = C::span(&key);
         let work = async move {
+            controller.gather(&key).await;
             let trigger = queue.catch_up(&key, trigger);
             let reconcile = controller.reconcile(&key, trigger);
             let ended = contained(controller.as_ref(), &key, reconcile).await;

@@ -51,6 +51,8 @@ struct Entry<R> {
     /// When its reconcile began, for metrics.
     running_since: Option<Instant>,
     due: Option<Instant>,
+    /// Due after the running reconcile, whatever that comes to.
+    due_next: Option<Instant>,
     not_before: Option<Instant>,
     failures: u32,
     conflicts: u32,
@@ -67,6 +69,7 @@ impl<R: Request> Default for Entry<R> {
             running: false,
             running_since: None,
             due: None,
+            due_next: None,
             not_before: None,
             failures: 0,
             conflicts: 0,
@@ -131,6 +134,31 @@ impl<R: Request> Queue<R> {
     /// Enqueues a reconcile before others.
     pub fn enqueue_first(&self, key: &ObjectKey, request: R) {
         self.add(key, request, true);
+    }
+
+    /// Has an object reconciled after this time at the latest, for what is not urgent: many
+    /// such events cause one reconcile.
+    pub fn enqueue_within(&self, key: &ObjectKey, time: Duration) {
+        let due = Instant::now() + time;
+        let mut inner = self.inner.lock();
+        let inner = &mut *inner;
+        let entry = inner.entries.entry(key.clone()).or_default();
+        if entry.queued {
+            return;
+        }
+        if entry.running {
+            entry.due_next.get_or_insert(due);
+            return;
+        }
+        if let Some(known) = entry.due {
+            if known <= due {
+                return;
+            }
+            inner.due.remove(&(known, key.clone()));
+        }
+        entry.due = Some(due);
+        inner.due.insert((due, key.clone()));
+        self.changed.notify_one();
     }
 
     fn add(&self, key: &ObjectKey, request: R, first: bool) {
@@ -221,11 +249,13 @@ impl<R: Request> Queue<R> {
     }
 
     /// Adds what was requested since the object was taken, while its reconcile waited for a
-    /// slot. The reconcile observes that as well, so data from before is not fresh enough.
+    /// slot and for more events. The reconcile observes that as well, so data from before is
+    /// not fresh enough.
     pub fn catch_up(&self, key: &ObjectKey, trigger: Trigger<R>) -> Trigger<R> {
         let mut inner = self.inner.lock();
         let entry = inner.entries.get_mut(key).filter(|entry| entry.running);
         let Some(entry) = entry else { return trigger };
+        entry.due_next = None;
         let Some(at) = entry.asked_at.take() else { return trigger };
         (entry.queued, entry.first) = (false, false);
         let request = trigger.request.and(std::mem::take(&mut entry.request));
@@ -245,6 +275,7 @@ impl<R: Request> Queue<R> {
         let inner = &mut *inner;
         let entry = inner.entries.get_mut(key)?;
         entry.running = false;
+        let due_next = entry.due_next.take();
         if let Some(since) = entry.running_since.take() {
             self.work.ended(now.saturating_duration_since(since), ended);
         }
@@ -262,10 +293,11 @@ impl<R: Request> Queue<R> {
         let due = match ended {
             ReconcileResult::Success(wake) => {
                 (entry.failures, entry.conflicts) = (0, 0);
-                match wake {
+                let due = match wake {
                     Wake::At(due) => Some(due),
                     Wake::On(_) => None,
-                }
+                };
+                due.into_iter().chain(due_next).min()
             }
             ReconcileResult::Outdated => {
                 entry.failures = 0;
@@ -526,5 +558,41 @@ mod tests {
         queue.done(&key("a"), trigger, ReconcileResult::Success(Wake::At(due)));
         next(&queue).await;
         assert_eq!(Instant::now(), due);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_that_are_not_urgent_share_a_reconcile() {
+        let queue = queue();
+        let [second, minute] = [1, 60].map(Duration::from_secs);
+        let wake = |after: Duration| ReconcileResult::Success(Wake::At(Instant::now() + after));
+        let start = Instant::now();
+        for _ in 0..3 {
+            queue.enqueue_within(&key("a"), 5 * second);
+            assert!(is_idle(&queue));
+            tokio::time::advance(second).await;
+        }
+        let (_, trigger) = next(&queue).await;
+        assert_eq!((start.elapsed(), trigger.request), (5 * second, Urgent(false)));
+        // It comes while one is running, and again.
+        queue.enqueue_within(&key("a"), 5 * second);
+        tokio::time::advance(second).await;
+        queue.enqueue_within(&key("a"), 5 * second);
+        queue.done(&key("a"), trigger, wake(minute));
+        let (_, trigger) = next(&queue).await;
+        assert_eq!(start.elapsed(), 10 * second, "after the first of them");
+        queue.enqueue_within(&key("a"), minute);
+        queue.catch_up(&key("a"), trigger);
+        queue.done(&key("a"), trigger, wake(2 * minute));
+        // What is due earlier stays so, and what is urgent does not wait for it.
+        queue.enqueue_within(&key("a"), 3 * minute);
+        queue.enqueue_within(&key("a"), minute);
+        queue.enqueue(&key("a"), Urgent(true));
+        let (_, trigger) = next(&queue).await;
+        assert_eq!(start.elapsed(), 10 * second, "nothing was left of what it has caught up with");
+        queue.enqueue_within(&key("a"), second);
+        let pause = queue.done(&key("a"), trigger, ReconcileResult::Failed).unwrap();
+        let before = Instant::now();
+        next(&queue).await;
+        assert_eq!(before.elapsed(), pause, "a pause after a failure is as long as it is");
     }
 }

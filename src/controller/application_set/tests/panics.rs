@@ -21,6 +21,10 @@ impl Reconciler for Buggy {
         Controller::span(key)
     }
 
+    async fn gather(&self, key: &ObjectKey) {
+        self.inner.gather(key).await;
+    }
+
     async fn reconcile(
         &self,
         key: &ObjectKey,

@@ -42,6 +42,10 @@ impl Reconciler for Losing {
         Controller::span(key)
     }
 
+    async fn gather(&self, key: &ObjectKey) {
+        self.inner.gather(key).await;
+    }
+
     async fn reconcile(
         &self,
         key: &ObjectKey,

@@ -5,6 +5,9 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::steps::{dev_and_prod, entry_of};
 use super::*;
+use crate::api::ObjectKey;
+use crate::controller::application_set::is_compared_again;
+use crate::watch::control_plane::{Change, Kind, Origin};
 use kube_sim::{Effect, Fault, RequestRecord};
 
 /// Shorter than the poll of a rollout, so that an event triggered what is waited for.
@@ -118,6 +121,52 @@ async fn changes_without_meaning_cause_no_write_as_401_as_402() {
     world.secret("other", json!({"app": "x"}), json!({"key": "2"})).await;
     world.reconcile().await;
     assert_eq!(world.writes().len(), before, "AS-404, row 240: an ordinary Secret");
+}
+
+/// A comparison that finds nothing new is no news, and everything else is.
+#[test]
+fn what_was_compared_once_more_is_no_news() {
+    let application = |version: &str, change: &dyn Fn(&mut Value)| {
+        let mut object = json!({
+            "metadata": {"name": "a", "namespace": NAMESPACE, "resourceVersion": version, "uid": "u"},
+            "spec": {"source": {"helm": {"valuesObject": {"reconciledAt": "never"}}}},
+            "status": {"reconciledAt": "2026-01-01T00:00:00Z", "sync": {"status": "Synced"}},
+        });
+        change(&mut object);
+        Some(Object::from(object))
+    };
+    let bare = |object: &mut Value| drop(object["spec"].take());
+    let later =
+        |object: &mut Value| object["status"]["reconciledAt"] = "2026-01-01T00:03:00Z".into();
+    let is_again = |old: Option<Object>, new: Option<Object>| {
+        let (kind, origin) = (Kind::Application, Origin::Watch);
+        let key = ObjectKey::new(NAMESPACE, "a");
+        is_compared_again(&Change { kind, key, old, new, origin })
+    };
+    let both = |object: &mut Value| {
+        bare(object);
+        later(object);
+    };
+    assert!(is_again(application("9", &bare), application("10", &both)));
+    assert!(is_again(application("9", &bare), application("10", &bare)), "nothing differs");
+    assert!(!is_again(None, application("10", &both)), "created");
+    assert!(!is_again(application("9", &bare), None), "deleted");
+    assert!(!is_again(application("9", &|_| {}), application("10", &later)), "a field of a user");
+    for (pointer, value) in [
+        ("/status/sync/status", "OutOfSync"),
+        ("/status/sync/revision", "r"),
+        ("/metadata/uid", "v"),
+        ("/metadata/deletionTimestamp", "2026-01-01T00:00:00Z"),
+        ("/metadata/annotations", "x"),
+        ("/operation", "x"),
+    ] {
+        let changed = application("10", &|object: &mut Value| {
+            both(object);
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            object.pointer_mut(parent).unwrap()[field] = value.into();
+        });
+        assert!(!is_again(application("9", &bare), changed), "{pointer}");
+    }
 }
 
 /// A.12: the changes that must be noticed are, without waiting for the poll.
