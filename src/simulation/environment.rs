@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use jiff::SignedDuration;
 use kube::Client;
 use kube_sim::workloads;
-use kube_sim::{Clock as ServerClock, Server, Settings};
+use kube_sim::{Clock as ServerClock, Entry, Server, Settings};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::action::ScheduledAction;
 use super::definitions::definitions;
 use super::history::{End, History, PerformedAction};
-use super::observer::{self, Seen};
+use super::observer::Seen;
 use super::replica::{self, Common, Replica};
 use super::sources::Sources;
 use super::{Scenario, Setup};
@@ -75,18 +75,24 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         request_log: false,
         definitions: definitions().context("cannot define the kinds")?,
     });
-    let log = Arc::new(Mutex::new(String::new()));
-    if let Some(sink) = setup.record.take() {
-        server.record_into(sink);
-    } else if scenario.logs {
-        let lines = Arc::clone(&log);
-        server.record_into(move |entry| {
+    let clock = Clock::of(move || time.now());
+    let (log, seen) = (Arc::new(Mutex::new(String::new())), Arc::<Mutex<Seen>>::default());
+    let mut also = setup.record.take();
+    let lines = (also.is_none() && scenario.logs).then(|| Arc::clone(&log));
+    let (sees, now) = (Arc::clone(&seen), clock.clone());
+    server.record_into(move |entry| {
+        if let Entry::Change(change) = &entry {
+            sees.lock().take(change, now.now());
+        }
+        if let Some(lines) = &lines {
             let mut lines = lines.lock();
             lines.push_str(&entry.to_string());
             lines.push('\n');
-        });
-    }
-    let clock = Clock::of(move || time.now());
+        }
+        if let Some(also) = &mut also {
+            also(entry);
+        }
+    });
     let client = server.client_as(USER);
     let (behaviors, manifests) = (scenario.behaviors.clone(), setup.manifests.take());
     let sources = Sources::new(behaviors, manifests, scenario.is_first, scenario.seed);
@@ -101,7 +107,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         clock,
         behind: Arc::default(),
         sources: Arc::new(sources),
-        seen: Arc::default(),
+        seen,
         replicas: Vec::new(),
         happened: Vec::new(),
         acted: Instant::now(),
@@ -119,12 +125,6 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         options,
         stop.clone(),
     ));
-    let watch = observer::watch(
-        environment.client.clone(),
-        environment.clock.clone(),
-        environment.seen.clone(),
-    );
-    let watch = tokio::spawn(watch);
     environment.create().await?;
     for number in 0..scenario.replicas.max(1) {
         let replica = environment.replica(number)?;
@@ -135,7 +135,6 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     }
     let history = environment.change().await;
     environment.server.stop_recording();
-    watch.abort();
     for replica in environment.replicas.drain(..) {
         replica.kill();
     }

@@ -1,26 +1,21 @@
-//! What a simulation comes to, from watches of the API server.
+//! What a simulation comes to, from the record of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::Client;
-use kube::runtime::watcher::{self, Event};
-use parking_lot::Mutex;
+use kube_sim::{EventType, ObjectChange};
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::history::{ApplicationHistory, Span, State, Waits};
 use super::parts;
-use crate::api::steering::{RUN, RolloutRunStatus, RunStart};
+use crate::api::steering::{GROUP, RUNS, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, ObjectKey, Raw};
-use crate::clock::Clock;
 use crate::decide::rollout::wait::{WAITING_LIMIT, WaitKind};
 use crate::decide::steering::number_of;
-use crate::watch::follow::follow;
-use crate::watch::object::{Object, api, resource};
+use crate::watch::object::Object;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -43,48 +38,33 @@ pub(super) struct Seen {
     pub changed_at: Option<Instant>,
 }
 
-/// Watches the three kinds until it is dropped.
-pub(super) async fn watch(client: Client, clock: Clock, seen: Arc<Mutex<Seen>>) {
-    let kinds = [ApplicationSet::KIND, Application::KIND, RUN];
-    let watches = kinds.map(|kind| {
-        let events = follow::<Object>(
-            api(&client, None, &resource(kind)),
-            // Nothing here is slow.
-            watcher::Config::default(),
-        );
-        events.map(move |event| (kind, event)).boxed()
-    });
-    let mut events = futures::stream::select_all(watches);
-    while let Some((kind, event)) = events.next().await {
-        let now = clock.now();
-        let mut seen = seen.lock();
-        match event {
-            Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                seen.take(kind, &object, now);
-            }
-            Ok(Event::Delete(object)) => seen.forget(kind, &object.parse()),
-            Ok(Event::Init | Event::InitDone) | Err(_) => {}
-        }
-    }
-}
-
 impl Seen {
-    fn take(&mut self, kind: &str, object: &Object, now: Timestamp) {
-        let is_changed = match kind {
-            RUN => self.run(object.parse(), now),
-            Application::KIND => self.application(&parts::of_application(object), now),
-            _ => self.set(parts::of_set(object), now),
+    /// Takes a change of an object.
+    pub fn take(&mut self, change: &ObjectChange, now: Timestamp) {
+        let (json, name) = (&change.object[..], &*change.name);
+        let is_gone = change.event == EventType::Deleted;
+        let is_changed = match (&*change.group, &*change.resource) {
+            (crate::api::GROUP, Application::PLURAL) if is_gone => {
+                self.applications.remove(name);
+                return;
+            }
+            (crate::api::GROUP, Application::PLURAL) => {
+                self.application(&parts::of_application(json), now)
+            }
+            (crate::api::GROUP, ApplicationSet::PLURAL) if is_gone => {
+                self.sets.remove(&format!("{}/{name}", change.namespace));
+                return;
+            }
+            (crate::api::GROUP, ApplicationSet::PLURAL) => self.set(parts::of_set(json), now),
+            (GROUP, RUNS) if !is_gone => {
+                // Written by the server: it can be read.
+                let Ok(run) = serde_json::from_slice::<Object>(json) else { return };
+                self.run(run.parse(), now)
+            }
+            _ => return,
         };
         if is_changed {
             self.changed_at = Some(Instant::now());
-        }
-    }
-
-    fn forget(&mut self, kind: &str, object: &Value) {
-        match kind {
-            RUN => {}
-            Application::KIND => drop(self.applications.remove(object.name())),
-            _ => drop(self.sets.remove(&place(object))),
         }
     }
 

@@ -5,13 +5,41 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::watch::object::Object;
+/// What is read of the metadata of an object.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Value,
+    #[serde(default)]
+    namespace: Value,
+    #[serde(default)]
+    uid: Value,
+    #[serde(default)]
+    annotations: Value,
+    #[serde(default)]
+    owner_references: Value,
+}
+
+impl Metadata {
+    fn into_value(self) -> Value {
+        let Self { name, namespace, uid, annotations, owner_references } = self;
+        json!({
+            "name": name, "namespace": namespace, "uid": uid,
+            "annotations": annotations, "ownerReferences": owner_references,
+        })
+    }
+}
+
+/// All of an object that has fields of other types.
+fn whole(json: &[u8]) -> Value {
+    serde_json::from_slice(json).unwrap_or_default()
+}
 
 /// An Application: its metadata, the phases, and whether an operation is requested.
-pub(super) fn of_application(object: &Object) -> Value {
+pub(super) fn of_application(json: &[u8]) -> Value {
     #[derive(Deserialize)]
     struct Application {
-        metadata: Value,
+        metadata: Metadata,
         #[serde(default)]
         operation: Option<IgnoredAny>,
         #[serde(default)]
@@ -30,12 +58,12 @@ pub(super) fn of_application(object: &Object) -> Value {
         status: Value,
         phase: Value,
     }
-    let Ok(Application { metadata, operation, status }) = object.read() else {
-        return object.parse();
+    let Ok(Application { metadata, operation, status }) = serde_json::from_slice(json) else {
+        return whole(json);
     };
     let Status { sync, health, operation_state } = status;
     json!({
-        "metadata": metadata,
+        "metadata": metadata.into_value(),
         "operation": operation.map(|_| json!({})),
         "status": {
             "sync": {"status": sync.status},
@@ -46,10 +74,10 @@ pub(super) fn of_application(object: &Object) -> Value {
 }
 
 /// A set: its metadata, its conditions, and what its status says of the rollout.
-pub(super) fn of_set(object: &Object) -> Value {
+pub(super) fn of_set(json: &[u8]) -> Value {
     #[derive(Deserialize)]
     struct Set {
-        metadata: Value,
+        metadata: Metadata,
         #[serde(default)]
         status: Status,
     }
@@ -67,12 +95,12 @@ pub(super) fn of_set(object: &Object) -> Value {
         status: Value,
         step: Value,
     }
-    let Ok(Set { metadata, status }) = object.read() else { return object.parse() };
+    let Ok(Set { metadata, status }) = serde_json::from_slice(json) else { return whole(json) };
     let Status { conditions, rollout, application_status } = status;
     let entry = |Entry { application, status, step }: Entry| json!({"application": application, "status": status, "step": step});
     let entries: Value = application_status.into_iter().map(entry).collect();
     json!({
-        "metadata": metadata,
+        "metadata": metadata.into_value(),
         "status": {"conditions": conditions, "rollout": rollout, "applicationStatus": entries},
     })
 }
@@ -83,16 +111,23 @@ mod tests {
 
     #[test]
     fn what_is_not_read_is_left_out() {
-        let metadata =
-            json!({"name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": "b"}});
+        let stored = json!({
+            "name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": "b"},
+            "labels": {"a": "b"}, "managedFields": [{}],
+        });
+        let metadata = json!({
+            "name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": "b"},
+            "ownerReferences": null,
+        });
+        let read = |of: fn(&[u8]) -> Value, object: &Value| of(object.to_string().as_bytes());
         let application = json!({
-            "metadata": metadata, "spec": {"project": "p"}, "operation": {"sync": {}},
+            "metadata": stored, "spec": {"project": "p"}, "operation": {"sync": {}},
             "status": {
                 "sync": {"status": "Synced", "revision": "r"}, "resources": [{}],
                 "health": {"status": "Healthy"}, "operationState": {"phase": "Running", "message": "m"},
             },
         });
-        let got = of_application(&application.clone().into());
+        let got = read(of_application, &application);
         let want = json!({
             "metadata": metadata, "operation": {},
             "status": {
@@ -101,20 +136,20 @@ mod tests {
             },
         });
         assert_eq!(got, want);
-        let bare = of_application(&json!({"metadata": metadata, "operation": null}).into());
+        let bare = read(of_application, &json!({"metadata": stored, "operation": null}));
         assert!(bare["operation"].is_null() && bare["status"]["sync"]["status"].is_null());
-        let odd = json!({"metadata": metadata, "status": 7});
-        assert_eq!(of_application(&odd.clone().into()), odd);
-        assert_eq!(of_set(&odd.clone().into()), odd);
+        let odd = json!({"metadata": stored, "status": 7});
+        assert_eq!(read(of_application, &odd), odd);
+        assert_eq!(read(of_set, &odd), odd);
 
         let entry = json!({"application": "a", "status": "Healthy", "step": "1"});
-        let mut stored = entry.clone();
-        stored["message"] = "m".into();
+        let mut listed = entry.clone();
+        listed["message"] = "m".into();
         let set = json!({
-            "metadata": metadata, "spec": {},
+            "metadata": stored, "spec": {},
             "status": {
                 "conditions": [{"type": "T"}], "resources": [{}], "rollout": {"step": 1},
-                "applicationStatus": [stored],
+                "applicationStatus": [listed],
             },
         });
         let want = json!({
@@ -123,6 +158,6 @@ mod tests {
                 "conditions": [{"type": "T"}], "rollout": {"step": 1}, "applicationStatus": [entry],
             },
         });
-        assert_eq!(of_set(&set.into()), want);
+        assert_eq!(read(of_set, &set), want);
     }
 }
