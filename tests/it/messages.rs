@@ -60,7 +60,7 @@ const READERS: [(&str, &str, &str); 41] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 44] = [
+const NO_MESSAGE: [(&str, &[&str]); 45] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -70,6 +70,10 @@ const NO_MESSAGE: [(&str, &[&str]); 44] = [
     ("cli/rollout_view/sentence.rs", &[" ("]),
     ("cli/steer/retry.rs", &["app/", "appset/"]),
     ("cli/sync/directory.rs", &["Error"]),
+    (
+        "controller/application_set/mod.rs",
+        &["r#\"\"reconciledAt\":\"\"#", "r#\"\"resourceVersion\":\"\"#"],
+    ),
     ("controller/credentials.rs", &["://", "oci://", "prefix"]),
     ("decide/app_state/children.rs", &[".k8s.io", "own"]),
     ("decide/app_state/delete_hooks.rs", &["deletion_id(application)"]),

@@ -39,14 +39,18 @@ pub fn entry_json(entry: &Entry) -> Value {
 pub fn is_json_of(entry: &Entry, value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
     let text = |field: &str| fields.get(field).and_then(Value::as_str);
-    let earlier = earlier_text(entry.earlier);
-    let message = text("message").and_then(|text| text.strip_prefix(&*earlier));
+    let message = cut(&entry.message, MESSAGE_LIMIT);
+    let is_same_message = match earlier_text(entry.earlier) {
+        // Of most entries, without a copy.
+        earlier if earlier.is_empty() => text("message") == Some(message),
+        earlier => text("message") == Some(&format!("{earlier}{message}")),
+    };
     let revisions = fields.get("targetRevisions").and_then(Value::as_array);
     fields.len() == 6
         && text("application") == Some(&entry.application)
         && text("status") == Some(entry.phase.name())
         && text("step") == Some(&step_text(entry.step))
-        && message == Some(cut(&entry.message, MESSAGE_LIMIT))
+        && is_same_message
         && revisions.is_some_and(|listed| {
             listed.len() == entry.target_revisions.len()
                 && listed
