@@ -79,10 +79,10 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     let (log, seen) = (Arc::new(Mutex::new(String::new())), Arc::<Mutex<Seen>>::default());
     let mut also = setup.record.take();
     let lines = (also.is_none() && scenario.logs).then(|| Arc::clone(&log));
-    let (sees, now) = (Arc::clone(&seen), clock.clone());
+    let (sees, time) = (Arc::clone(&seen), clock.clone());
     server.record_into(move |entry| {
         if let Entry::Change(change) = &entry {
-            sees.lock().take(change, now.now());
+            sees.lock().take(change, time.now());
         }
         if let Some(lines) = &lines {
             let mut lines = lines.lock();

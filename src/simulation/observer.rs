@@ -15,7 +15,6 @@ use crate::api::steering::{GROUP, RUNS, RolloutRunStatus, RunStart};
 use crate::api::{Application, ApplicationSet, ObjectKey, Raw};
 use crate::decide::rollout::wait::{WAITING_LIMIT, WaitKind};
 use crate::decide::steering::number_of;
-use crate::watch::object::Object;
 
 /// What was seen.
 #[derive(Debug, Default)]
@@ -56,11 +55,7 @@ impl Seen {
                 return;
             }
             (crate::api::GROUP, ApplicationSet::PLURAL) => self.set(parts::of_set(json), now),
-            (GROUP, RUNS) if !is_gone => {
-                // Written by the server: it can be read.
-                let Ok(run) = serde_json::from_slice::<Object>(json) else { return };
-                self.run(run.parse(), now)
-            }
+            (GROUP, RUNS) if !is_gone => self.run(parts::whole(json), now),
             _ => return,
         };
         if is_changed {

@@ -30,8 +30,8 @@ impl Metadata {
     }
 }
 
-/// All of an object that has fields of other types.
-fn whole(json: &[u8]) -> Value {
+/// All of an object, as the server has written it.
+pub(super) fn whole(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap_or_default()
 }
 

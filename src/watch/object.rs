@@ -259,13 +259,14 @@ fn metadata(
             "namespace" => Some(&mut meta.namespace),
             "uid" => Some(&mut meta.uid),
             "resourceVersion" => Some(&mut meta.resource_version),
+            "ownerReferences" => {
+                meta.owner_references = serde_json::from_str(value.get()).unwrap_or_default();
+                None
+            }
             _ => None,
         };
         begin(json, &field)?;
         json.extend_from_slice(value.get().as_bytes());
-        if *field == *"ownerReferences" {
-            meta.owner_references = serde_json::from_str(value.get()).unwrap_or_default();
-        }
         if let Some(part) = part {
             // A field of another type must not break the watch.
             *part = serde_json::from_str(value.get()).unwrap_or_default();

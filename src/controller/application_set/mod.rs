@@ -151,11 +151,16 @@ async fn enqueue_changes(
     queue: &Queue<Request>,
     mut changes: UnboundedReceiver<Change>,
 ) {
-    let enqueue = |key: &ObjectKey| {
-        if context.is_watched(&key.namespace) {
-            queue.enqueue(key, Request(true));
+    let enqueue_within = |key: &ObjectKey, time: Option<Duration>| {
+        if !context.is_watched(&key.namespace) {
+            return;
+        }
+        match time {
+            Some(time) => queue.enqueue_within(key, time),
+            None => queue.enqueue(key, Request(true)),
         }
     };
+    let enqueue = |key: &ObjectKey| enqueue_within(key, None);
     while let Some(change) = changes.recv().await {
         match change.kind {
             // Own writes need no reconcile.
@@ -173,16 +178,11 @@ async fn enqueue_changes(
                     let owner = new.map(|owner| owner.name).unwrap_or_default();
                     keys.extend(context.claimants(&change.key, &owner));
                 }
-                let is_news = !is_compared_again(&change);
+                // Most clusters have Applications of no set as well.
+                let is_again = !keys.is_empty() && is_compared_again(&change);
                 for key in &keys {
                     context.changed(key, [change.key.name.as_str()]);
-                    match is_news {
-                        true => enqueue(key),
-                        false if context.is_watched(&key.namespace) => {
-                            queue.enqueue_within(key, COMPARED_AGAIN);
-                        }
-                        false => {}
-                    }
+                    enqueue_within(key, is_again.then_some(COMPARED_AGAIN));
                 }
             }
             // Nor do changes of a status, which this controller writes alone.

@@ -40,11 +40,9 @@ use crate::watch::object::Object;
 const PACE: (u32, Duration) = (3, Duration::from_millis(50));
 /// The interval is at least a millisecond for so many Applications: about the decision time, also
 /// where that is not measured, since time stands still. An event waits as long for others that
-/// come together with it: of a batch, all Applications become Healthy in a moment, and the first
-/// one would cause a reconcile and a status of its own.
+/// come together with it, up to the maximum of [`PACE`]: of a batch, all Applications become
+/// Healthy in a moment, and the first one would cause a reconcile and a status of its own.
 const PER_MILLISECOND: usize = 50;
-/// The least that an event waits for others.
-const SHORTEST: Duration = Duration::from_millis(1);
 /// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
 /// wait anyway, and a status of this size costs the API server more than a sync.
 const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
@@ -54,6 +52,8 @@ const BUSY: u64 = 100;
 /// its share of the time must not grow with their number.
 const HUGE_PACE: (u32, Duration) = (25, Duration::from_secs(2));
 const HUGE: u64 = 1000;
+/// The least that an event waits for others.
+const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The end of a reconcile.
 pub struct Reconciled {

@@ -51,7 +51,7 @@ struct Entry<R> {
     /// When its reconcile began, for metrics.
     running_since: Option<Instant>,
     due: Option<Instant>,
-    /// Due after the running reconcile, whatever that comes to.
+    /// Due after the running reconcile, if that succeeds; otherwise it is repeated anyway.
     due_next: Option<Instant>,
     not_before: Option<Instant>,
     failures: u32,

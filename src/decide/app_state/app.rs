@@ -125,14 +125,13 @@ impl App {
         }
         let mut raw = self.raw.as_ref().clone();
         let (mut before, mut fields) = (self.before.as_ref().clone(), self.fields.as_ref().clone());
-        drop_equal(&mut before.status, &mut fields.status);
         if self.forgets_operation {
             before.status.operation_state = OperationState::default();
-            fields.status.operation_state = self.fields.status.operation_state.clone();
             if let Some(status) = raw.get_mut("status").and_then(Value::as_object_mut) {
                 status.remove("operationState");
             }
         }
+        drop_equal(&mut before.status, &mut fields.status);
         apply_change(&mut raw, &json!(before), &json!(fields));
         Some(raw)
     }
