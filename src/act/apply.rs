@@ -31,6 +31,7 @@ use crate::openapi;
 use crate::watch::cluster_cache::ClusterCache;
 use crate::watch::failure::{has_code, is_transient, reason};
 use attempt::Attempt;
+pub use merge::with_last_applied;
 use send::Sender;
 
 /// Maximum number of attempts after conflicts, each with a new read (SE-342).

@@ -20,8 +20,8 @@ use super::history::{End, History, PerformedAction};
 use super::observer::Seen;
 use super::replica::{self, Common, Replica};
 use super::sources::Sources;
-use super::{Scenario, Setup};
-use crate::act::manifests;
+use super::{Before, Scenario, Setup};
+use crate::act::manifests::Applier;
 use crate::api::steering::{POLICY, RunPhase};
 use crate::api::{AppProject, ApplicationSet, Raw};
 use crate::clock::Clock;
@@ -95,7 +95,8 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
     });
     let client = server.client_as(USER);
     let (behaviors, manifests) = (scenario.behaviors.clone(), setup.manifests.take());
-    let sources = Sources::new(behaviors, manifests, scenario.is_first, scenario.seed);
+    let is_first = matches!(scenario.before, Before::Nothing);
+    let sources = Sources::new(behaviors, manifests, is_first, scenario.seed);
     let mut environment = Environment {
         scenario,
         setup: &setup,
@@ -126,11 +127,14 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         stop.clone(),
     ));
     environment.create().await?;
+    if let Before::Deployed(applications) = &scenario.before {
+        environment.deploy(applications).await?;
+    }
     for number in 0..scenario.replicas.max(1) {
         let replica = environment.replica(number)?;
         environment.replicas.push(replica);
     }
-    if !scenario.is_first {
+    if !is_first {
         environment.prepare().await?;
     }
     let history = environment.change().await;
@@ -182,23 +186,26 @@ impl Environment<'_> {
 
     /// Creates the objects; unless the creation itself is simulated, without what slows it down.
     async fn create(&self) -> anyhow::Result<()> {
+        let mut applier = Applier::new(&self.client, USER);
         for object in &self.scenario.objects {
             let is_policy = object["kind"] == POLICY;
-            let object = match self.scenario.is_first {
+            let object = match self.is_first() {
                 true => object.clone(),
                 false if is_policy => continue,
                 false => unhindered(object),
             };
-            self.apply(&object).await?;
+            created(&object, applier.apply(&object).await)?;
         }
         Ok(())
     }
 
+    /// Whether it begins with the creation of the Applications.
+    fn is_first(&self) -> bool {
+        matches!(self.scenario.before, Before::Nothing)
+    }
+
     pub async fn apply(&self, object: &Value) -> anyhow::Result<()> {
-        let applied = manifests::apply(&self.client, USER, object).await;
-        applied
-            .with_context(|| format!("cannot create {} {}", object.field("kind"), object.name()))?;
-        Ok(())
+        created(object, Applier::new(&self.client, USER).apply(object).await)
     }
 
     /// Waits until all Applications are at the first commit; then the projects, the policies and
@@ -249,7 +256,7 @@ impl Environment<'_> {
         };
         let mut left = in_order(&self.scenario.actions);
         let mut remedies = in_order(&self.scenario.remedies);
-        if !self.scenario.is_first {
+        if !self.is_first() {
             self.push(None).await;
         }
         let outcome = loop {
@@ -383,6 +390,11 @@ impl Environment<'_> {
         };
         seen.sets.values().map(|set| message(set)).collect::<Vec<_>>().join("; ")
     }
+}
+
+fn created<T>(object: &Value, applied: Result<T, kube::Error>) -> anyhow::Result<()> {
+    applied.with_context(|| format!("cannot create {} {}", object.field("kind"), object.name()))?;
+    Ok(())
 }
 
 /// The next of these actions, if it is time for it.

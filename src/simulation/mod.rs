@@ -9,6 +9,7 @@
 mod acting;
 mod action;
 mod definitions;
+mod deployed;
 mod environment;
 mod fault;
 mod history;
@@ -71,9 +72,8 @@ pub struct Scenario {
     pub behaviors: BTreeMap<String, Behavior>,
     /// When it begins, by the clock of the simulation.
     pub start: Timestamp,
-    /// Whether it begins with the creation of the Applications, instead of a commit after all
-    /// were rolled out.
-    pub is_first: bool,
+    /// What there is before it begins.
+    pub before: Before,
     /// What happens, by the time since the start.
     pub actions: Vec<ScheduledAction>,
     /// What happens unless all is complete before, all of it later than the actions.
@@ -87,6 +87,21 @@ pub struct Scenario {
     /// Gives the same course each time; another one, another order of what is simultaneous.
     pub seed: u64,
 }
+
+/// What there is before a change.
+#[derive(Clone, Debug)]
+pub enum Before {
+    /// Nothing: the change creates the Applications.
+    Nothing,
+    /// The Applications at the first commit, which the controllers have rolled out.
+    RolledOut,
+    /// The same, of which these are known to have been deployed before: they and their objects
+    /// exist when the controllers start. Their namespaces are among the objects.
+    Deployed(Arc<Deployed>),
+}
+
+/// The Applications of each set, as they are generated.
+pub type Deployed = BTreeMap<String, Vec<Value>>;
 
 /// What is different from a simulation that users see.
 #[derive(Default)]

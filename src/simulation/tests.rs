@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::json;
@@ -74,7 +75,7 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
         ],
         behaviors: behaviors.collect(),
         start: "2026-01-05T09:00:00Z".parse().unwrap(),
-        is_first: false,
+        before: Before::RolledOut,
         actions: Vec::new(),
         limit: Duration::from_secs(7 * 24 * 3600),
         remedies: Vec::new(),
@@ -226,4 +227,133 @@ fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
         let kinds = history.waits["argocd/shop"].iter().flat_map(|waits| &waits.kinds);
         assert!(kinds.into_iter().any(|kind| kind == "SyncWindow"), "{:?}", history.waits);
     }
+}
+
+/// The namespaces that its Applications deploy to.
+fn with_namespaces(mut scenario: Scenario) -> Scenario {
+    let namespace = |name: &String| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespaces: Vec<Value> = scenario.behaviors.keys().map(namespace).collect();
+    scenario.objects.extend(namespaces);
+    scenario
+}
+
+/// What the set of these sizes generates.
+fn generated(sizes: &[usize]) -> Deployed {
+    let behaviors = scenario(sizes, json!(null)).behaviors;
+    let spec = &set(sizes, json!(null))["spec"]["template"]["spec"];
+    let of = |name: &String| {
+        let mut spec = spec.clone();
+        spec["source"]["path"] = name.as_str().into();
+        spec["destination"]["namespace"] = name.as_str().into();
+        let metadata = json!({"name": name, "labels": {"step": name[1..2]}});
+        json!({"metadata": metadata, "spec": spec})
+    };
+    BTreeMap::from([("shop".to_owned(), behaviors.keys().map(of).collect())])
+}
+
+/// The states of each Application, and when each began, in seconds since the start.
+fn course(history: &History) -> BTreeMap<&String, Vec<(State, i64)>> {
+    let since = |span: &Span| span.from.duration_since(history.start).as_secs();
+    let states = |application: &ApplicationHistory| {
+        application.spans.iter().map(|span| (span.state, since(span))).collect()
+    };
+    history.applications.iter().map(|(name, application)| (name, states(application))).collect()
+}
+
+#[test]
+fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
+    let sizes = [2, 3];
+    let behaves = |name: &'static str, outcome: Outcome| {
+        move |scenario: &mut Scenario| {
+            scenario.behaviors.get_mut(name).unwrap().outcome = outcome;
+        }
+    };
+    let happen = |actions: Vec<ScheduledAction>| {
+        move |scenario: &mut Scenario| scenario.actions.clone_from(&actions)
+    };
+    let names = |name: &str| BTreeSet::from([name.to_owned()]);
+    let policy = |spec: Value| {
+        move |scenario: &mut Scenario| {
+            scenario.objects.push(json!({
+                "apiVersion": "wavegate.dev/v1alpha1",
+                "kind": "RolloutPolicy",
+                "metadata": {"name": "policy", "namespace": "argocd"},
+                "spec": spec,
+            }));
+            scenario.behaviors.get_mut("s1-0").unwrap().outcome = Outcome::Fails;
+        }
+    };
+    let changes: Vec<(&str, Box<dyn Fn(&mut Scenario)>)> = vec![
+        ("nothing", Box::new(|_| {})),
+        ("a failure", Box::new(behaves("s0-1", Outcome::Fails))),
+        ("one that hangs", Box::new(behaves("s1-0", Outcome::Hangs))),
+        ("chance", Box::new(behaves("s0-0", Outcome::Flaky(50)))),
+        ("a second commit", Box::new(happen(vec![happens(40, Action::Push(None))]))),
+        (
+            "a commit for one",
+            Box::new(happen(vec![happens(40, Action::Push(Some(names("s1-2"))))])),
+        ),
+        ("degraded", Box::new(happen(vec![happens(10, Action::Degrade(names("s0-0")))]))),
+        ("a rollback", Box::new(happen(vec![happens(50, Action::Rollback)]))),
+        ("an abort", Box::new(happen(vec![happens(50, Action::Abort)]))),
+        ("a skip", Box::new(happen(vec![happens(5, Action::Skip(names("s1-1")))]))),
+        (
+            "a pause",
+            Box::new(happen(vec![happens(5, Action::Pause), happens(500, Action::Resume)])),
+        ),
+        ("a crash", Box::new(happen(vec![happens(35, Action::Restart)]))),
+        (
+            "rolled back at a failure",
+            Box::new(policy(json!({"failures": {"max": 0, "onFailure": "Rollback"}}))),
+        ),
+        (
+            "a synced hook",
+            Box::new(|scenario| {
+                for behavior in scenario.behaviors.values_mut() {
+                    behavior.sync = Duration::from_secs(20);
+                }
+            }),
+        ),
+    ];
+    for (what, change) in changes {
+        let mut scenario = with_namespaces(scenario(&sizes, json!(1)));
+        change(&mut scenario);
+        let before = run(&scenario).unwrap();
+        scenario.before = Before::Deployed(generated(&sizes).into());
+        let after = run(&scenario).unwrap();
+        assert_eq!(course(&after), course(&before), "{what}");
+        assert_eq!(std::mem::discriminant(&after.outcome), std::mem::discriminant(&before.outcome));
+        let kinds = |history: &History| -> Vec<BTreeSet<String>> {
+            history.waits.values().flatten().map(|waits| waits.kinds.clone()).collect()
+        };
+        assert_eq!(kinds(&after), kinds(&before), "{what}");
+        assert_eq!(after.writes, before.writes, "{what}");
+    }
+}
+
+#[test]
+fn what_was_deployed_before_is_not_synced_again() {
+    let sizes = [2, 2];
+    let mut scenario = with_namespaces(scenario(&sizes, json!(null)));
+    scenario.before = Before::Deployed(generated(&sizes).into());
+    scenario.logs = true;
+    let history = run(&scenario).unwrap();
+    let creations = |one: &&str| one.contains(" create apps/deployments ");
+    assert!(!history.log.lines().any(|line| creations(&line) && line.contains(" wavegate-0 ")));
+    // Where syncs write in another way, the controllers deploy it.
+    let mut deployed = generated(&sizes);
+    for application in deployed.values_mut().flatten() {
+        let options = ["CreateNamespace=true", "ServerSideApply=true"];
+        application["spec"]["syncPolicy"]["syncOptions"] = json!(options);
+    }
+    scenario.objects[2]["spec"]["template"]["spec"] = json!({
+        "project": "default",
+        "source": {"repoURL": "https://example.com/shop.git", "path": "{{.name}}", "targetRevision": "main"},
+        "destination": {"server": "https://kubernetes.default.svc", "namespace": "{{.name}}"},
+        "syncPolicy": {"syncOptions": ["CreateNamespace=true", "ServerSideApply=true"]},
+    });
+    scenario.before = Before::Deployed(deployed.into());
+    let history = run(&scenario).unwrap();
+    assert_eq!(history.outcome, End::Complete);
+    assert!(history.log.lines().any(|line| line.contains(" wavegate-0 apply apps/deployments ")));
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use serde_json::{Value, json};
-use wavegate::simulation::{Action, Behavior, Manifests, Outcome, Scenario, ScheduledAction};
+use wavegate::simulation::{
+    Action, Before, Behavior, Manifests, Outcome, Scenario, ScheduledAction,
+};
 
 use crate::case::{App, Case, Event, MaxUpdate, Policy, What};
 
@@ -64,7 +66,7 @@ pub fn scenario(case: &Case) -> Scenario {
         objects,
         behaviors: case.apps.iter().map(behavior).collect::<BTreeMap<_, _>>(),
         start: "2026-01-05T09:00:00Z".parse().expect("a time"),
-        is_first: case.is_first,
+        before: if case.is_first { Before::Nothing } else { Before::RolledOut },
         actions: actions(case),
         remedies: remedies(case),
         limit: case.faults_end() + Duration::from_secs(8 * 3600),

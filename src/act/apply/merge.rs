@@ -9,8 +9,8 @@ use crate::api::kind::GroupVersionKind;
 use crate::decide::diff;
 use crate::decide::merge_patch::{merge_patch, without_nulls};
 
-/// The target with the last-applied annotation.
-pub(super) fn with_last_applied(target: &Value) -> Value {
+/// The target with the last-applied annotation, as client-side apply creates it.
+pub fn with_last_applied(target: &Value) -> Value {
     let mut object = target.clone();
     let text = last_applied(target);
     if !object["metadata"]["annotations"].is_object() {

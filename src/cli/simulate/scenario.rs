@@ -28,7 +28,7 @@ use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::{Generation, name_of};
 use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::simulation::{Behavior, Outcome, Scenario, ScheduledAction};
+use crate::simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
@@ -41,6 +41,8 @@ const NAMES: usize = 5;
 pub(super) struct Case {
     namespace: String,
     objects: Vec<Value>,
+    /// The Applications, all in one cluster.
+    deployed: Arc<Deployed>,
     /// The Applications with their sets and steps, counted from 0.
     pub applications: BTreeMap<String, (String, Option<usize>)>,
     behaviors: BTreeMap<String, Behavior>,
@@ -210,7 +212,12 @@ impl Case {
         for (set, generation) in sets {
             objects.push(frozen(as_written(set.clone(), &namespace), generation));
         }
-        Ok(Self { namespace, objects, applications, behaviors, actions })
+        let of_set = |(set, generation): &(Value, Generation)| {
+            let applications = generation.applications.iter().map(in_one_cluster).collect();
+            (name_of(set).to_owned(), applications)
+        };
+        let deployed = Arc::new(sets.iter().map(of_set).collect());
+        Ok(Self { namespace, objects, deployed, applications, behaviors, actions })
     }
 
     /// The namespace of the control plane.
@@ -248,7 +255,10 @@ impl Case {
             objects: self.objects.clone(),
             behaviors,
             start: args.at,
-            is_first: args.first,
+            before: match args.first {
+                true => Before::Nothing,
+                false => Before::Deployed(Arc::clone(&self.deployed)),
+            },
             actions: self.actions.clone(),
             limit: args.limit,
             remedies: Vec::new(),
@@ -321,6 +331,14 @@ fn destination(application: &Value) -> String {
     if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() }
 }
 
+fn in_one_cluster(application: &Value) -> Value {
+    let mut application = application.clone();
+    let namespace = destination(&application);
+    application["spec"]["destination"] =
+        json!({"server": IN_CLUSTER_SERVER, "namespace": namespace});
+    application
+}
+
 /// Without what a server adds, and in a namespace.
 fn as_written(mut object: Value, namespace: &str) -> Value {
     input::clean(&mut object);
@@ -350,15 +368,13 @@ fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
 /// generators read nor the clusters of its Applications are simulated.
 fn frozen(mut set: Value, generation: &Generation) -> Value {
     let element = |application: &Value| {
-        let mut application = application.clone();
-        let namespace = destination(&application);
+        let mut application = in_one_cluster(application);
         let metadata = application["metadata"].take();
         let kept = ["labels", "annotations", "finalizers"].map(|field| (field, &metadata[field]));
         let kept = kept.into_iter().filter(|(_, value)| !value.is_null());
         let kept: serde_json::Map<String, Value> =
             kept.map(|(field, value)| (field.to_owned(), value.clone())).collect();
-        let mut spec = application["spec"].take();
-        spec["destination"] = json!({"server": IN_CLUSTER_SERVER, "namespace": namespace});
+        let spec = application["spec"].take();
         let patch = json!({"metadata": kept, "spec": spec}).to_string();
         json!({"name": metadata["name"], "project": project_name(&spec), "patch": patch})
     };

@@ -1,0 +1,119 @@
+//! What Applications had deployed before the change, without the syncs that did it.
+
+use serde_json::{Value, json};
+
+use super::Deployed;
+use super::environment::Environment;
+use crate::act::apply::with_last_applied;
+use crate::act::manifests::create;
+use crate::api::resource_filter::KindFilter;
+use crate::api::sync_options::{REPLACE, SERVER_SIDE_APPLY};
+use crate::api::time::to_rfc3339;
+use crate::api::tracking::Tracking;
+use crate::api::{Application, ApplicationSet, OperationPhase, Raw};
+use crate::decide::app_state::targets::{Scope, place};
+use crate::decide::application_set::operation::USERNAME;
+use crate::decide::diff::DEFAULT_MANAGER;
+use crate::decide::sync::Class;
+use crate::source::InMemory;
+use crate::watch::object::{api, resource};
+
+impl Environment<'_> {
+    /// Creates these Applications and what they deploy, as the controllers would have: their
+    /// first comparisons find it Synced. Those whose syncs write in another way are left to the
+    /// controllers.
+    pub(super) async fn deploy(&self, deployed: &Deployed) -> anyhow::Result<()> {
+        for (set, applications) in deployed {
+            let stored = api(&self.client, Some(self.namespace), &resource(ApplicationSet::KIND));
+            let owner = stored.get(set).await?.parse();
+            for application in applications.iter().filter(|one| is_applied_plainly(one)) {
+                for object in self.first_objects(application) {
+                    create(&self.client, DEFAULT_MANAGER, &object).await?;
+                }
+                let synced = self.synced(application, &owner);
+                create(&self.client, DEFAULT_MANAGER, &synced).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The Application as it is after its first sync; not compared yet.
+    fn synced(&self, application: &Value, owner: &Value) -> Value {
+        let spec = &application["spec"];
+        let at = to_rfc3339(self.clock.now());
+        let head = self.sources.head("");
+        let (mut result, mut entry) = (json!({}), json!({}));
+        for list in [&mut result, &mut entry] {
+            match spec["sources"].as_array() {
+                Some(sources) => {
+                    list["sources"] = json!(sources);
+                    list["revisions"] = json!(vec![&head; sources.len()]);
+                }
+                None => {
+                    list["source"] = spec["source"].clone();
+                    list["revision"] = head.as_str().into();
+                }
+            }
+        }
+        let by = json!({"automated": true, "username": USERNAME});
+        let sync = match spec["sources"].is_array() {
+            true => json!({"revisions": result["revisions"]}),
+            false => json!({"revision": head}),
+        };
+        entry["id"] = 0.into();
+        entry["initiatedBy"] = by.clone();
+        entry["deployStartedAt"] = at.as_str().into();
+        entry["deployedAt"] = at.as_str().into();
+        let mut metadata = application["metadata"].clone();
+        metadata["namespace"] = self.namespace.into();
+        metadata["ownerReferences"] = json!([{
+            "apiVersion": crate::api::API_VERSION,
+            "kind": ApplicationSet::KIND,
+            "name": owner.name(),
+            "uid": owner["metadata"]["uid"],
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }]);
+        json!({
+            "apiVersion": crate::api::API_VERSION,
+            "kind": Application::KIND,
+            "metadata": metadata,
+            "spec": spec,
+            "status": {
+                "history": [entry],
+                "operationState": {
+                    "operation": {"initiatedBy": by, "sync": sync},
+                    "phase": OperationPhase::Succeeded.as_str(),
+                    "startedAt": at,
+                    "finishedAt": at,
+                    "syncResult": result,
+                },
+            },
+        })
+    }
+
+    /// The objects at the first commit, with the tracking of the Application; without hooks.
+    fn first_objects(&self, application: &Value) -> Vec<Value> {
+        let spec = &application["spec"];
+        let of_one = std::iter::once(&spec["source"]).filter(|source| source.is_object());
+        let sources = spec.items("/sources").iter().chain(of_one);
+        let head = self.sources.head("");
+        let manifests =
+            sources.flat_map(|source| self.sources.objects(application.name(), source, &head));
+        let tracking = Tracking { instance: application.name().to_owned(), ..Tracking::default() };
+        let namespace = spec["destination"].field("namespace");
+        let scope = |_: &str, _: &str, _: &str| Scope::Namespaced;
+        let filter = KindFilter::default();
+        let placed = place(manifests.collect(), namespace, &tracking, &scope, &filter);
+        let resources = placed.targets.iter().filter(|target| target.class == Class::Resource);
+        resources.map(|target| with_last_applied(&target.object)).collect()
+    }
+}
+
+/// Whether the syncs of an Application apply its objects, and nothing else, by the client.
+fn is_applied_plainly(application: &Value) -> bool {
+    let policy = &application["spec"]["syncPolicy"];
+    let differs = |option: &Value| option == REPLACE || option == SERVER_SIDE_APPLY;
+    policy["managedNamespaceMetadata"].is_null()
+        && !policy.items("/syncOptions").iter().any(differs)
+}
