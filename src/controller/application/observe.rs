@@ -315,8 +315,11 @@ impl Reconciliation<'_> {
             return (NamespaceFact::Exists, None);
         }
         // The cache may lag behind a deletion, which would be found by the first object only.
-        let result = self.app.status.operation_state.sync_result.as_ref();
+        let state = &self.app.status.operation_state;
+        let result = state.sync_result.as_ref();
         let begins = result.is_none_or(|result| result.resources.is_empty());
+        // Once something was sent, its answer says more.
+        let begins = begins && state.progress.is_empty();
         let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
             Ok(Some((resource, _))) if begins => {
                 self.ctx.lend_slot(cluster.read(&resource, &key)).await
