@@ -72,7 +72,7 @@ const NO_MESSAGE: [(&str, &[&str]); 45] = [
     ("cli/sync/directory.rs", &["Error"]),
     (
         "controller/application_set/mod.rs",
-        &["r#\"\"reconciledAt\":\"\"#", "r#\"\"resourceVersion\":\"\"#"],
+        &["r#\"\"generation\":\"#", "r#\"\"reconciledAt\":\"\"#", "r#\"\"resourceVersion\":\"\"#"],
     ),
     ("controller/credentials.rs", &["://", "oci://", "prefix"]),
     ("decide/app_state/children.rs", &[".k8s.io", "own"]),

@@ -34,8 +34,10 @@ mod webhook;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -60,8 +62,8 @@ pub use webhook::Webhook;
 pub const COMPONENT: &str = "applicationset-controller";
 
 /// Comparisons that find nothing new are reconciled within this time, many at once: of thousands
-/// of Applications, several are compared in each second. A decision that waits for a comparison
-/// has asked for it, or for a sync, and what it then sees differs in more than the time.
+/// of Applications, several are compared in each second. What is waited for differs in more than
+/// the time, or is the first comparison after an operation.
 const COMPARED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The longest pause after failures.
@@ -205,20 +207,49 @@ async fn enqueue_changes(
     }
 }
 
-/// Whether an Application was compared once more, and nothing differs but the time.
+/// Whether an Application was compared once more, and nothing differs but the time: not when a
+/// comparison after its last operation may have been waited for.
 fn is_compared_again(change: &Change) -> bool {
-    /// What is around the resource version and the time.
-    fn around(object: &Object) -> Option<[&str; 3]> {
+    /// What is around the generation, which counts each write of a kind without a subresource
+    /// for its status, the resource version and the time.
+    fn around(object: &Object) -> Option<[&str; 4]> {
         fn after_value(text: &str) -> Option<&str> {
             text.split_once('"').map(|(_, rest)| rest)
         }
         let text = std::str::from_utf8(object.json()).ok()?;
-        let (start, rest) = text.split_once(r#""resourceVersion":""#)?;
+        let (start, rest) = text.split_once(r#""generation":"#)?;
+        let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        let (names, rest) = rest.split_once(r#""resourceVersion":""#)?;
         let (middle, rest) = after_value(rest)?.split_once(r#""reconciledAt":""#)?;
-        Some([start, middle, after_value(rest)?])
+        Some([start, names, middle, after_value(rest)?])
     }
-    let both = change.old.as_ref().and_then(around).zip(change.new.as_ref().and_then(around));
-    both.is_some_and(|(old, new)| old == new)
+    let Some((old, new)) = change.old.as_ref().zip(change.new.as_ref()) else { return false };
+    let both = around(old).zip(around(new));
+    both.is_some_and(|(old, new)| old == new) && is_judged(old)
+}
+
+/// Whether an Application was compared after its last operation, and has no other.
+fn is_judged(application: &Object) -> bool {
+    #[derive(Deserialize)]
+    struct Application {
+        operation: Option<IgnoredAny>,
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Status {
+        reconciled_at: Timestamp,
+        operation_state: Option<Operation>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Operation {
+        finished_at: Timestamp,
+    }
+    application.read().is_ok_and(|Application { operation, status }| {
+        let last = status.operation_state;
+        operation.is_none() && last.is_none_or(|last| last.finished_at < status.reconciled_at)
+    })
 }
 
 /// Whether an object was created or deleted by another, or got another spec.

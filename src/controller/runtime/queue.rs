@@ -150,6 +150,8 @@ impl<R: Request> Queue<R> {
             entry.due_next.get_or_insert(due);
             return;
         }
+        // It does not end a pause after a failure.
+        let due = entry.not_before.map_or(due, |until| due.max(until));
         if let Some(known) = entry.due {
             if known <= due {
                 return;
@@ -256,8 +258,9 @@ impl<R: Request> Queue<R> {
         let entry = inner.entries.get_mut(key).filter(|entry| entry.running);
         let Some(entry) = entry else { return trigger };
         entry.due_next = None;
-        let Some(at) = entry.asked_at.take() else { return trigger };
+        // Also what was only due.
         (entry.queued, entry.first) = (false, false);
+        let Some(at) = entry.asked_at.take() else { return trigger };
         let request = trigger.request.and(std::mem::take(&mut entry.request));
         Trigger { request, at, ..trigger }
     }
@@ -591,6 +594,7 @@ mod tests {
         assert_eq!(start.elapsed(), 10 * second, "nothing was left of what it has caught up with");
         queue.enqueue_within(&key("a"), second);
         let pause = queue.done(&key("a"), trigger, ReconcileResult::Failed).unwrap();
+        queue.enqueue_within(&key("a"), pause / 2);
         let before = Instant::now();
         next(&queue).await;
         assert_eq!(before.elapsed(), pause, "a pause after a failure is as long as it is");

@@ -127,8 +127,15 @@ async fn changes_without_meaning_cause_no_write_as_401_as_402() {
 #[test]
 fn what_was_compared_once_more_is_no_news() {
     let application = |version: &str, change: &dyn Fn(&mut Value)| {
+        let generation: i64 = version.parse().unwrap();
         let mut object = json!({
-            "metadata": {"name": "a", "namespace": NAMESPACE, "resourceVersion": version, "uid": "u"},
+            "metadata": {
+                "generation": generation,
+                "name": "a",
+                "namespace": NAMESPACE,
+                "resourceVersion": version,
+                "uid": "u",
+            },
             "spec": {"source": {"helm": {"valuesObject": {"reconciledAt": "never"}}}},
             "status": {"reconciledAt": "2026-01-01T00:00:00Z", "sync": {"status": "Synced"}},
         });
@@ -167,6 +174,48 @@ fn what_was_compared_once_more_is_no_news() {
         });
         assert!(!is_again(application("9", &bare), changed), "{pointer}");
     }
+    // One after an operation may be waited for; the next ones are not.
+    for (phase, finished, again) in [
+        ("Succeeded", Some("2025-12-31T23:59:59Z"), true),
+        ("Failed", Some("2025-12-31T23:59:59Z"), true),
+        ("Succeeded", Some("2026-01-01T00:00:00Z"), false),
+        ("Succeeded", Some("2026-01-01T00:00:30Z"), false),
+        ("Running", None, false),
+        ("Terminating", None, false),
+    ] {
+        let operated = |change: &dyn Fn(&mut Value)| {
+            application("9", &|object: &mut Value| {
+                change(object);
+                object["status"]["operationState"] =
+                    json!({"phase": phase, "finishedAt": finished});
+            })
+        };
+        assert_eq!(is_again(operated(&bare), operated(&both)), again, "{phase} {finished:?}");
+    }
+    let requested = |change: &dyn Fn(&mut Value)| {
+        application("9", &|object: &mut Value| {
+            change(object);
+            object["operation"] = json!({"sync": {}});
+        })
+    };
+    assert!(!is_again(requested(&bare), requested(&both)), "an operation is requested");
+}
+
+/// An API server counts each write in the generation of an Application.
+#[tokio::test]
+async fn a_stored_comparison_is_no_news() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.complete().await;
+    let mut stored = Vec::new();
+    for at in ["2098-01-01T00:00:00Z", "2099-01-01T00:00:00Z"] {
+        world.patch("Application", "a", json!({"status": {"reconciledAt": at}})).await;
+        stored.push(world.api("Application").get("a").await.unwrap());
+    }
+    let (kind, origin) = (Kind::Application, Origin::Watch);
+    let (new, old) = (stored.pop(), stored.pop());
+    assert_ne!(new.as_ref().map(Object::json), old.as_ref().map(Object::json));
+    let key = ObjectKey::new(NAMESPACE, "a");
+    assert!(is_compared_again(&Change { kind, key, old, new, origin }));
 }
 
 /// A.12: the changes that must be noticed are, without waiting for the poll.
