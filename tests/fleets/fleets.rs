@@ -68,7 +68,8 @@ fn all(size: Size, name: &'static str, count: u64) {
     let (first, count) = (number("WAVEGATE_SEED", 0), number("WAVEGATE_CASES", count));
     let limit = Duration::from_secs(number("WAVEGATE_TIME", u64::MAX));
     let (next, ended) = (AtomicU64::new(first), AtomicU64::new(0));
-    let (requests, has_failed) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (requests, rollouts) = (AtomicU64::new(0), AtomicU64::new(0));
+    let has_failed = AtomicBool::new(false);
     let failures = Mutex::new(Vec::new());
     let strikes = Mutex::new(BTreeMap::<String, u64>::new());
     let began = Instant::now();
@@ -89,6 +90,7 @@ fn all(size: Size, name: &'static str, count: u64) {
                     drop(watchdog);
                     ended.fetch_add(1, Ordering::Relaxed);
                     requests.fetch_add(ruling.requests, Ordering::Relaxed);
+                    rollouts.fetch_add(ruling.rollouts(), Ordering::Relaxed);
                     for (kind, count) in &ruling.strikes {
                         *strikes.lock().entry(kind.clone()).or_default() += count;
                     }
@@ -106,10 +108,13 @@ fn all(size: Size, name: &'static str, count: u64) {
     });
     let seconds = began.elapsed().as_secs_f64();
     let count = ended.into_inner();
+    let (requests, rollouts) = (requests.into_inner(), rollouts.into_inner());
+    let a_minute = |count: u64| count as f64 / seconds * 60.0;
     println!(
-        "{count} fleets ({name}) from seed {first} in {seconds:.1} s, {:.0} a minute; {} requests",
-        count as f64 / seconds * 60.0,
-        requests.load(Ordering::Relaxed)
+        "{count} fleets ({name}) from seed {first} with {rollouts} rollouts in {seconds:.1} s, \
+         {:.0} and {:.0} a minute; {requests} requests",
+        a_minute(count),
+        a_minute(rollouts)
     );
     let strikes = strikes.into_inner();
     println!("faults that were noticed: {strikes:?}");

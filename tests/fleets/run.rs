@@ -27,6 +27,12 @@ pub struct Ruling {
 }
 
 impl Ruling {
+    /// The rollouts that began: those of each set and commit.
+    pub fn rollouts(&self) -> u64 {
+        let runs = self.history.iter().flat_map(|history| history.runs.values());
+        runs.map(|runs| runs.len() as u64).sum()
+    }
+
     /// The first violation, of a judge if one is named.
     pub fn first(&self, judge: Option<&str>) -> Option<&Violation> {
         self.violations.iter().find(|one| judge.is_none_or(|judge| one.judge == judge))
