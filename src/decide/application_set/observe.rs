@@ -176,9 +176,10 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         reconciled_at: time(&status["reconciledAt"]),
         compared: compared(live),
         spec_differs,
-        requested: live["operation"]
-            .is_object()
-            .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
+        requested: live["operation"].is_object().then(|| RequestedOperation {
+            promotion: operation::promotion_of(&live["operation"]),
+            is_partial: !is_full(&live["operation"]),
+        }),
         operation: operation_state(&status["operationState"], text),
         deployed: deployed(live),
         person: person::sync(live, &revisions(&status["sync"])).map(Box::new),

@@ -178,6 +178,12 @@ impl Entry {
         self.phase == Phase::Healthy && self.mark == Some(Mark::TimedOut)
     }
 
+    /// Why the last sync of what is being rolled out has failed, if it has.
+    pub fn sync_failure(&self) -> Option<&str> {
+        let text = self.message.get(Mark::SyncFailed.prefix().len()..).unwrap_or_default();
+        (self.mark == Some(Mark::SyncFailed)).then(|| text.trim_start_matches([':', ' ']))
+    }
+
     /// Makes it Pending, with `promotion` as its identity.
     pub fn promote(&mut self, promotion: Timestamp) {
         self.phase = Phase::Pending;

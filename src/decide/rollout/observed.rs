@@ -46,6 +46,8 @@ impl ObservedOperation {
 pub struct RequestedOperation {
     /// The promotion it was written for, if a rollout wrote it.
     pub promotion: Option<Timestamp>,
+    /// It is a dry run or a sync of some resources.
+    pub is_partial: bool,
 }
 
 /// The last sync of the whole Application that succeeded, from `status.history`.
@@ -172,6 +174,13 @@ impl Observed {
             || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
     }
 
+    /// A sync of the whole Application is requested or running.
+    pub fn has_sync_in_flight(&self) -> bool {
+        let runs = |last: &ObservedOperation| last.phase.is_running() && !last.is_partial;
+        self.requested.as_ref().is_some_and(|requested| !requested.is_partial)
+            || self.operation.as_ref().is_some_and(runs)
+    }
+
     /// The revisions of the last sync that succeeded; none if they are not known.
     pub(super) fn deployed_revisions(&self) -> &[String] {
         match &self.deployed {
@@ -296,6 +305,23 @@ impl Observed {
     fn judged(&self) -> Option<(Timestamp, Timestamp)> {
         let ended = self.operation.as_ref()?.finished_at?;
         Some((stored(self.reconciled_at?), stored(ended)))
+    }
+
+    /// Whether it was compared after a sync of the whole Application that succeeded. A dry run or a
+    /// sync of some resources takes its place in the status: then the history says whether there was
+    /// one since `start`.
+    pub fn is_judged_after_sync(&self, start: Timestamp) -> bool {
+        let is_compared = |ended: Timestamp| self.reconciled_at.is_some_and(|at| at >= ended);
+        match (&self.operation, &self.deployed) {
+            (None, _) => false,
+            (Some(last), _) if !last.is_partial => last.has_synced() && self.is_judged(),
+            (Some(_), Deployed::At(at, revisions)) => {
+                *at >= stored(start) && *revisions == self.revisions && is_compared(*at)
+            }
+            // Whatever it was: it has ended without a failure that was seen.
+            (Some(_), Deployed::NotKept) => true,
+            (Some(_), Deployed::Never) => false,
+        }
     }
 
     /// Whether it is Degraded after an operation that succeeded.

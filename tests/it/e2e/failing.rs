@@ -7,6 +7,7 @@ use crate::support::manifests::{plain, rolling, set, with_deployment, with_smoke
 use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
+use super::steering;
 
 pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     let files = |outcome: &str, version: &str| {
@@ -59,7 +60,7 @@ pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     world.finish().await;
 }
 
-/// AS-357: a failed smoke test leaves the Application Synced and Healthy. Only a sync of the whole
+/// AS-357, ST-040: a failed smoke test leaves the Application Synced and Healthy. Only a sync of the whole
 /// Application that succeeds opens the next step: not a manual one that fails again, and
 /// neither a dry run nor a sync without hooks.
 pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) {
@@ -108,6 +109,8 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
             })
             .await;
         world.until_calm(name).await;
+        let run = steering::run(&world, "fleet").await.unwrap();
+        assert_eq!(run["status"]["failed"], 1, "{name}: {run:#}");
         world.recorder.read(|log| {
             let prod = log.get(Kind::Application, "prod").unwrap();
             assert!(prod["status"]["operationState"].is_null(), "{name}: {}", log.state());

@@ -10,7 +10,7 @@ use super::started::Started;
 use crate::api::HealthStatus;
 use crate::api::steering::{OnFailure, RunFailure};
 use crate::decide::blocking_resource;
-use crate::decide::rollout::phase::{Observed, Phase};
+use crate::decide::rollout::phase::{Observed, ObservedOperation, Phase};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{Excuse, Failure};
 
@@ -32,24 +32,32 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
     if entry.is_held() {
         return None;
     }
-    let is_running = seen.has_operation_in_flight();
+    // A dry run or a sync of some resources takes back no failure, neither while it runs nor when
+    // it has taken the place of the sync in the status.
+    let is_running = seen.has_sync_in_flight();
+    let is_replaced = seen.operation.as_ref().is_some_and(|last| last.is_partial);
+    let is_degraded = !is_running && seen.health == HealthStatus::Degraded;
     if entry.phase == Phase::Healthy && !entry.timed_out() {
         // It was Healthy for its target, and is not any more.
-        return match !is_running && seen.is_degraded() {
+        return match is_degraded && (is_replaced || seen.is_degraded()) {
             true => failure(degraded(seen)),
             false => None,
         };
     }
     // An older one than the start is not its own.
-    let last = seen.operation.as_ref().filter(|last| {
-        last.promotion.is_none_or(|promotion| promotion >= started.at) && !last.is_partial
-    });
-    if !is_running && last.is_some_and(|last| last.has_failed()) {
+    let is_own = |last: &&ObservedOperation| {
+        last.promotion.is_none_or(|promotion| promotion >= started.at) || last.is_partial
+    };
+    let last = seen.operation.as_ref().filter(is_own);
+    if !is_running && last.is_some_and(|last| last.has_failed() && !last.is_partial) {
         let cause = blocking_resource::cause_of_failure(&seen.detail);
         let message = last.map(|last| last.message.as_str()).unwrap_or_default();
         return failure(if cause.is_empty() { message } else { cause });
     }
-    if !is_running && last.is_some() && seen.is_degraded() {
+    if let Some(why) = entry.sync_failure().filter(|_| !is_running && is_replaced) {
+        return failure(why);
+    }
+    if last.is_some() && is_degraded && seen.is_judged_after_sync(started.at) {
         return failure(degraded(seen));
     }
     // One that waits again has drifted after it was Healthy, or its start was withdrawn.
@@ -75,7 +83,6 @@ pub fn is_no_worse(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timesta
         return false;
     };
     let before = started.before;
-    let has_synced = seen.operation.as_ref().is_some_and(|last| last.has_synced());
     let has_ended = match (before, seen.health) {
         (HealthStatus::Progressing, HealthStatus::Progressing) => true,
         (HealthStatus::Degraded, HealthStatus::Progressing) => {
@@ -86,9 +93,8 @@ pub fn is_no_worse(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timesta
     };
     !matches!(before, HealthStatus::Healthy | HealthStatus::Unknown)
         && has_ended
-        && has_synced
-        && !seen.has_operation_in_flight()
-        && seen.is_judged()
+        && !seen.has_sync_in_flight()
+        && seen.is_judged_after_sync(started.at)
         && seen.sync == crate::api::SyncStatusCode::Synced
         && rank(seen.health) <= rank(before)
 }

@@ -42,7 +42,7 @@ struct App {
     is_going: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Healthy,
     Fails,
@@ -276,7 +276,8 @@ impl Fleet {
         for start in &plan.starts {
             let app = self.apps.get_mut(&start.application).unwrap();
             assert!(!app.observed.has_operation_in_flight());
-            app.observed.requested = Some(RequestedOperation { promotion: Some(start.promotion) });
+            app.observed.requested =
+                Some(RequestedOperation { promotion: Some(start.promotion), is_partial: false });
             app.target = start.revisions.first().cloned().unwrap_or_else(|| app.head.clone());
             let mut started = start.started.clone().unwrap();
             if started.good.is_empty() && started.before == HealthStatus::Healthy {

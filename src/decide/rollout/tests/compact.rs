@@ -176,7 +176,8 @@ impl Fleet {
             let Some(app) = self.apps.get_mut(&name) else { continue };
             app.record = record.or(app.record.take());
             if promotion.is_some() {
-                app.observed.requested = Some(phase::RequestedOperation { promotion });
+                app.observed.requested =
+                    Some(phase::RequestedOperation { promotion, is_partial: false });
             }
         }
     }

@@ -406,7 +406,7 @@ fn a_failed_sync_is_repeated_when_the_step_opens() {
 fn a_promotion_without_its_operation_is_reverted_beyond_max_update_as_341() {
     let out = with_revision("r1", 5, &seen(H::Missing, SyncStatusCode::OutOfSync));
     let requested = |promotion| Observed {
-        requested: Some(observed::RequestedOperation { promotion }),
+        requested: Some(observed::RequestedOperation { promotion, is_partial: false }),
         ..out.clone()
     };
     let own = requested(Some(ago(20)));

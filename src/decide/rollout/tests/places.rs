@@ -64,7 +64,7 @@ fn a_pending_entry_of_a_step_that_closed_is_not_moved_on_unsynced() {
 #[test]
 fn an_operation_requested_before_its_step_closed_is_waited_for_again() {
     let two = [("dev", generated("1")), ("prod", generated("2"))];
-    let request = |at| Some(phase::RequestedOperation { promotion: Some(at) });
+    let request = |at| Some(phase::RequestedOperation { promotion: Some(at), is_partial: false });
     let asked = Observed { requested: request(ago(900)), ..out() };
     let entries = [entry("dev", Phase::Healthy), pending("prod", 1, 900)];
     let closed = plan(&two, &[("dev", out()), ("prod", asked.clone())], &entries);
@@ -102,7 +102,7 @@ fn an_application_denied_by_a_window_does_not_count_as_366() {
     );
 
     // Written: it counts until it is withdrawn.
-    let request = Some(phase::RequestedOperation { promotion: Some(ago(5)) });
+    let request = Some(phase::RequestedOperation { promotion: Some(ago(5)), is_partial: false });
     let blocked = |is_blocked| ObservedOperation {
         promotion: Some(ago(5)),
         is_blocked,

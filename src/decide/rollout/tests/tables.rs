@@ -200,7 +200,7 @@ fn a_stale_status_never_makes_an_application_healthy() {
         (
             "an operation is requested",
             Observed {
-                requested: Some(phase::RequestedOperation { promotion: None }),
+                requested: Some(phase::RequestedOperation { promotion: None, is_partial: false }),
                 ..healthy.clone()
             },
         ),
@@ -415,7 +415,7 @@ fn applications_outside_every_step_do_not_count_as_344() {
 #[test]
 fn a_start_is_written_once_and_never_over_another_operation_as_361() {
     let promoted = Entry { since: ago(5), ..entry("app", Pending) };
-    let requested = |promotion| Some(phase::RequestedOperation { promotion });
+    let requested = |promotion| Some(phase::RequestedOperation { promotion, is_partial: false });
     let state = |promotion, phase| {
         Some(ObservedOperation { promotion, started_at: ago(400), ..operation(phase, 400) })
     };

@@ -260,8 +260,10 @@ impl World {
                 assert!(new, "I3: once per promotion");
                 app.promotions.push(start.promotion);
                 app.target = start.revisions.first().map(|revision| commit_of(revision));
-                app.observed.requested =
-                    Some(phase::RequestedOperation { promotion: Some(start.promotion) });
+                app.observed.requested = Some(phase::RequestedOperation {
+                    promotion: Some(start.promotion),
+                    is_partial: false,
+                });
             }
             if plan.refreshes.contains(&name) {
                 app.compare(commit, now);
@@ -402,7 +404,8 @@ impl World {
         let Some(app) = self.apps.get_mut(&name) else { return };
         if !app.observed.has_operation_in_flight() {
             self.undisturbed = false;
-            app.observed.requested = Some(phase::RequestedOperation { promotion: None });
+            app.observed.requested =
+                Some(phase::RequestedOperation { promotion: None, is_partial: false });
             app.target = None;
         }
     }

@@ -173,6 +173,53 @@ fn one_that_is_degraded_after_it_was_healthy_has_failed_as_st_040() {
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (3, RunPhase::RolledBack));
 }
 
+/// A dry run and a sync of some resources take the place of a sync in the status.
+#[test]
+fn what_is_no_sync_of_the_whole_takes_back_no_failure_as_st_040() {
+    for fate in [Fate::Fails, Fate::Degraded] {
+        let mut fleet = Fleet::new(&[4, 2], json!(2)).policy(budget(1, "Hold"));
+        fleet.push("r2");
+        let failed = ["s1-0", "s1-1"];
+        for name in failed {
+            fleet.apps.get_mut(name).unwrap().fate = fate;
+        }
+        fleet.run(40);
+        let deployed = fleet.deployed("r2");
+        assert_eq!((fleet.status().phase, fleet.status().failed), (RunPhase::Held, 2));
+        for phase in [
+            None,
+            Some(OperationPhase::Running),
+            Some(OperationPhase::Succeeded),
+            Some(OperationPhase::Failed),
+        ] {
+            let now = crate::api::time::stored(fleet.now);
+            for name in failed {
+                let app = fleet.apps.get_mut(name).unwrap();
+                let partial = |phase: OperationPhase| ObservedOperation {
+                    phase,
+                    started_at: now,
+                    finished_at: (!phase.is_running()).then_some(now),
+                    promotion: None,
+                    revisions: vec!["r2".to_owned()],
+                    message: "dry run".to_owned(),
+                    is_blocked: false,
+                    is_partial: true,
+                };
+                let seen = &mut app.observed;
+                seen.requested = phase
+                    .is_none()
+                    .then_some(RequestedOperation { promotion: None, is_partial: true });
+                seen.operation = phase.map(partial).or(seen.operation.take());
+                app.fate = if phase.is_none() { Fate::Ignores } else { Fate::Hangs };
+            }
+            fleet.run(10);
+            let status = fleet.status();
+            let found = (status.phase, status.failed, fleet.deployed("r2"));
+            assert_eq!(found, (RunPhase::Held, 2, deployed), "{fate:?} {phase:?}");
+        }
+    }
+}
+
 #[test]
 fn a_soak_names_who_is_not_healthy_and_a_timeout_does_not_pass_it_as_st_012() {
     let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gate(0, "10s"));
