@@ -123,6 +123,9 @@ pub enum Mark {
     /// Application takes this back, not a dry run and not a sync of some resources, which
     /// take its place in the status.
     SyncFailed,
+    /// It was Degraded after its sync. It has failed until it is Healthy, also while it makes
+    /// progress: pods that end again and again do so in between.
+    Degraded,
     /// How the last sync ended was not observed: a dry run or a sync of some resources has
     /// taken its place in the status, and the history has no success. Found again in each
     /// reconcile.
@@ -132,12 +135,13 @@ pub enum Mark {
 }
 
 impl Mark {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::TimedOut,
         Self::StepClosed,
         Self::FoundSynced,
         Self::Requested,
         Self::SyncFailed,
+        Self::Degraded,
         Self::ResultUnknown,
         Self::HeldByPerson,
     ];
@@ -153,6 +157,7 @@ impl Mark {
             Self::FoundSynced => "Application is synced, waiting for it to be healthy",
             Self::Requested => "Step is open again, waiting for the requested operation to start",
             Self::SyncFailed => "Sync failed, waiting for one that succeeds",
+            Self::Degraded => "Degraded after its sync, waiting for it to be healthy",
             Self::ResultUnknown => "Result of the last sync is not known",
             Self::HeldByPerson => HELD,
         }
@@ -163,7 +168,7 @@ impl Mark {
         let fits = |mark: &Self| match mark {
             Self::TimedOut => phase == Phase::Healthy,
             Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
-            Self::FoundSynced | Self::ResultUnknown => phase == Phase::Progressing,
+            Self::FoundSynced | Self::ResultUnknown | Self::Degraded => phase == Phase::Progressing,
             Self::Requested => phase == Phase::Pending,
             Self::HeldByPerson => phase == Phase::Waiting,
             Self::SyncFailed => matches!(phase, Phase::Waiting | Phase::Progressing),
@@ -178,10 +183,11 @@ impl Entry {
         self.phase == Phase::Healthy && self.mark == Some(Mark::TimedOut)
     }
 
-    /// Why the last sync of what is being rolled out has failed, if it has.
-    pub fn sync_failure(&self) -> Option<&str> {
-        let text = self.message.get(Mark::SyncFailed.prefix().len()..).unwrap_or_default();
-        (self.mark == Some(Mark::SyncFailed)).then(|| text.trim_start_matches([':', ' ']))
+    /// Why what is being rolled out has failed, if it has: its sync, or its health after that.
+    pub fn failure(&self) -> Option<&str> {
+        let mark = self.mark.filter(|mark| matches!(mark, Mark::SyncFailed | Mark::Degraded))?;
+        let text = self.message.get(mark.prefix().len()..).unwrap_or_default();
+        Some(text.trim_start_matches([':', ' ']))
     }
 
     /// Makes it Pending, with `promotion` as its identity.

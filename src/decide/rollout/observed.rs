@@ -324,6 +324,11 @@ impl Observed {
         }
     }
 
+    /// What is Degraded, for users.
+    pub fn why_degraded(&self) -> &str {
+        if self.detail.is_empty() { "it is Degraded" } else { &self.detail }
+    }
+
     /// Whether it is Degraded after an operation that succeeded.
     pub fn is_degraded(&self) -> bool {
         let last = self.operation.as_ref();

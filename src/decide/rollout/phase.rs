@@ -18,7 +18,7 @@ pub use super::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
 use crate::api::{OperationPhase, SyncStatusCode, time};
-use crate::decide::blocking_resource;
+use crate::decide::{blocking_resource, health};
 
 /// The sync of an entry may have completed by so much before the entry was Progressing: it is
 /// observed later than it happens, and by another clock.
@@ -191,6 +191,11 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if found_synced {
         // Also while another operation runs, which may be a dry run.
+    } else if is_degraded(entry, seen) {
+        entry.message = format!("{}: {}", Mark::Degraded.prefix(), seen.why_degraded());
+        entry.mark = Some(Mark::Degraded);
+    } else if entry.mark == Some(Mark::Degraded) && !seen.has_sync_in_flight() {
+        // It makes progress, or another operation has replaced its sync in the status.
     } else if seen.has_operation_in_flight() {
         entry.message = "Operation is running".to_owned();
         entry.mark = None;
@@ -198,6 +203,14 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
         entry.mark = None;
     }
+}
+
+/// Whether an Application is Degraded after the sync of its entry.
+fn is_degraded(entry: &Entry, seen: &Observed) -> bool {
+    let start = entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since);
+    seen.health == health::Status::Degraded
+        && !seen.has_sync_in_flight()
+        && seen.is_judged_after_sync(start)
 }
 
 /// The message of an entry whose sync has failed: in this operation, or in one before the

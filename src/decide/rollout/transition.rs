@@ -81,25 +81,32 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &
         (Some(Mark::FoundSynced), _) => "FoundSynced",
         (Some(Mark::Requested), _) => "Requested",
         (Some(Mark::HeldByPerson), _) => "HeldByPerson",
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) if from.is_none() => {
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
+            if from.is_none() =>
+        {
             "NewApplication"
         }
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting)
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
             if row.member.denied.is_some() =>
         {
             "SyncWindow"
         }
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting)
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
             if row.steering.hold.is_some() && from == Some(Phase::Pending) =>
         {
             "Held"
         }
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) => "NewRevision",
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Pending) => "StepOpened",
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Progressing) => {
-            "OperationStarted"
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting) => {
+            "NewRevision"
         }
-        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Healthy) => {
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Pending) => {
+            "StepOpened"
+        }
+        (
+            None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown),
+            Phase::Progressing,
+        ) => "OperationStarted",
+        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Healthy) => {
             "ApplicationHealthy"
         }
     }

@@ -10,7 +10,8 @@ use super::started::Started;
 use crate::api::HealthStatus;
 use crate::api::steering::{OnFailure, RunFailure};
 use crate::decide::blocking_resource;
-use crate::decide::rollout::phase::{Observed, ObservedOperation, Phase};
+use crate::decide::rollout::entry::Mark;
+use crate::decide::rollout::phase::{ObservedOperation, Phase};
 use crate::decide::rollout::snapshot::Row;
 use crate::decide::rollout::steering::{Excuse, Failure};
 
@@ -40,7 +41,7 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
     if entry.phase == Phase::Healthy && !entry.timed_out() {
         // It was Healthy for its target, and is not any more.
         return match is_degraded && (is_replaced || seen.is_degraded()) {
-            true => failure(degraded(seen)),
+            true => failure(seen.why_degraded()),
             false => None,
         };
     }
@@ -54,21 +55,18 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
         let message = last.map(|last| last.message.as_str()).unwrap_or_default();
         return failure(if cause.is_empty() { message } else { cause });
     }
-    if let Some(why) = entry.sync_failure().filter(|_| !is_running && is_replaced) {
-        return failure(why);
-    }
     if last.is_some() && is_degraded && seen.is_judged_after_sync(started.at) {
-        return failure(degraded(seen));
+        return failure(seen.why_degraded());
+    }
+    let is_known = is_replaced || entry.mark == Some(Mark::Degraded);
+    if let Some(why) = entry.failure().filter(|_| !is_running && is_known) {
+        return failure(why);
     }
     // One that waits again has drifted after it was Healthy, or its start was withdrawn.
     let waits = entry.phase == Phase::Waiting && !is_running;
     let deadline = deadline.filter(|deadline| !waits && is_overdue(started, *deadline, now))?;
     let limit = gotime::duration::print(deadline);
     failure(&format!("it is not Healthy {limit} after its promotion: {}", seen.detail))
-}
-
-fn degraded(seen: &Observed) -> &str {
-    if seen.detail.is_empty() { "it is Degraded" } else { &seen.detail }
 }
 
 fn is_overdue(started: &Started, deadline: SignedDuration, now: Timestamp) -> bool {

@@ -220,6 +220,31 @@ fn what_is_no_sync_of_the_whole_takes_back_no_failure_as_st_040() {
     }
 }
 
+/// Pods that end again and again make progress in between.
+#[test]
+fn one_that_was_degraded_has_failed_until_it_is_healthy_as_st_040() {
+    let mut fleet = Fleet::new(&[4, 2], json!(2)).policy(budget(1, "Hold"));
+    fleet.push("r2");
+    let failed = ["s1-0", "s1-1"];
+    for name in failed {
+        fleet.apps.get_mut(name).unwrap().fate = Fate::Degraded;
+    }
+    fleet.run(40);
+    let deployed = fleet.deployed("r2");
+    let mut becomes = |health: HealthStatus, name: &str| {
+        fleet.apps.get_mut(name).unwrap().observed.health = health;
+        fleet.run(20);
+        (fleet.status().phase, fleet.status().failed, fleet.deployed("r2"))
+    };
+    for health in [HealthStatus::Progressing, HealthStatus::Degraded, HealthStatus::Unknown] {
+        for name in failed {
+            assert_eq!(becomes(health, name), (RunPhase::Held, 2, deployed), "{health:?}");
+        }
+    }
+    // Within the budget, it goes on without the other one.
+    assert_eq!(becomes(HealthStatus::Healthy, "s1-0"), (RunPhase::CompleteWithFailures, 1, 6));
+}
+
 #[test]
 fn a_soak_names_who_is_not_healthy_and_a_timeout_does_not_pass_it_as_st_012() {
     let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gate(0, "10s"));
