@@ -1,6 +1,7 @@
 //! `wavegate wait`: waits until a change is rolled out, for pipelines.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::record::{Record, revisions, shortened};
-use crate::api::steering::{RUN, RunPhase};
+use crate::api::steering::{RUN, RunPhase, RunWait};
 use crate::api::unknown::nearest;
 use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
@@ -31,6 +32,7 @@ use crate::cli::watch_args::{timeout, until};
 use crate::decide::app_state::operation::given;
 use crate::decide::application_set::{is_owned, set_of};
 use crate::decide::names::some_of;
+use crate::decide::rollout::wait::WaitKind;
 use crate::decide::steering::{
     Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
 };
@@ -59,8 +61,8 @@ const NAMES: usize = 10;
 #[command(after_help = "Examples:
   wavegate wait APPSET --revision \"$(git rev-parse HEAD)\" --timeout 30m
 
-Exit codes: 0 complete; 1 failed, held, aborted, rolled back, superseded by another change, or the \
-time is over; 2 wrong use, or the cluster cannot be read; 130 interrupted.")]
+Exit codes: 0 complete; 1 failed, so that only a person can continue, held, aborted, rolled back, \
+superseded by another change, or the time is over; 2 wrong use, or the cluster cannot be read; 130 interrupted.")]
 pub(in crate::cli) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
@@ -69,10 +71,10 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "SHA", value_parser = revision)]
     revision: Option<String>,
     /// Wait for the run with this name
-    #[arg(long, value_name = "RUN", conflicts_with = "revision")]
+    #[arg(long, value_name = "RUN", allow_negative_numbers = true, conflicts_with = "revision")]
     run: Option<String>,
     /// Longest time to wait, such as 30m
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = timeout)]
     timeout: Option<Duration>,
     /// Do not ask the controller to read the repositories
     #[arg(long)]
@@ -133,6 +135,30 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
+/// What is waited for, in a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Line {
+    /// The state.
+    what: String,
+    /// Why it is so; may be empty.
+    why: String,
+}
+
+impl From<String> for Line {
+    fn from(what: String) -> Self {
+        Self { what, why: String::new() }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.why.as_str() {
+            "" => f.write_str(&self.what),
+            why => write!(f, "{}: {why}", self.what),
+        }
+    }
+}
+
 /// The state of the watches.
 struct Waiting<'a> {
     args: &'a Args,
@@ -142,6 +168,8 @@ struct Waiting<'a> {
     began: Instant,
     fleet: Fleet,
     listed: Vec<Watched>,
+    /// The watches that are disconnected, with the reason.
+    lost: BTreeMap<Watched, String>,
     /// Runs by name.
     runs: BTreeMap<String, Object>,
     are_runs_listed: bool,
@@ -155,7 +183,7 @@ struct Waiting<'a> {
     is_newest: bool,
     is_gone: bool,
     settling: Option<(Ending, Instant)>,
-    last: String,
+    last: Line,
 }
 
 impl Drop for Waiting<'_> {
@@ -203,6 +231,7 @@ impl<'a> Waiting<'a> {
             goal,
             began: Instant::now(),
             listed: Vec::new(),
+            lost: BTreeMap::new(),
             runs: BTreeMap::new(),
             are_runs_listed: false,
             has_runs: true,
@@ -212,7 +241,7 @@ impl<'a> Waiting<'a> {
             is_newest,
             is_gone: false,
             settling: None,
-            last: String::new(),
+            last: Line::default(),
         })
     }
 
@@ -259,9 +288,15 @@ impl<'a> Waiting<'a> {
                     }
                 }
                 answer = answer(&mut self.asked) => {
-                    (is_changed, self.is_newest, self.settling) = (true, true, None);
-                    if let Answer::Unknown(why) = answer {
-                        note(&format!("what follows is of the last comparisons: {why}"));
+                    (is_changed, self.settling) = (true, None);
+                    match answer {
+                        // It is asked for again.
+                        Answer::Unknown(_) if !self.lost.is_empty() => {}
+                        Answer::Unknown(why) => {
+                            self.is_newest = true;
+                            note(&format!("what follows is of the last comparisons: {why}"));
+                        }
+                        Answer::Compared(_) => self.is_newest = true,
                     }
                 }
                 Some(event) = changes.recv() => {
@@ -309,13 +344,26 @@ impl<'a> Waiting<'a> {
                 self.fleet.application_gone(&application, at);
             }
             WatchEvent::Listed(watched) => {
+                if self.lost.remove(&watched).is_some() && self.lost.is_empty() {
+                    note("connected again");
+                }
                 if !self.listed.contains(&watched) {
                     self.listed.push(watched);
                 }
             }
             // Watched by itself.
             WatchEvent::Run(_) | WatchEvent::RunGone(_) => {}
-            WatchEvent::Lost(_, why) => note(&format!("disconnected, retrying: {why}")),
+            WatchEvent::Lost(watched, why) => {
+                if self.lost.is_empty() {
+                    note(&format!("disconnected, retrying: {why}"));
+                }
+                self.lost.insert(watched, why);
+                self.settling = None;
+                // What does not arrive is no silence of the controller.
+                if let Some(asked) = self.asked.take() {
+                    asked.abort();
+                }
+            }
             WatchEvent::Refused(watched, why) => {
                 let kind = match watched {
                     Watched::Sets => "ApplicationSets",
@@ -339,7 +387,9 @@ impl<'a> Waiting<'a> {
             Ok(Event::Delete(run)) => {
                 self.runs.remove(run.name());
             }
-            Err(watcher::Error::InitialListFailed(error)) if self.has_runs => {
+            Err(watcher::Error::InitialListFailed(error @ kube::Error::Api(_)))
+                if self.has_runs =>
+            {
                 let why = match has_code(&error, 404) {
                     true => UNDEFINED.to_owned(),
                     false => words(&watcher::Error::InitialListFailed(error)),
@@ -371,7 +421,7 @@ impl<'a> Waiting<'a> {
         if self.is_gone {
             return Ok(Some(self.ended(Ending::Deleted, None, "it was deleted".to_owned())));
         }
-        if !self.is_listed() || !self.are_runs_listed {
+        if !self.is_listed() || !self.are_runs_listed || !self.lost.is_empty() {
             return Ok(None);
         }
         let runs = self.known_runs();
@@ -379,8 +429,8 @@ impl<'a> Waiting<'a> {
         let report = &set.report;
         let seen = Seen { runs: &runs, has_runs: self.has_runs, report, deployed: &self.deployed };
         let now = Timestamp::now();
-        let (text, ending) = match progress(&self.goal, &seen) {
-            Progress::Runs(run) => (self.about_run(run), None),
+        let (line, ending): (Line, _) = match progress(&self.goal, &seen) {
+            Progress::Runs(run) => (about_run(run, &self.set), None),
             Progress::Expects => {
                 let what = match &self.goal {
                     Goal::Revision(revision) => format!("a run of commit {}", shortened(revision)),
@@ -390,7 +440,7 @@ impl<'a> Waiting<'a> {
                     let to = revisions(&run.status.to);
                     format!("; the last one is {} of {to} ({})", run.name, run.phase())
                 });
-                (format!("waits for {what}{}", current.unwrap_or_default()), None)
+                (format!("waits for {what}{}", current.unwrap_or_default()).into(), None)
             }
             Progress::Members => {
                 let at = match &self.goal {
@@ -405,24 +455,24 @@ impl<'a> Waiting<'a> {
                     }
                     Goal::Newest | Goal::Run(_) => String::new(),
                 };
-                (format!("{at}{}", waiting(set, now)), None)
+                (format!("{at}{}", waiting(set, now)).into(), None)
             }
             Progress::Ended { ending, run, is_final } => {
-                let text = match (run, ending) {
+                let line = match (run, ending) {
                     (Some(run), Ending::Superseded) => {
                         let next = runs.first().filter(|next| next.name != run.name);
                         let by = next.map(|next| {
                             format!(", by run {} of {}", next.name, revisions(&next.status.to))
                         });
-                        format!("run {} is superseded{}", run.name, by.unwrap_or_default())
+                        format!("run {} is superseded{}", run.name, by.unwrap_or_default()).into()
                     }
-                    (Some(run), _) => self.about_run(run),
+                    (Some(run), _) => about_run(run, &self.set),
                     (None, Ending::Complete) => {
                         let done = self.deployed.len();
-                        format!("all {done} Applications are complete; no run was needed")
+                        format!("all {done} Applications are complete; no run was needed").into()
                     }
-                    (None, Ending::Deleted) => "its run was deleted".to_owned(),
-                    (None, _) => describe(set, &report.outcome()),
+                    (None, Ending::Deleted) => "its run was deleted".to_owned().into(),
+                    (None, _) => describe(set, &report.outcome()).into(),
                 };
                 let time = match ending {
                     _ if is_final => Duration::ZERO,
@@ -430,7 +480,7 @@ impl<'a> Waiting<'a> {
                     _ if report.has_changed() => CHANGED,
                     _ => SETTLED,
                 };
-                (text, Some((ending, run.cloned(), time, is_final)))
+                (line, Some((ending, run.cloned(), time, is_final)))
             }
         };
         let is_over = ending.as_ref().is_some_and(|(.., is_final)| *is_final);
@@ -438,11 +488,11 @@ impl<'a> Waiting<'a> {
             let (client, set, known) = (client.clone(), self.set.clone(), self.compared.clone());
             let asking = async move { newest::compare(&client, &[set], &known).await };
             self.asked = Some(tokio::spawn(asking));
-            self.say("asks the controller to read the repositories")?;
+            self.say(&"asks the controller to read the repositories".to_owned().into())?;
         }
         let Some((ending, run, time, is_final)) = ending else {
             self.settling = None;
-            self.say(&text)?;
+            self.say(&line)?;
             return Ok(None);
         };
         if !is_final && !self.is_newest {
@@ -459,76 +509,22 @@ impl<'a> Waiting<'a> {
             }
         }
         if ending == Ending::Complete {
-            self.say(&text)?;
+            self.say(&line)?;
         }
-        Ok(Some(self.ended(ending, run, text)))
-    }
-
-    /// A run and what it waits for; what a person ends names the command.
-    fn about_run(&self, run: &Run) -> String {
-        let (namespace, set) = (&self.set.namespace, &self.set.name);
-        let command =
-            |verb: &str| format!("wavegate {verb} {}{}", in_namespace(namespace), word(set));
-        let status = &run.status;
-        let mut parts = Vec::new();
-        if !status.message.is_empty() {
-            parts.push(status.message.clone());
-        }
-        let gates = status
-            .gates
-            .iter()
-            .filter(|gate| gate.waiting_since.is_some() || gate.soaking_since.is_some());
-        match run.phase() {
-            RunPhase::AwaitingApproval | RunPhase::Soaking => {
-                let texts = gates.map(|gate| gate_text(gate, namespace, set));
-                parts.extend(texts.filter(|text| !text.is_empty()));
-            }
-            RunPhase::Paused => parts.push(command("resume")),
-            RunPhase::Held | RunPhase::Aborted => {
-                parts.push(format!("{} starts what failed again", command("retry")));
-            }
-            _ => {}
-        }
-        if let Some(wait) = status.waiting_for.first() {
-            let more = match status.waiting_for.len() {
-                1 => String::new(),
-                all => format!(" (and {} more)", all - 1),
-            };
-            parts.push(format!("waits for {}: {}{more}", wait.application, wait.message));
-        }
-        if let Some(failure) = status.failures.first() {
-            let names = failure.applications.join(", ");
-            parts.push(format!("{} failed: {names}: {}", status.failed, failure.message));
-        }
-        if let Some(estimate) = status.estimate.as_ref().filter(|_| !run.phase().has_ended()) {
-            parts.push(estimate_text(estimate));
-        }
-        let steps = match (status.step, status.steps.len()) {
-            (Some(step), all) if all > 0 => format!(", step {step} of {all}"),
-            _ => String::new(),
-        };
-        let more = if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) };
-        format!(
-            "run {} of {} is {}{steps}, {}/{} complete{more}",
-            run.name,
-            revisions(&status.to),
-            run.phase(),
-            status.done,
-            status.total
-        )
+        Ok(Some(self.ended(ending, run, line.to_string())))
     }
 
     /// Prints a line, if it is another one.
-    fn say(&mut self, text: &str) -> Result<(), Error> {
-        if text == self.last {
+    fn say(&mut self, line: &Line) -> Result<(), Error> {
+        if *line == self.last {
             return Ok(());
         }
-        text.clone_into(&mut self.last);
+        line.clone_into(&mut self.last);
         if self.args.output.format != Format::Table {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.began.elapsed().as_secs_f64());
-        let line = printable(&crate::redact::text(&format!("{clock} {text}"))) + "\n";
+        let line = printable(&crate::redact::text(&format!("{clock} {line}"))) + "\n";
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
         output::print(&line).map_err(failed)
     }
@@ -543,9 +539,17 @@ impl<'a> Waiting<'a> {
                 .find(|run| run.status.to.iter().any(|to| is_revision(&to.revision, revision))),
             Goal::Newest => runs.first(),
         };
-        let last = match self.last.as_str() {
-            "" => "the API server has not answered yet",
-            last => last,
+        let last = match (self.args.output.format, &self.last) {
+            (_, last) if *last == Line::default() => {
+                "the API server has not answered yet".to_owned()
+            }
+            // The line before says why.
+            (Format::Table, last) => last.what.clone(),
+            (Format::Json | Format::Yaml, last) => last.to_string(),
+        };
+        let last = match self.lost.values().next() {
+            Some(why) => format!("disconnected: {why}; the last state: {last}"),
+            None => last,
         };
         self.ended(Ending::TimedOut, run.cloned(), format!("after {time}: {last}"))
     }
@@ -565,6 +569,82 @@ impl<'a> Waiting<'a> {
     }
 }
 
+/// A run and what it waits for, each reason once; what a person ends names the command.
+fn about_run(run: &Run, of: &ObjectKey) -> Line {
+    let (namespace, set) = (&of.namespace, &of.name);
+    let command = |verb: &str| format!("wavegate {verb} {}{}", in_namespace(namespace), word(set));
+    let (status, phase) = (&run.status, run.phase());
+    let mut parts = Vec::new();
+    if matches!(phase, RunPhase::AwaitingApproval | RunPhase::Soaking) {
+        let gates = status
+            .gates
+            .iter()
+            .filter(|gate| gate.waiting_since.is_some() || gate.soaking_since.is_some());
+        let gates = gates.filter(|gate| gate.missing() > 0 || gate.soaks_until.is_some());
+        let texts = gates.map(|gate| gate_text(gate, namespace, set));
+        parts.extend(texts.filter(|text| !text.is_empty()));
+    }
+    let waits = &status.waiting_for;
+    // The message of a run that goes on is its first wait.
+    let is_first = phase == RunPhase::Progressing && !waits.is_empty();
+    let others = waits.len().saturating_sub(1);
+    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    if parts.is_empty() && !status.message.is_empty() {
+        let more = if is_first { more.as_str() } else { "" };
+        parts.push(format!("{}{more}", status.message));
+    }
+    match phase {
+        RunPhase::Paused if status.message.is_empty() => parts.push(command("resume")),
+        RunPhase::Held | RunPhase::Aborted => {
+            parts.push(format!("{} starts what failed again", command("retry")));
+        }
+        _ => {}
+    }
+    // That the run is so, in the words of an Application.
+    let said: &[WaitKind] = match phase {
+        RunPhase::Paused => &[WaitKind::Paused],
+        RunPhase::AwaitingApproval | RunPhase::Soaking => &[WaitKind::Approval, WaitKind::Soak],
+        RunPhase::Held => &[WaitKind::FailureBudget],
+        _ => &[],
+    };
+    let is_news =
+        |wait: &&RunWait| WaitKind::from_name(&wait.kind).is_none_or(|kind| !said.contains(&kind));
+    if let Some(wait) = waits.first().filter(is_news)
+        && (!is_first || status.message.is_empty())
+    {
+        parts.push(format!("waits for {}: {}{more}", wait.application, wait.message));
+    }
+    if let Some(failure) = status.failures.first() {
+        let names = failure.applications.join(", ");
+        let is_said = waits
+            .first()
+            .filter(is_news)
+            .is_some_and(|wait| failure.applications.iter().any(|name| *name == wait.application));
+        match (is_said, status.failed) {
+            (true, ..=1) => {}
+            (true, failed) => parts.push(format!("{failed} failed: {names}")),
+            (false, failed) => {
+                parts.push(format!("{failed} failed: {names}: {}", failure.message));
+            }
+        }
+    }
+    if let Some(estimate) = status.estimate.as_ref().filter(|_| !phase.has_ended()) {
+        parts.push(estimate_text(estimate));
+    }
+    let steps = match (status.step, status.steps.len()) {
+        (Some(step), all) if all > 0 => format!(", step {step} of {all}"),
+        _ => String::new(),
+    };
+    let what = format!(
+        "run {} of {} is {phase}{steps}, {}/{} complete",
+        run.name,
+        revisions(&status.to),
+        status.done,
+        status.total
+    );
+    Line { what, why: parts.join("; ") }
+}
+
 /// The answer to the request for newer comparisons, once; pending while nothing is asked.
 async fn answer(asked: &mut Option<JoinHandle<Answer>>) -> Answer {
     let Some(asking) = asked else { return std::future::pending().await };
@@ -573,4 +653,104 @@ async fn answer(asked: &mut Option<JoinHandle<Answer>>) -> Answer {
         .unwrap_or_else(|error| Answer::Unknown(format!("it could not be asked for: {error}")));
     *asked = None;
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A line said the same up to three times.
+    #[test]
+    fn each_reason_is_said_once() {
+        let line = |status: Value| {
+            let run = json!({"metadata": {"name": "shop-1"}, "status": status});
+            about_run(&Run::read(&run), &ObjectKey::new("argocd", "shop")).to_string()
+        };
+        let of = |phase: &str, message: &str, more: Value| {
+            let mut status = json!({"phase": phase, "message": message, "total": 14, "done": 5,
+                "to": [{"revision": "6d0c1f2", "applications": 14}]});
+            for (field, value) in more.as_object().unwrap() {
+                status[field] = value.clone();
+            }
+            line(status)
+        };
+        let wait = |name: &str, kind: &str, message: &str| json!({"application": name, "kind": kind, "message": message});
+        let failed = |count: i64, names: &[&str]| {
+            let failure = json!({"count": count, "applications": names, "message": "no image"});
+            json!({"failed": count, "failures": [failure]})
+        };
+        let with = |mut status: Value, waits: Vec<Value>| {
+            status["waitingFor"] = waits.into();
+            status
+        };
+        let qa = || wait("qa", "FailedOperation", "its sync failed: no image");
+        let gate = json!({"name": "prod", "applications": 8, "approvals": 1, "waitingSince": "2026-01-02T03:00:00Z"});
+        let at_gate = json!({"gates": [gate],
+            "waitingFor": [wait("web", "Approval", "gate prod (policy p) waits for 1 of 1 approvals")]});
+        let cases = [
+            (
+                of(
+                    "Progressing",
+                    "qa: its sync failed: no image",
+                    with(failed(1, &["qa"]), vec![qa()]),
+                ),
+                "is Progressing, 5/14 complete: qa: its sync failed: no image",
+            ),
+            (
+                of(
+                    "Progressing",
+                    "qa: its sync failed: no image",
+                    with(failed(2, &["dev", "qa"]), vec![qa(), wait("a", "Health", "it is new")]),
+                ),
+                "is Progressing, 5/14 complete: qa: its sync failed: no image (and 1 more); 2 failed: dev, qa",
+            ),
+            (
+                of(
+                    "Progressing",
+                    "api: it is new",
+                    with(failed(1, &["qa"]), vec![wait("api", "Health", "it is new")]),
+                ),
+                "is Progressing, 5/14 complete: api: it is new; 1 failed: qa: no image",
+            ),
+            (
+                of(
+                    "Paused",
+                    "paused: db migration (ann): wavegate resume -n argocd shop",
+                    with(json!({}), vec![wait("api", "Paused", "paused: db migration (ann)")]),
+                ),
+                "is Paused, 5/14 complete: paused: db migration (ann): wavegate resume -n argocd shop",
+            ),
+            (
+                of(
+                    "Paused",
+                    "paused: db migration (ann): wavegate resume -n argocd shop",
+                    with(failed(1, &["qa"]), vec![qa()]),
+                ),
+                "is Paused, 5/14 complete: paused: db migration (ann): wavegate resume -n argocd shop; waits for qa: its \
+                 sync failed: no image",
+            ),
+            (
+                of("AwaitingApproval", "gate prod (policy p) waits for 1 of 1 approvals", at_gate),
+                "is AwaitingApproval, 5/14 complete: gate prod (8 Applications) needs 1 approval: wavegate approve -n \
+                 argocd shop --gate prod",
+            ),
+            (
+                of(
+                    "Held",
+                    "3 Applications have failed, and 2 may",
+                    with(
+                        failed(3, &["a", "b", "c"]),
+                        vec![wait("d", "FailureBudget", "3 have failed")],
+                    ),
+                ),
+                "is Held, 5/14 complete: 3 Applications have failed, and 2 may; wavegate retry -n argocd shop starts what \
+                 failed again; 3 failed: a, b, c: no image",
+            ),
+        ];
+        for (said, want) in cases {
+            assert_eq!(said, format!("run shop-1 of 6d0c1f2 {want}"));
+        }
+    }
 }

@@ -107,7 +107,8 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
     let runs = seen.runs;
     match goal {
         Goal::Run(name) => match runs.iter().position(|run| run.name == *name) {
-            Some(at) => of_run(&runs[at], at == 0),
+            Some(0) => of_current(&runs[0], seen),
+            Some(at) => of_run(&runs[at], false),
             None => ended(Ending::Deleted, None, true),
         },
         Goal::Revision(revision) => {
@@ -124,7 +125,7 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
                     };
                     ended(ending, Some(&runs[at]), true)
                 }
-                Some(0) => of_revision(&runs[0], revision),
+                Some(0) => of_revision(&runs[0], revision, seen),
                 Some(at) => of_run(&runs[at], false),
                 None if is_at(seen, revision, true)
                     && seen.report.outcome() == Outcome::Complete =>
@@ -156,7 +157,7 @@ fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
         }
         // Its successor is about to be recorded.
         RunPhase::Complete | RunPhase::Superseded => Progress::Expects,
-        _ => match of_run(run, true) {
+        _ => match of_current(run, seen) {
             Progress::Ended { ending, run, .. } => ended(ending, run, false),
             goes_on => goes_on,
         },
@@ -166,13 +167,13 @@ fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
 /// Of the newest run, whose targets contain the revision. A new target of Applications that it
 /// has not started joins a run, and supersedes it as soon as a started one has it (ST-003): until
 /// then its end is that of another commit.
-fn of_revision<'a>(run: &'a Run, revision: &str) -> Progress<'a> {
+fn of_revision<'a>(run: &'a Run, revision: &str, seen: &Seen<'_>) -> Progress<'a> {
     let is_alone = run.status.to.iter().all(|to| is_revision(&to.revision, revision));
-    match (run.phase(), of_run(run, true)) {
+    match (run.phase(), of_current(run, seen)) {
         // Its end is stored before its successor.
         (RunPhase::Superseded, _) => Progress::Expects,
-        (phase, Progress::Ended { ending, run, .. }) => {
-            ended(ending, run, is_alone && phase != RunPhase::Held)
+        (phase, Progress::Ended { ending, run, is_final }) => {
+            ended(ending, run, is_final && is_alone && phase != RunPhase::Held)
         }
         (_, goes_on) => goes_on,
     }
@@ -180,6 +181,17 @@ fn of_revision<'a>(run: &'a Run, revision: &str) -> Progress<'a> {
 
 fn ended(ending: Ending, run: Option<&Run>, is_final: bool) -> Progress<'_> {
     Progress::Ended { ending, run, is_final }
+}
+
+/// Of the newest run. One that has not ended is stuck by the rule of `status --watch`: nothing of
+/// its step goes on, and no word that is asked for on purpose would continue it.
+fn of_current<'a>(run: &'a Run, seen: &Seen<'_>) -> Progress<'a> {
+    match of_run(run, true) {
+        Progress::Runs(run) if !is_retried(run) && seen.report.outcome().is_stuck() => {
+            ended(Ending::Stuck, Some(run), false)
+        }
+        progress => progress,
+    }
 }
 
 /// Of a run; `is_newest` when no other follows.

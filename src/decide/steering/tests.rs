@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::annotations::{APPROVED_DELETIONS, PAUSED};
-use crate::api::steering::RevisionCount;
+use crate::api::steering::{Retry, RevisionCount};
 use crate::decide::application_set::shown;
 
 const AT: &str = "2026-01-02T03:04:05Z";
@@ -625,6 +625,27 @@ impl World {
         self
     }
 
+    /// The only Application of the open step has failed, or waits in another way. `operation` is
+    /// the phase of its last operation.
+    fn waits(mut self, kind: &str, phase: &str, operation: &str) -> Self {
+        let owner = run("x", json!({}), json!({}))["metadata"]["ownerReferences"].clone();
+        let live = json!({
+            "metadata": {"name": "web", "namespace": "argocd", "ownerReferences": owner},
+            "status": {"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+                "reconciledAt": "2026-01-02T03:04:06Z",
+                "operationState": {"phase": operation, "operation": {"sync": {}},
+                    "finishedAt": "2026-01-02T03:04:05Z"}},
+        });
+        self.applications.insert("web".to_owned(), Arc::new(live));
+        let wait = json!({"application": "web", "kind": kind, "reason": "why"});
+        self.status = json!({
+            "rollout": {"step": 1, "steps": 2, "progress": "0/1", "waitingFor": [wait]},
+            "applicationStatus": [{"application": "web", "step": "1", "status": phase, "message": "m",
+                "targetRevisions": ["r"], "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+        });
+        self
+    }
+
     fn also(mut self, name: &str, source: &str, revision: &str) -> Self {
         let deployed = Deployed { source: source.to_owned(), revisions: vec![revision.to_owned()] };
         self.deployed.insert(name.to_owned(), deployed);
@@ -649,6 +670,61 @@ impl World {
                 format!("{ending:?}{run}{end}")
             }
         }
+    }
+}
+
+/// ST-072: a pipeline waited for ever for what only a person continues, while `status --watch`
+/// ended.
+#[test]
+fn a_wait_ends_when_only_a_person_can_continue() {
+    let a = "aaaaaaa1";
+    let going = |phase: &str| World::new().run("shop-1", phase, a);
+    let failed = |phase: &str| going(phase).waits("FailedOperation", "Progressing", "Failed");
+    let stuck = "Stuck shop-1, if it stays so";
+    let goes_on = "waits for shop-1";
+    let retried = || {
+        let mut world = failed("Progressing");
+        world.runs[0].spec.retries.push(Retry::default());
+        world
+    };
+    let cases = [
+        ("a failed sync", failed("Progressing"), stuck),
+        ("a failed sync, and a pause that holds nothing else", failed("Paused"), stuck),
+        (
+            "Degraded after its sync",
+            going("Progressing").waits("Degraded", "Progressing", "Succeeded"),
+            stuck,
+        ),
+        ("a budget that is exceeded", failed("Held"), "Held shop-1, if it stays so"),
+        ("a retry that no controller has acted on", retried(), goes_on),
+        (
+            "a sync that is tried again",
+            going("Progressing").waits("Operation", "Progressing", "Running"),
+            goes_on,
+        ),
+        ("a gate that soaks", going("Soaking").waits("Soak", "Waiting", "Succeeded"), goes_on),
+        (
+            "a gate that people open",
+            going("AwaitingApproval").waits("Approval", "Waiting", "Succeeded"),
+            goes_on,
+        ),
+        ("a pause", going("Paused").waits("Paused", "Waiting", "Succeeded"), goes_on),
+        (
+            "a limit of several sets",
+            going("Progressing").waits("MaxInFlight", "Waiting", "Succeeded"),
+            goes_on,
+        ),
+        (
+            "a run that another one has followed",
+            failed("Progressing").run("shop-2", "Progressing", "bbbbbbb2"),
+            "Superseded shop-1",
+        ),
+    ];
+    for (name, world, want) in cases {
+        assert_eq!(world.told(&Goal::Revision(a.to_owned())), want, "{name}");
+    }
+    for goal in [Goal::Newest, Goal::Run("shop-1".to_owned())] {
+        assert_eq!(failed("Progressing").told(&goal), stuck, "{goal:?}");
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{ChildStdout, Command};
+use std::time::Duration;
 
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -12,6 +13,7 @@ use kube_sim::{Effect, Fault};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;
+use super::proxy::Proxy;
 use super::*;
 use crate::support::terminal::Terminal;
 
@@ -790,6 +792,61 @@ async fn a_pipeline_whose_commit_joined_a_run_waits_for_its_own() {
     waiting.until("run shop-2 of 6d0c1f2 is Complete").await.ends(0, "").await;
 }
 
+/// ST-072: it waited for ever, although only a person could continue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_does_not_wait_for_what_only_a_person_continues() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let why = "its sync failed: Deployment shop/web is Degraded: no image";
+    let live = json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+        "operationState": {"phase": "Failed", "message": "no image", "operation": {"sync": {}}}});
+    world.application(&owner, "a", live).await;
+    let entry = json!({"application": "a", "status": "Progressing", "step": "1", "message": "m",
+        "targetRevisions": [COMMIT], "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let wait = json!({"application": "a", "kind": "FailedOperation", "reason": why});
+    let open = json!({"rollout": {"step": 1, "steps": 1, "progress": "0/1", "waitingFor": [wait]},
+        "applicationStatus": [entry]});
+    world.status("ApplicationSet", "shop", open).await;
+    let message = format!("a: {why}");
+    let failing = json!({"phase": "Progressing", "total": 1, "done": 0, "failed": 1, "message": message,
+        "to": [{"revision": COMMIT, "applications": 1}],
+        "waitingFor": [{"application": "a", "kind": "FailedOperation", "message": why}],
+        "failures": [{"count": 1, "applications": ["a"], "message": "Deployment shop/web is Degraded: no image"}]});
+    world.run(&owner, "shop-1", failing).await;
+    let wait =
+        ["wait", "shop", "--revision", COMMIT, "--no-refresh", "--timeout", "150s", "-o", "json"];
+    let stuck = world.ann(&wait).await;
+    assert_eq!((stuck.code, &stuck.json()["outcome"]), (1, &json!("stuck")), "{}", stuck.err);
+    let line = format!(
+        "error: the rollout is not complete: ApplicationSet argocd/shop: run shop-1 of 6d0c1f2 is \
+         Progressing, 0/1 complete: {message}\n"
+    );
+    assert_eq!(stuck.err, line);
+}
+
+/// A note for each attempt to connect again filled the log of a pipeline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_says_once_that_it_is_disconnected() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let to = |phase: &str| json!({"phase": phase, "total": 1, "done": 0, "to": [{"revision": COMMIT, "applications": 1}]});
+    world.run(&owner, "shop-1", to("Progressing")).await;
+    let proxy = Proxy::in_front_of(&world.cluster).await;
+    let mut command = program(&["wait", "shop", "--revision", COMMIT, "--timeout", "150s"]);
+    command.env("KUBECONFIG", proxy.kubeconfig());
+    let waiting = Waiting::start(command).until("run shop-1 of 6d0c1f2 is Progressing").await;
+    proxy.set_open(false);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    proxy.set_open(true);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    world.status("RolloutRun", "shop-1", to("Complete")).await;
+    let err = waiting.ends(0, "note: connected again\n").await;
+    for text in ["disconnected, retrying", "connected again"] {
+        assert_eq!(err.matches(text).count(), 1, "{err}");
+    }
+    assert!(!err.contains("no controller has compared"), "{err}");
+}
+
 /// A command that prints what it waits for.
 struct Waiting {
     child: std::process::Child,
@@ -824,14 +881,16 @@ impl Waiting {
     }
 
     /// Waits for its end, with this code, and with this text on its standard error.
-    async fn ends(self, code: i32, text: &'static str) {
+    /// Returns all of that.
+    async fn ends(self, code: i32, text: &'static str) -> String {
         let end = move || {
             let out: String = self.printed.map(|line| line.unwrap() + "\n").collect();
             let done = self.child.wait_with_output().unwrap();
             let err = String::from_utf8(done.stderr).unwrap();
             assert_eq!(done.status.code(), Some(code), "{out}{err}");
             assert!(err.contains(text), "{err}");
+            err
         };
-        tokio::task::spawn_blocking(end).await.unwrap();
+        tokio::task::spawn_blocking(end).await.unwrap()
     }
 }
