@@ -83,7 +83,9 @@ impl Environment<'_> {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
                 self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
             }
-            Action::Rollback => self.say_of_runs(steering::rollback).await?,
+            Action::Rollback => {
+                self.say_of_runs(|run, person| steering::rollback(run, None, person)).await?;
+            }
             Action::Abort => {
                 self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
             }

@@ -1,11 +1,18 @@
 //! `wavegate rollback`: takes back what runs started.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use super::ask::{Verb, speak_of_runs};
+use serde_json::Value;
+
+use super::ask::{Request, Speaker, Verb, speak};
 use super::{Common, Sets};
+use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
-use crate::decide::steering;
+use crate::cli::error::note;
+use crate::decide::application_set::is_owned;
+use crate::decide::steering::{self, Reach, Run};
 
 /// End the current run, and take back what it started
 ///
@@ -24,9 +31,47 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
-        let verb = Verb { name: "roll back", done: "rollback requested" };
-        let decide = steering::rollback;
-        speak_of_runs(&cluster, &args.common, verb, &args.sets, decide).await
+        let verb = Verb { name: "roll back", command: "rollback", done: "rollback requested" };
+        let found = args.sets.with_runs(&cluster).await?;
+        let applications = applications(&cluster, &found).await;
+        let speaker = Speaker::of(&cluster, &args.common).await?;
+        let speaker = &speaker;
+        let requests: Vec<Request<'_>> = found
+            .iter()
+            .map(|(set, run)| {
+                let of = applications.get(set.namespace());
+                Request::to_run(set, run.as_ref(), move |run: &Value| {
+                    let reach = of.map(|all| {
+                        let owned = all.iter().filter(|one| is_owned(one, set));
+                        Reach::of(run.name(), owned.map(Arc::as_ref))
+                    });
+                    steering::rollback(&Run::of(set, run), reach.as_ref(), speaker.person())
+                })
+            })
+            .collect();
+        speak(&cluster, &args.common, verb, &requests, args.sets.is_one()).await
     })?;
     answer.print(&args.common)
+}
+
+/// The Applications beside sets with runs, by namespace: they say what each can go back to. A
+/// namespace is absent where they cannot be read.
+async fn applications(
+    cluster: &ClusterConnection,
+    sets: &[(Arc<Value>, Option<Arc<Value>>)],
+) -> BTreeMap<String, Vec<Arc<Value>>> {
+    let with_run = sets.iter().filter(|(_, run)| run.is_some());
+    let mut namespaces: Vec<&str> = with_run.map(|(set, _)| set.namespace()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let mut applications = BTreeMap::new();
+    for namespace in namespaces {
+        match cluster.applications(Some(namespace)).await {
+            Ok(found) => {
+                applications.insert(namespace.to_owned(), found);
+            }
+            Err(error) => note(&format!("it is not known how many can go back: {error}")),
+        }
+    }
+    applications
 }

@@ -319,12 +319,13 @@ fn in_phase(phase: &str, spec: Value, more: Value) -> Run {
 fn ending_a_run() {
     let going = || in_phase("Progressing", json!({}), json!({}));
     let by_bob = json!({"abort": {"by": "bob"}});
-    let back = json!({"rollback": {"by": "bob"}});
+    let by_bob_back = json!({"rollback": {"by": "bob"}});
     let (by_bob_at, acted) = (json!({"abort": {"by": "bob", "at": AT}}), json!({"abortedAt": AT}));
     let back_at = json!({"rollback": {"by": "bob", "at": AT}});
     // What others wrote, with fractions of a second and without a time.
     let at_fraction = json!({"abort": {"by": "bob", "at": "2026-01-02T03:04:05.123Z"}});
     let without_at = json!({"rollback": {"by": "bob"}});
+    let back = |run: &Run| rollback(run, None, PERSON);
     let cases = [
         (
             abort(&going(), false, PERSON),
@@ -366,42 +367,43 @@ fn ending_a_run() {
              end by themselves",
         ),
         (
-            rollback(
-                &in_phase("Progressing", without_at, json!({"rollbackAt": "1970-01-01T00:00:00Z"})),
-                PERSON,
-            ),
+            back(&in_phase(
+                "Progressing",
+                without_at,
+                json!({"rollbackAt": "1970-01-01T00:00:00Z"}),
+            )),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps",
         ),
         (
-            rollback(&going(), PERSON),
+            back(&going()),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps",
         ),
         (
-            rollback(&in_phase("Paused", json!({}), json!({})), PERSON),
+            back(&in_phase("Paused", json!({}), json!({}))),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps; the ApplicationSet is paused: nothing goes back before it is resumed",
         ),
         (
-            rollback(&in_phase("Held", back, json!({})), PERSON),
+            back(&in_phase("Held", by_bob_back, json!({}))),
             "already: run shop-7 is taken back by bob (Held)",
         ),
         (
-            rollback(&in_phase("Progressing", back_at, json!({"rollbackAt": AT})), PERSON),
+            back(&in_phase("Progressing", back_at, json!({"rollbackAt": AT}))),
             "will roll back run shop-7: up to 17 Applications that it started go back to their last good revisions, in \
              the reverse order of steps",
         ),
         (
-            rollback(&in_phase("RolledBack", json!({}), json!({})), PERSON),
+            back(&in_phase("RolledBack", json!({}), json!({}))),
             "already: run shop-7 is taken back (RolledBack)",
         ),
         (
-            rollback(&in_phase("Progressing", json!({}), json!({"steps": [{"total": 3}]})), PERSON),
+            back(&in_phase("Progressing", json!({}), json!({"steps": [{"total": 3}]}))),
             "refused: run shop-7 has started no Application: abort it instead",
         ),
         (
-            rollback(&in_phase("Superseded", json!({}), json!({})), PERSON),
+            back(&in_phase("Superseded", json!({}), json!({}))),
             "refused: another change has taken the place of run shop-7, and has no run yet: try again in a moment",
         ),
     ];
@@ -412,6 +414,66 @@ fn ending_a_run() {
         written(abort(&going(), true, PERSON)),
         Change::Field { field: "abort", value: json!({"by": "ann", "at": AT, "terminate": true}) }
     );
+}
+
+/// ST-061: a rollback of nothing was confirmed, and ended the run.
+#[test]
+fn what_cannot_go_back_is_said_before_a_rollback() {
+    let application = |name: &str, run: &str, good: &[&str]| {
+        let start = json!({"run": run, "spec": "s", "revisions": ["r2"], "at": AT, "before": "Healthy",
+            "good": good, "base": "b", "goesBack": false, "uid": name});
+        json!({"metadata": {"name": name, "uid": name, "annotations": {"wavegate.dev/run": start.to_string()}}})
+    };
+    let (known, first) = (
+        |name: &str| application(name, "shop-7", &["r1"]),
+        |name: &str| application(name, "shop-7", &[]),
+    );
+    let earlier = application("old", "shop-6", &["r0"]);
+    let copied = {
+        let mut copied = known("copy");
+        copied["metadata"]["uid"] = "another".into();
+        copied
+    };
+    let plain = json!({"metadata": {"name": "plain", "uid": "plain"}});
+    let cases = [
+        (
+            "Progressing",
+            vec![first("a"), first("b"), earlier.clone(), copied, plain],
+            "refused: none of 17 Applications that run shop-7 started can go back by itself: there is no revision before \
+             it with which one was Healthy, or more than the revision has changed since; revert the change in the source \
+             or in the ApplicationSet; wavegate abort ends the run, and leaves all as it is",
+        ),
+        (
+            "Complete",
+            vec![],
+            "refused: none of 17 Applications that run shop-7 started can go back by itself: there is no revision before \
+             it with which one was Healthy, or more than the revision has changed since; revert the change in the source \
+             or in the ApplicationSet",
+        ),
+        (
+            "Complete",
+            vec![known("a"), known("b"), earlier],
+            "will roll back run shop-7: 2 of 2 Applications that it started go back to their last good revisions, in the \
+             reverse order of steps",
+        ),
+        (
+            "Progressing",
+            vec![known("a"), first("b")],
+            "will roll back run shop-7: 1 of 2 Applications that it started go back to their last good revisions, in the \
+             reverse order of steps; b cannot go back by itself: revert the ApplicationSet",
+        ),
+        (
+            "Progressing",
+            vec![known("a"), first("b"), first("c"), first("d")],
+            "will roll back run shop-7: 1 of 4 Applications that it started go back to their last good revisions, in the \
+             reverse order of steps; b and 2 more cannot go back by themselves: revert the ApplicationSet",
+        ),
+    ];
+    for (phase, applications, want) in cases {
+        let reach = Reach::of("shop-7", &applications);
+        let run = in_phase(phase, json!({}), json!({}));
+        assert_eq!(told(&rollback(&run, Some(&reach), PERSON)), want, "{phase}");
+    }
 }
 
 /// ST-063, ST-064.

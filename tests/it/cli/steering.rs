@@ -90,6 +90,16 @@ impl World {
             .await;
     }
 
+    /// A run has started an Application that was Healthy at these revisions before.
+    async fn started(&self, name: &str, run: &str, good: &[&str]) {
+        let uid = self.get("Application", name).await["metadata"]["uid"].clone();
+        let start = json!({"run": run, "spec": "s", "revisions": [COMMIT], "at": "2026-01-02T03:00:00Z",
+            "before": "Healthy", "good": good, "base": "b", "goesBack": false, "uid": uid});
+        let annotations = json!({"wavegate.dev/run": start.to_string()});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        self.api("Application").patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
     async fn get(&self, kind: &str, name: &str) -> Value {
         serde_json::to_value(self.api(kind).get(name).await.unwrap()).unwrap()
     }
@@ -432,11 +442,21 @@ async fn runs_are_ended_retried_and_reduced() {
     );
     let missing = world.ann(&["retry", "shpo", "-y"]).await;
     missing.fails(2, &["error: cannot find: argocd/shpo: there is neither an Application nor an ApplicationSet", "did you mean shop?"]);
+    // None of what it started has a revision to go back to.
+    let nothing = "none of 17 Applications that run shop-1 started can go back by itself";
+    world.ann(&["rollback", "shop", "--dry-run"]).await.fails(1, &[nothing]);
+    world.ann(&["rollback", "shop", "-y"]).await.fails(1, &["cannot roll back: ", nothing]);
+    world.started("shop-eu", "shop-1", &[OTHER]).await;
+    world
+        .ann(&["rollback", "shop"])
+        .await
+        .fails(2, &["cannot ask: wavegate rollback: standard input is no terminal"]);
     let dry = world.ann(&["rollback", "shop", "--dry-run", "-o", "json"]).await.json();
     assert_eq!(
         (&dry["outcome"], &dry["applications"], &dry["run"]),
-        (&json!("planned"), &json!(17), &json!("shop-1"))
+        (&json!("planned"), &json!(1), &json!("shop-1"))
     );
+    assert!(dry["message"].as_str().unwrap().contains("1 of 1 Application "), "{dry}");
     assert_eq!(spec().await["rollback"], Value::Null);
     world
         .ann(&["rollback", "shop", "-y"])

@@ -94,7 +94,7 @@ impl<'a> Steer<'a> {
         self.run.is_live()
     }
 
-    /// Whether the next reconcile begins another run.
+    /// Whether another reconcile has to follow soon: what it decides does not wait for an event.
     pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
         self.run.is_followed(rows)
     }

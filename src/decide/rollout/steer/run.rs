@@ -587,10 +587,13 @@ impl State {
         self.name.is_some() && !self.status.phase.has_ended()
     }
 
-    /// Whether the next reconcile begins another run: a retry has lifted the quarantine of some
-    /// targets of one that has ended.
+    /// Whether another reconcile has to follow: it begins another run, since a retry has lifted the
+    /// quarantine of some targets of one that has ended; or all are back that can be, and what holds
+    /// the Applications is not their way back any more.
     pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
-        self.name.is_some() && !self.is_live() && rows.iter().any(|row| self.is_changed(row))
+        let begins = !self.is_live() && rows.iter().any(|row| self.is_changed(row));
+        let is_back = self.status.phase == RunPhase::RollingBack && self.rollback.is_complete();
+        self.name.is_some() && (begins || is_back)
     }
 
     /// What a start records.
@@ -681,17 +684,15 @@ impl State {
         }
         if self.status.phase == RunPhase::RollingBack {
             let Progress { total, back, cannot, held, failed } = &self.rollback;
-            let named = |names: &[String], what: &str| match names {
+            let named = |names: &[String], what: &str, next: &str| match names {
                 [] => String::new(),
-                [first, ..] => {
-                    format!("; {} {what}, such as {first}", names.len())
-                }
+                [first, ..] => format!("; {} {what}, such as {first}{next}", names.len()),
             };
             self.status.message = format!(
                 "{back} of {total} are back{}{}{}",
-                named(failed, "failed"),
-                named(held, "stay where a person has synced them"),
-                named(cannot, "cannot go back by themselves: revert the ApplicationSet")
+                named(failed, "failed", ""),
+                named(held, "stay where a person has synced them", ""),
+                named(cannot, "cannot go back by themselves", ": revert the ApplicationSet")
             );
             if self.rollback.is_complete() {
                 self.status.phase = RunPhase::RolledBack;

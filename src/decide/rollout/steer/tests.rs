@@ -1181,6 +1181,30 @@ fn a_person_takes_back_a_complete_run_as_st_061() {
     assert_eq!((fleet.deployed("r1"), fleet.status().phase), (4, RunPhase::RolledBack));
 }
 
+/// ST-061: the status went on saying that it goes back, until something else happened.
+#[test]
+fn what_cannot_go_back_waits_for_a_person_once_the_rollback_is_over() {
+    let mut fleet = Fleet::new(&[1], json!(null));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Fails;
+    fleet.run(20);
+    assert_eq!(fleet.kinds(), [WaitKind::FailedOperation]);
+    fleet.apps.get_mut("s1-0").unwrap().started.as_mut().unwrap().good.clear();
+    fleet.roll_back();
+    fleet.reconcile();
+    let message =
+        "0 of 0 are back; 1 cannot go back by themselves, such as s1-0: revert the ApplicationSet";
+    assert_eq!(
+        (fleet.status().phase, fleet.status().message.as_str()),
+        (RunPhase::RolledBack, message)
+    );
+    let next = fleet.plan.as_ref().unwrap().wake_at.unwrap();
+    assert!(next <= fleet.now + SignedDuration::from_secs(1), "{next}");
+    fleet.now = next;
+    fleet.reconcile();
+    assert_eq!(fleet.kinds(), [WaitKind::FailedOperation]);
+}
+
 #[test]
 fn the_way_back_is_one_sync_while_it_becomes_healthy_as_st_061() {
     let mut fleet = Fleet::new(&[1], json!(null));
