@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::LOCATION;
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::ListParams;
 use kube::core::DynamicObject;
@@ -21,13 +23,15 @@ use crate::decide::application_set::set_of;
 use crate::decide::names::some_of;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
 use crate::watch::connection::{self, Unusable};
-use crate::watch::failure::{has_code, reason};
+use crate::watch::failure::{existing, has_code, is_foreign, reason};
 use crate::watch::object::{Object, api, resource};
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a request whose result only improves a message or a completion.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most bytes that are read of an answer to find out who answers.
+const MOST_OF_AN_ANSWER: usize = 64 << 10;
 /// Page size of list requests.
 const PAGE: u32 = 500;
 /// The most names that are searched for similar ones.
@@ -40,11 +44,20 @@ const NAMES: usize = 10;
 pub(super) struct ClusterArgs {
     /// Namespace; by default that of the kube context, and if it does not hold what is
     /// searched, that of the control plane (POD_NAMESPACE, else argocd)
-    #[arg(short, long, value_name = "NAMESPACE")]
+    #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     pub namespace: Option<String>,
     /// Kube context to use instead of the current one
     #[arg(long, value_name = "CONTEXT")]
     pub context: Option<String>,
+}
+
+/// A namespace, which becomes a segment of the path of requests, as a name does.
+fn namespace(text: &str) -> Result<String, String> {
+    match path_segment::problem(text) {
+        Some(problem) => Err(problem),
+        None if text.is_empty() => Err("it is empty".to_owned()),
+        None => Ok(text.to_owned()),
+    }
 }
 
 /// A client for a context of the kubeconfig; without a context, for the current one, or
@@ -54,24 +67,29 @@ pub(super) struct ClusterArgs {
 ///
 /// When there is no usable kubeconfig; the message says how to provide one.
 pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
-    Ok(connect(context).await?)
+    Ok(connect(context).await?.0)
 }
 
-async fn connect(context: Option<&str>) -> Result<Client, Error> {
+/// The client, and the address of its server.
+async fn connect(context: Option<&str>) -> Result<(Client, String), Error> {
     let config = kubeconfig::config(context).await?;
-    connection::client(config).map_err(|error| {
+    let server = config.cluster_url.to_string();
+    let client = connection::client(config).map_err(|error| {
         let part = match error {
             Unusable::Server => "its server ",
             Unusable::Token => "the token of its user ",
             Unusable::Credentials(_) => "",
         };
         kubeconfig::unusable(context, format!("{part}{error}"))
-    })
+    })?;
+    Ok((client, server))
 }
 
 /// A connection to a cluster, with the namespaces to search.
 pub(super) struct ClusterConnection {
     client: Client,
+    /// The address of its server.
+    server: String,
     /// The requested namespace, or that of the context.
     pub namespace: String,
     /// Where objects are searched: the requested namespace, else that of the context and
@@ -101,7 +119,7 @@ impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
         commands::use_context(args.context.as_deref());
-        let client = connect(args.context.as_deref()).await?;
+        let (client, server) = connect(args.context.as_deref()).await?;
         let own = client.default_namespace().to_owned();
         let places = match &args.namespace {
             Some(namespace) => vec![namespace.clone()],
@@ -112,7 +130,7 @@ impl ClusterConnection {
             }
         };
         let namespace = args.namespace.clone().unwrap_or(own);
-        Ok(Self { client, namespace, places })
+        Ok(Self { client, server, namespace, places })
     }
 
     /// The namespaces that are searched, the most important first.
@@ -134,7 +152,7 @@ impl ClusterConnection {
         let api: Api<Object> =
             Api::namespaced_with(self.client.clone(), namespace, &resource("ApplicationSet"));
         let place = format!("ApplicationSet {namespace}/{name}");
-        let set = within(place, api.get_opt(name)).await?;
+        let set = self.within(place, optional(api.get(name))).await?;
         Ok(set.map(|set| Arc::new(set.parse())))
     }
 
@@ -183,7 +201,7 @@ impl ClusterConnection {
         for namespace in &self.places {
             let api = api(&self.client, Some(namespace), &resource("Application"));
             let place = format!("Applications of namespace {namespace} with labels {selector}");
-            match permitted(place, api.list(&params)).await? {
+            match self.permitted(place, api.list(&params)).await? {
                 Lookup::Found(page) if !page.items.is_empty() => {
                     let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
                     let found = page.items.iter().map(|object| Arc::new(object.parse()));
@@ -243,7 +261,7 @@ impl ClusterConnection {
     ) -> Result<Lookup<Option<Arc<Value>>>, Error> {
         let api: Api<Object> = api(&self.client, Some(namespace), &resource(kind));
         let place = format!("{kind} {namespace}/{name}");
-        Ok(match permitted(place, api.get_opt(name)).await? {
+        Ok(match self.permitted(place, optional(api.get(name))).await? {
             Lookup::Found(found) => Lookup::Found(found.map(|found| Arc::new(found.parse()))),
             Lookup::Forbidden(error) => Lookup::Forbidden(error),
         })
@@ -427,7 +445,7 @@ impl ClusterConnection {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let params = ListParams::default().labels(SECRET_TYPE_LABEL);
         let place = format!("Secrets of clusters and repositories in namespace {namespace}");
-        Ok(within(place, api.list(&params)).await?.items)
+        Ok(self.within(place, api.list(&params)).await?.items)
     }
 
     /// The keys of a ConfigMap; `None` when it does not exist.
@@ -437,7 +455,8 @@ impl ClusterConnection {
         name: &str,
     ) -> Result<Option<BTreeMap<String, String>>, Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-        let found = within(format!("ConfigMap {namespace}/{name}"), api.get_opt(name)).await?;
+        let place = format!("ConfigMap {namespace}/{name}");
+        let found = self.within(place, optional(api.get(name))).await?;
         Ok(found.map(|map| map.data.unwrap_or_default()))
     }
 
@@ -475,7 +494,7 @@ impl ClusterConnection {
             params = params.labels(labels);
         }
         loop {
-            let page = match permitted(place.clone(), api.list(&params)).await? {
+            let page = match self.permitted(place.clone(), api.list(&params)).await? {
                 Lookup::Found(page) => page,
                 Lookup::Forbidden(error) => return Ok(Lookup::Forbidden(error)),
             };
@@ -496,35 +515,86 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// Awaits a response, with a timeout.
-async fn within<T>(
-    place: String,
+/// An object that may not exist. A kind that is not served is an error.
+async fn optional<T>(
     request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Error> {
-    match permitted(place, request).await? {
-        Lookup::Found(answer) => Ok(answer),
-        Lookup::Forbidden(error) => Err(error),
-    }
+) -> Result<Option<T>, kube::Error> {
+    existing(request.await)
 }
 
 const UNREAD: &str = "cannot read from the cluster";
 
-/// Like [`within`]; that the user may not read is not an error.
-async fn permitted<T>(
-    place: String,
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<Lookup<T>, Error> {
-    match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(Ok(answer)) => Ok(Lookup::Found(answer)),
-        Ok(Err(error)) if has_code(&error, 404) => Err(Error::input(UNREAD, place, UNDEFINED)),
-        Ok(Err(error)) if has_code(&error, 403) => {
-            Ok(Lookup::Forbidden(Error::input(UNREAD, place, reason(&error))))
+impl ClusterConnection {
+    /// Awaits a response, with a timeout.
+    async fn within<T>(
+        &self,
+        place: String,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Error> {
+        match self.permitted(place, request).await? {
+            Lookup::Found(answer) => Ok(answer),
+            Lookup::Forbidden(error) => Err(error),
         }
-        Ok(Err(error)) => Err(Error::input(UNREAD, place, reason(&error))),
-        Err(_) => {
-            let why = format!("no response within {} s; check the kube context", TIMEOUT.as_secs());
-            Err(Error::input(UNREAD, place, why))
+    }
+
+    /// Like [`Self::within`]; that the user may not read is not an error.
+    async fn permitted<T>(
+        &self,
+        place: String,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<Lookup<T>, Error> {
+        let error = match tokio::time::timeout(TIMEOUT, request).await {
+            Ok(Ok(answer)) => return Ok(Lookup::Found(answer)),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let why =
+                    format!("no response within {} s; check the kube context", TIMEOUT.as_secs());
+                return Err(Error::input(UNREAD, place, why));
+            }
+        };
+        if (is_foreign(&error) || has_code(&error, 404))
+            && let Some(why) = self.is_no_api_server().await
+        {
+            return Err(Error::input(UNREAD, place, why));
         }
+        if has_code(&error, 404) {
+            return Err(Error::input(UNREAD, place, UNDEFINED));
+        }
+        let is_forbidden = has_code(&error, 403);
+        let error = Error::input(UNREAD, place, reason(&error));
+        if is_forbidden { Ok(Lookup::Forbidden(error)) } else { Err(error) }
+    }
+
+    /// That the server is no API server, by its answer to the question for its version; `None`
+    /// when it is one, or does not answer.
+    async fn is_no_api_server(&self) -> Option<String> {
+        let request = http::Request::get("/version").body(kube::client::Body::empty()).ok()?;
+        let asked = async {
+            let answer = self.client.send(request).await.ok()?;
+            let (head, body) = answer.into_parts();
+            let body = http_body_util::Limited::new(body, MOST_OF_AN_ANSWER);
+            let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+            Some((head, serde_json::from_slice::<Value>(&body).unwrap_or_default()))
+        };
+        let (head, answer) = tokio::time::timeout(SHORT_TIMEOUT, asked).await.ok()??;
+        let code = head.status.as_u16();
+        // It may refuse to say its version, but has one.
+        if answer["gitVersion"].is_string() || answer["kind"] == "Status" && code != 404 {
+            return None;
+        }
+        let how = match head.headers.get(LOCATION).and_then(|to| to.to_str().ok()) {
+            Some(to) => format!("redirects to {to} (HTTP status {code})"),
+            None if head.status.is_success() => {
+                format!("answers with something else (HTTP status {code})")
+            }
+            None => format!("answers the question for its version with HTTP status {code}"),
+        };
+        let credentials = if code == 401 { " and the credentials" } else { "" };
+        Some(format!(
+            "{} does not answer as an API server does: it {how}; check the server{credentials} of \
+             the kube context",
+            self.server
+        ))
     }
 }
 

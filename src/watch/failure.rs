@@ -51,6 +51,19 @@ pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
+/// What the client library gives as the reason of an answer that is no Status.
+const NO_STATUS: &str = "Failed to parse error data";
+
+/// Whether the answer is not in the form of an API server: an error without a Status, or something
+/// else than JSON. API servers answer so to paths that they do not know.
+pub fn is_foreign(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.reason == NO_STATUS,
+        kube::Error::SerdeError(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether the server responded that the object does not exist. A 404 that names no object is
 /// about the path: its kind is not served, since the definition was removed or the server does
 /// not know it yet, and that says nothing about its objects.
@@ -88,7 +101,8 @@ pub fn reason(error: &kube::Error) -> String {
 
 /// The message of a status, whose parts may all be absent.
 pub fn words_of(status: &kube::core::Status) -> String {
-    match (status.message.trim(), status.reason.trim(), status.code) {
+    let reason = if status.reason == NO_STATUS { "" } else { status.reason.trim() };
+    match (status.message.trim(), reason, status.code) {
         ("", "", 0) => "the server gave no reason".to_owned(),
         ("", "", code) => format!("the server answered with code {code} and gave no reason"),
         ("", reason, _) => reason.to_owned(),
@@ -208,5 +222,15 @@ mod tests {
             assert_eq!(is_gone(&error), expected, "{case}");
             assert_eq!(existing::<()>(Err(error)).is_ok(), expected, "{case}");
         }
+    }
+
+    /// An empty answer was called "Failed to parse error data".
+    #[test]
+    fn what_is_no_status_has_words_of_its_own() {
+        let answer =
+            |text: &str| kube::Error::Api(Status::failure(text, NO_STATUS).with_code(401).boxed());
+        assert!(is_foreign(&answer("")) && !is_foreign(&refused(404, None)));
+        assert_eq!(reason(&answer("")), "the server answered with code 401 and gave no reason");
+        assert_eq!(reason(&answer("404 page not found")), "404 page not found");
     }
 }

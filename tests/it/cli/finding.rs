@@ -223,3 +223,71 @@ async fn for_an_application_its_set_is_named() {
         world.run(&given).await.fails(2, &["is an ApplicationSet; ", printed]);
     }
 }
+
+/// An unset variable in `-n "$NS"` read as a missing definition.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_is_validated_as_a_name_is() {
+    let world = World::start().await;
+    for (namespace, why) in [
+        ("", "it is empty"),
+        ("../x", "must not contain '/'"),
+        ("A B", "must not contain ' '"),
+        ("..", "is not a valid name"),
+    ] {
+        for args in [&["status"][..], &["pause", "set", "--yes"], &["wait", "set"]] {
+            let run = world.run(&[args, &["-n", namespace]].concat()).await;
+            run.fails(2, &["'--namespace <NAMESPACE>'", why]);
+        }
+    }
+}
+
+/// Each of these was a definition that is not installed, or "Failed to parse error data".
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_api_server_is_called_so() {
+    let world = World::start().await;
+    let config = std::fs::read_to_string(world.files.path().join("config")).unwrap();
+    let server = config.split("http://").nth(1).unwrap().split_whitespace().next().unwrap();
+    let status = async |server: &str, to: &str| {
+        let files = folder(&[("config", &config.replace(server, to))]);
+        let mut command = program(&["status", "set"]);
+        command.env("KUBECONFIG", in_folder(&files, "config"));
+        run(command).await
+    };
+    let wrong = status(server, &format!("{server}/wrong")).await;
+    wrong.fails(2, &["/wrong does not answer as an API server does", "HTTP status 404"]);
+    for (answer, wants) in [
+        ("404 Not Found\r\nContent-Length: 13\r\n\r\n<html></html>", &["HTTP status 404"][..]),
+        ("401 Unauthorized\r\nContent-Length: 0\r\n\r\n", &["HTTP status 401", "the credentials"]),
+        (
+            "302 Found\r\nLocation: https://login.example.com/\r\nContent-Length: 0\r\n\r\n",
+            &["redirects to https://login.example.com/ (HTTP status 302)"],
+        ),
+        (
+            "200 OK\r\nContent-Length: 2\r\n\r\nhi",
+            &["answers with something else (HTTP status 200)"],
+        ),
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let serving = tokio::spawn(async move {
+            use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+            while let Ok((mut client, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut request = [0; 16 << 10];
+                    while client.read(&mut request).await.is_ok_and(|read| read > 0) {
+                        let answer = format!("HTTP/1.1 {answer}");
+                        if client.write_all(answer.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        let run = status(server, &address).await;
+        serving.abort();
+        run.fails(2, &["does not answer as an API server does"]);
+        run.fails(2, wants);
+        assert!(!run.err.contains("CustomResourceDefinition"), "{}", run.err);
+        assert!(!run.err.contains("parse"), "{}", run.err);
+    }
+}
