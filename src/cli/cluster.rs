@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::commands::{self, in_namespace, word};
 use super::error::{Error, NOT_FOUND, UNDEFINED};
 use super::kubeconfig;
+use super::live_app::{Kind, named};
 use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::api::unknown::nearest;
 use crate::api::{Raw, path_segment};
@@ -174,18 +175,22 @@ impl ClusterConnection {
         what: &str,
         instead: impl FnOnce(&str, &str) -> String,
     ) -> Result<Arc<Value>, Error> {
-        match self.expect_application(name).await {
-            Err(missing) if missing.is_not_found() => match self.expect_application_set(name).await
-            {
-                Ok(set) => {
-                    let options = in_namespace(set.namespace());
-                    let why =
-                        format!("is an ApplicationSet; {}", instead(&options, &word(set.name())));
-                    Err(Error::input(what, name, why))
-                }
-                Err(_) => Err(missing),
-            },
-            found => found,
+        let found = match named(name)? {
+            (Kind::ApplicationSet, _) => None,
+            _ => Some(self.expect_application(name).await),
+        };
+        let missing = match found {
+            Some(Err(missing)) if missing.is_not_found() => Some(missing),
+            Some(found) => return found,
+            None => None,
+        };
+        match self.expect_application_set(name).await {
+            Ok(set) => {
+                let options = in_namespace(set.namespace());
+                let why = format!("is an ApplicationSet; {}", instead(&options, &word(set.name())));
+                Err(Error::input(what, name, why))
+            }
+            Err(error) => Err(missing.unwrap_or(error)),
         }
     }
 
@@ -231,7 +236,14 @@ impl ClusterConnection {
         Ok(self.namespace.clone())
     }
 
+    /// `name` may have the prefix of its kind, as in `app/NAME`.
     async fn expect(&self, kind: &'static str, name: &str) -> Result<Arc<Value>, Error> {
+        let name = match named(name)? {
+            (Kind::Any, name) => name,
+            (Kind::Application, name) if kind == "Application" => name,
+            (Kind::ApplicationSet, name) if kind == "ApplicationSet" => name,
+            _ => return Err(Error::input("cannot use", name, format!("it names no {kind}"))),
+        };
         let problem = path_segment::problem(name);
         let problem = problem.or_else(|| name.is_empty().then(|| "it is empty".to_owned()));
         if let Some(problem) = problem {

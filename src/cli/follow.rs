@@ -85,12 +85,16 @@ impl Ending {
 
 async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let cluster = ClusterConnection::connect(request.cluster).await?;
-    let namespace = match request.name {
+    let set = match request.name {
         // The error says where it is.
         Some(name) => {
             let set = cluster.expect_application_set(name).await?;
-            Some(ObjectKey::of(&set).namespace)
+            Some(ObjectKey::of(&set))
         }
+        None => None,
+    };
+    let namespace = match &set {
+        Some(set) => Some(set.namespace.clone()),
         None if request.all_namespaces => None,
         // As without --watch; what cannot be listed is reported by the watch.
         None => match cluster.application_sets_here().await {
@@ -102,7 +106,7 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new(draws)?;
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
-    let name = request.name.map(str::to_owned);
+    let name = set.map(|set| set.name);
     let scope = Scope {
         namespace: namespace.clone(),
         set: name.clone(),

@@ -67,7 +67,8 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 .filter(|policy| selects(policy, &set).unwrap_or(true))
                 .map(|policy| Policy::of(policy))
                 .collect();
-            return Ok((policies, format!("selects ApplicationSet {}/{name}", set.namespace())));
+            let place = format!("selects ApplicationSet {}/{}", set.namespace(), set.name());
+            return Ok((policies, place));
         }
         let (place, all) = match args.all_namespaces {
             true => ("exists".to_owned(), cluster.with_labels(POLICY, None, None).await?),

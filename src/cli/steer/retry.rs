@@ -11,6 +11,7 @@ use super::{Common, Sets, find};
 use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND, note};
+use crate::cli::live_app::{Kind, named};
 use crate::cli::runs::runs;
 use crate::decide::steering::{self, Person, Run, Verdict, current};
 
@@ -44,11 +45,11 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
         let name = args.name.as_deref().unwrap_or_default();
-        let (name, application) = match (name.strip_prefix("app/"), name.strip_prefix("appset/")) {
-            (Some(name), _) => (name, Some(cluster.expect_application(name).await?)),
-            (None, Some(name)) => (name, None),
-            (None, None) if name.is_empty() => (name, None),
-            (None, None) => (name, meant(&cluster, name).await?),
+        let (name, application) = match named(name)? {
+            (Kind::Application, name) => (name, Some(cluster.expect_application(name).await?)),
+            (Kind::ApplicationSet, name) => (name, None),
+            (Kind::Any, "") => ("", None),
+            (Kind::Any, name) => (name, meant(&cluster, name).await?),
         };
         if let Some(application) = application {
             return retry_one(&cluster, &args.common, &application).await;

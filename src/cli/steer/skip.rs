@@ -10,9 +10,8 @@ use super::ask::{Request, Verb, speak};
 use super::{Common, find};
 use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::{ClusterConnection, block_on};
-use crate::cli::error::Error;
 use crate::cli::runs::runs;
-use crate::decide::steering::{self, Run, current};
+use crate::decide::steering::{self, Run, Verdict, current};
 
 /// Leave Applications out of the current run
 ///
@@ -31,8 +30,16 @@ pub(in crate::cli) struct Args {
     common: Common,
 }
 
+/// The Applications of one set that are named.
+#[derive(Default)]
+struct Named {
+    names: Vec<String>,
+    /// Those that are complete.
+    complete: Vec<String>,
+}
+
 /// The names for each set.
-type Skipped = BTreeMap<ObjectKey, (Arc<Value>, Vec<String>)>;
+type Skipped = BTreeMap<ObjectKey, (Arc<Value>, Named)>;
 
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -46,22 +53,26 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
         for name in &args.names {
             let (application, set) =
                 find::member(&cluster, name, &format!("cannot {}", verb.name)).await?;
-            if !args.undo && find::is_complete(&set, &application) {
-                let place = format!("Application {}", ObjectKey::of(&application));
-                let why = "it is complete: its rollout does not wait for it";
-                return Err(Error::check("cannot skip", place, why));
+            let is_complete = !args.undo && find::is_complete(&set, &application);
+            let of_set = skipped.entry(ObjectKey::of(&set)).or_insert((set, Named::default()));
+            let name = application.name().to_owned();
+            if is_complete {
+                of_set.1.complete.push(name.clone());
             }
-            let of_set = skipped.entry(ObjectKey::of(&set)).or_insert((set, Vec::new()));
-            of_set.1.push(application.name().to_owned());
+            of_set.1.names.push(name);
         }
         let mut requests = Vec::new();
-        for (set, names) in skipped.values_mut() {
-            names.sort();
-            names.dedup();
-            let names: &Vec<String> = names;
+        for (set, named) in skipped.values_mut() {
+            named.names.sort();
+            named.names.dedup();
+            let named: &Named = named;
             let runs = runs(&cluster, set).await?;
             requests.push(Request::to_run(set, current(&runs, set), move |run| {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                if let Some(name) = named.complete.first() {
+                    let why = format!("{name} is complete: its rollout does not wait for it");
+                    return Verdict::Refused(why);
+                }
+                let names: Vec<&str> = named.names.iter().map(String::as_str).collect();
                 let word = if args.undo { steering::undo_skip } else { steering::skip };
                 word(&Run::read(run), &names)
             }));

@@ -224,6 +224,34 @@ async fn for_an_application_its_set_is_named() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_may_have_the_prefix_of_its_kind() {
+    let world = World::start().await;
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": "alone"},
+        "spec": {
+            "project": "default", "source": {"repoURL": "https://r", "path": "."},
+            "destination": {"server": "https://1"},
+        },
+    });
+    world.cluster.create("Application", application).await;
+    for command in ["status", "explain", "history", "policies"] {
+        let run = world.run(&[command, "appset/set"]).await;
+        assert_eq!(run.code, 0, "{command}: {}", run.err);
+        let other = world.run(&[command, "app/alone"]).await;
+        other.fails(2, &["cannot use: app/alone: it names no ApplicationSet"]);
+    }
+    let refreshed = world.run(&["refresh", "app/alone", "--no-wait"]).await;
+    assert_eq!(refreshed.code, 0, "{}", refreshed.err);
+    let sync = world.run(&["sync", "app/alone", "--resource", ":ConfigMap:a"]).await;
+    sync.fails(2, &["the Application has no resources in its status yet"]);
+    world.run(&["terminate", "app/alone"]).await.fails(1, &["Application argocd/alone"]);
+    for command in ["sync", "terminate"] {
+        world.run(&[command, "appset/set"]).await.fails(2, &["is an ApplicationSet; "]);
+    }
+    world.run(&["status", "pod/x"]).await.fails(2, &["the kind before the / is none of app"]);
+}
+
 /// An unset variable in `-n "$NS"` read as a missing definition.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_is_validated_as_a_name_is() {

@@ -484,6 +484,23 @@ async fn runs_are_ended_retried_and_reduced() {
         assert!(run.code == 1, "{args:?}: {}{}", run.out, run.err);
         assert!(run.err.contains(why) || run.err.contains("has ended"), "{args:?}: {}", run.err);
     }
+    // A program gets an answer to a refusal, too.
+    let done = json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}});
+    world.application(&owner, "a", done).await;
+    let entry = json!({"application": "a", "status": "Healthy", "step": "1", "message": "m",
+        "targetRevisions": [COMMIT], "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    world.status("ApplicationSet", "shop", json!({"applicationStatus": [entry]})).await;
+    let refused = world.ann(&["skip", "a", "shop-eu", "-y", "-o", "json"]).await;
+    assert_eq!(
+        (refused.code, &refused.json()["outcome"]),
+        (1, &json!("refused")),
+        "{}",
+        refused.err
+    );
+    refused.fails(
+        1,
+        &["cannot skip: ApplicationSet argocd/shop: a is complete: its rollout does not"],
+    );
     world.set("other", json!({})).await;
     world
         .ann(&["approve", "shop-eu", "-y"])
