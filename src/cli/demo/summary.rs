@@ -26,7 +26,9 @@ pub(in crate::cli) struct Facts {
 /// The lines.
 pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     let outcomes = fleet.outcomes();
-    let complete = outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
+    // Before the first set is known, nothing is.
+    let complete =
+        !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
     let is_back = |set: &Set| set.run().is_some_and(|run| run.phase() == RunPhase::RolledBack);
     let applications: usize = fleet.known().map(|set| set.report.members.len()).sum();
     let (style, word) = if complete {

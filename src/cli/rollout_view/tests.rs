@@ -536,6 +536,14 @@ fn the_cause_is_shown_in_full_where_it_fits() {
     assert!(watch.screen(60, Some(9)).ends_with("…\n"));
 }
 
+/// A demo that was interrupted at once said that its rollout was complete.
+#[test]
+fn before_a_set_is_known_nothing_is_complete() {
+    let facts = Facts { elapsed: Duration::ZERO, writes: 0, columns: None };
+    let lines = summary::lines(&Fleet::default(), &facts);
+    assert!(lines.iter().any(|line| line.plain().starts_with("Rollout not complete after 0 s")));
+}
+
 #[test]
 fn the_summary_shows_times_limits_and_the_reason() {
     let watch = halfway()
