@@ -15,7 +15,7 @@ use self::advice::{Action, Waiting, about_cause, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::RunSummary;
+use super::rollout_view::run::{RunSummary, paused};
 use super::rollout_view::state::message;
 use super::runs::latest;
 use super::watch_args::{Request, View, WatchArgs};
@@ -68,6 +68,9 @@ pub(super) struct Explanation {
     /// The latest run; absent where none is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSummary>,
+    /// That it is paused while its run, if any, is not: such as one that has ended; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
     /// The Applications that the rollout is waiting for, most important first; at most
     /// those listed in the status, unless all are requested.
     pub waits: Vec<Wait>,
@@ -191,9 +194,11 @@ pub(super) fn explain_as(
     let summary = summary_of(&report, &waits);
     let of = |wait| wait_of(set, &report, run, wait, applications, now);
     let waits: Vec<Wait> = waits.into_iter().map(of).collect();
+    let run = run.and_then(RunSummary::of);
     Explanation {
         summary,
-        run: run.and_then(RunSummary::of),
+        paused: paused(&report, run.as_ref()),
+        run,
         more: report.waiting_count().saturating_sub(waits.len()),
         notes: Vec::new(),
         behind: behind(&report, all),
@@ -331,6 +336,9 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
     let mut out = printable(&explanation.summary) + "\n";
     if let Some(run) = explanation.run.as_ref().filter(|run| run.is_of_interest()) {
         out.push_str(&(printable(&run.text(now)) + "\n"));
+    }
+    if let Some(paused) = &explanation.paused {
+        out.push_str(&(printable(paused) + "\n"));
     }
     if !explanation.waits.is_empty() {
         let row = |wait: &Wait| {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::RunSummary;
+use super::rollout_view::run::{RunSummary, paused};
 use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
 use super::runs::{all_runs, latest};
@@ -79,6 +79,9 @@ pub(super) struct Summary {
     /// The latest run; absent where none is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<RunSummary>,
+    /// That it is paused while its run, if any, is not: such as one that has ended; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<String>,
     /// That `status.resources` does not list every Application; absent when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<String>,
@@ -109,8 +112,13 @@ pub(super) struct Row {
 }
 
 impl Summary {
-    /// Of a set; `applications` are all Applications of its namespace.
-    pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
+    /// Of a set with its latest run; `applications` are all Applications of its namespace.
+    pub fn read(
+        set: &Value,
+        applications: &BTreeMap<String, Arc<Value>>,
+        run: Option<&Run>,
+    ) -> Self {
+        let run = run.and_then(RunSummary::of);
         let report = shown::read(set, applications);
         let (complete, total) = report.progress();
         let held = match report.set.status.holds_deletions {
@@ -132,15 +140,11 @@ impl Summary {
             total,
             health: report.health().to_owned(),
             message: message(&report) + held,
-            run: None,
+            paused: paused(&report, run.as_ref()),
+            run,
             truncated: report.set.status.truncated.clone(),
             applications: report.ordered().into_iter().map(row).collect(),
         }
-    }
-
-    /// With the latest run of the set.
-    pub fn with_run(self, run: Option<&Run>) -> Self {
-        Self { run: run.and_then(RunSummary::of), ..self }
     }
 
     /// `2/3`, or a dash without a step.
@@ -188,7 +192,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let run = latest(&cluster, &set).await;
             Ok((set, applications, run))
         })?;
-        let summary = Summary::read(&set, &applications).with_run(run.as_ref());
+        let summary = Summary::read(&set, &applications, run.as_ref());
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -268,7 +272,7 @@ pub(super) fn summaries(
     let read = |set: &Arc<Value>| {
         let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
         let run = current(runs, set).map(|run| Run::read(run));
-        Summary::read(set, applications).with_run(run.as_ref())
+        Summary::read(set, applications, run.as_ref())
     };
     let mut summaries: Vec<Summary> = sets.iter().map(read).collect();
     let key = |summary: &Summary| (summary.namespace.clone(), summary.application_set.clone());
@@ -288,7 +292,10 @@ pub(super) fn list(summaries: &[Summary]) -> String {
             summary.step_text(),
             format!("{}/{}", summary.complete, summary.total),
             or_dash(&summary.health),
-            summary.message.clone(),
+            match &summary.paused {
+                Some(paused) => format!("{paused}; {}", summary.message),
+                None => summary.message.clone(),
+            },
         ]
     };
     let header = ["NAMESPACE", "APPSET", "STRATEGY", "STEP", "DONE", "HEALTH", "MESSAGE"];
@@ -330,6 +337,9 @@ pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
     let mut text = output::printable(&title) + "\n";
     if let Some(run) = &summary.run {
         text.push_str(&(output::printable(&run.text(now)) + "\n"));
+    }
+    if let Some(paused) = &summary.paused {
+        text.push_str(&(output::printable(paused) + "\n"));
     }
     if let Some(truncated) = &summary.truncated {
         text.push_str(&format!("note: {truncated}; this table does\n"));

@@ -17,6 +17,7 @@ use super::status::Summary;
 use super::{generate, output, status};
 use crate::decide::rollout::report::State;
 use crate::decide::rollout::steer::rules::Rules;
+use crate::decide::steering::Run;
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
@@ -269,7 +270,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert!(explained.waits[0].advice.starts_with("fix the cause"), "{explained:?}");
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
-    let summary = Summary::read(&set(status), &applications);
+    let summary = Summary::read(&set(status), &applications, None);
     assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
@@ -300,7 +301,7 @@ fn the_latest_run_is_shown_as_st_080() {
         run("shop-10", "AwaitingApproval", &uid),
         run("shop-11", "Progressing", "another"),
     ];
-    let summary = Summary::read(&set, &Applications::new());
+    let summary = Summary::read(&set, &Applications::new(), None);
     assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
     let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs);
     let [summary] = of_all.as_slice() else { panic!("{of_all:?}") };
@@ -324,7 +325,8 @@ fn the_latest_run_is_shown_as_st_080() {
 fn applications_are_listed_in_the_order_of_the_steps() {
     let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
         .map(|(name, step)| entry(name, step, "Waiting"));
-    let summary = Summary::read(&set(json!({"applicationStatus": entries})), &Applications::new());
+    let summary =
+        Summary::read(&set(json!({"applicationStatus": entries})), &Applications::new(), None);
     let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let rows: Vec<&str> = table.lines().skip(2).collect();
     let want = [
@@ -352,9 +354,37 @@ fn the_operation_of_each_application_is_listed() {
         application("d", json!({})),
     ];
     let entries = ["a", "b", "c", "d"].map(|name| entry(name, "1", "Progressing"));
-    let summary = Summary::read(&set(json!({"applicationStatus": entries})), &applications.into());
+    let summary =
+        Summary::read(&set(json!({"applicationStatus": entries})), &applications.into(), None);
     let found: Vec<&str> = summary.applications.iter().map(|one| one.operation.as_str()).collect();
     assert_eq!(found, ["Sync wave 3", "Failed", "Requested", ""]);
+}
+
+/// ST-020: a set that was paused after its run had ended looked as if it were not.
+#[test]
+fn a_paused_set_says_so_whatever_its_run_is() {
+    let mut set = set(json!({"rollout": {"step": 2, "steps": 2, "progress": "1/1"}}));
+    let paused = |set: &Value, phase: Option<&str>| {
+        let run =
+            phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
+        let summary = Summary::read(set, &Applications::new(), run.as_ref());
+        let explained = explain(set, &Applications::new(), run.as_ref());
+        assert_eq!(explained.paused, summary.paused);
+        let texts = [status::one(&summary), status::list(&[summary.clone()]), show(&explained)];
+        let is_said = |text: &String| summary.paused.as_ref().is_none_or(|why| text.contains(why));
+        assert!(texts.iter().all(is_said), "{texts:?}");
+        summary.paused
+    };
+    assert_eq!(paused(&set, Some("RolledBack")), None);
+    set["metadata"]["annotations"] = json!({"wavegate.dev/paused": "db migration (ann)"});
+    let why =
+        "paused: db migration (ann): nothing is promoted until wavegate resume -n argocd shop";
+    for phase in [None, Some("RolledBack"), Some("Complete"), Some("Aborted")] {
+        assert_eq!(paused(&set, phase).as_deref(), Some(why), "{phase:?}");
+    }
+    assert_eq!(paused(&set, Some("Paused")), None, "its run says so");
+    set["spec"]["strategy"] = Value::Null;
+    assert_eq!(paused(&set, None), None, "nothing holds a set without steps");
 }
 
 #[test]
@@ -362,7 +392,7 @@ fn a_status_that_lists_only_some_applications_says_so_as_191() {
     let listed = json!([{"name": "a"}, {"name": "b"}]);
     let read = |count: usize| {
         let status = json!({"resources": listed, "resourcesCount": count});
-        Summary::read(&set(status), &Applications::new())
+        Summary::read(&set(status), &Applications::new(), None)
     };
     let note = "note: status.resources is truncated: it does not list all 3 Applications";
     assert!(status::one(&read(3)).lines().any(|line| line.starts_with(note)));
@@ -436,7 +466,7 @@ fn held_deletions_are_reported() {
         "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"},
         "conditions": [held],
     });
-    let summary = Summary::read(&set(status.clone()), &Applications::new());
+    let summary = Summary::read(&set(status.clone()), &Applications::new(), None);
     assert!(summary.message.starts_with("running; deletions are held"), "{}", summary.message);
     let shown = show(&explained(status, &[]));
     let line = "DeletionsHeld (GeneratorFoundNothing): spec.generators[0].git found nothing;";

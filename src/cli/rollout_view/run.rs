@@ -13,6 +13,7 @@ use crate::api::ObjectKey;
 use crate::api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
 use crate::api::time::to_rfc3339;
 use crate::cli::commands::{in_namespace, word};
+use crate::decide::rollout::report::Report;
 use crate::decide::steering::{Run, applications};
 
 /// The latest run of a set, for the output.
@@ -81,6 +82,16 @@ impl RunSummary {
             failed => format!("{} ({failed} failed)", self.phase),
         }
     }
+}
+
+/// That a set is paused by its annotation, with the command that ends it; `None` while its run says
+/// so, or when it is not.
+pub(in crate::cli) fn paused(report: &Report, run: Option<&RunSummary>) -> Option<String> {
+    let is_said = run.is_some_and(|run| run.phase == RunPhase::Paused.as_str());
+    let reason = report.set.paused.as_ref().filter(|_| !is_said)?;
+    let reason = if reason.is_empty() { "no reason given" } else { reason };
+    let (namespace, set) = (in_namespace(&report.set.namespace), word(&report.set.name));
+    Some(format!("paused: {reason}: nothing is promoted until wavegate resume {namespace}{set}"))
 }
 
 /// Since when a run is in its phase.

@@ -12,6 +12,7 @@ use super::generated::{labels, labels_of};
 use super::observe::observe;
 use super::operation::{PROMOTION, USERNAME};
 use super::{is_owned, record, stored};
+use crate::api::annotations::{PAUSED, annotation};
 use crate::api::conditions::{application as of_application, application_set as condition};
 use crate::api::time::of_field as time;
 use crate::api::{OperationPhase, Raw};
@@ -62,12 +63,15 @@ pub fn set(set: &Value) -> Set {
     let count = set["status"]["resourcesCount"].as_u64();
     let unlisted_since =
         || status.started_at().filter(|_| status.is_compact()).unwrap_or(Timestamp::UNIX_EPOCH);
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let paused = annotation(set, PAUSED).filter(|_| !strategy.steps().is_empty());
     Set {
         namespace: set.namespace().to_owned(),
         name: name_of(set).to_owned(),
+        paused: paused.map(str::to_owned),
         is_deleting: !set["metadata"]["deletionTimestamp"].is_null(),
         finalizers: crate::api::annotations::finalizers(set).map(str::to_owned).collect(),
-        strategy: Strategy::read(set["spec"].get("strategy")).0,
+        strategy,
         generated: None,
         status: Status {
             exists: set["status"].as_object().is_some_and(|status| !status.is_empty()),

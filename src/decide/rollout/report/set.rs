@@ -17,6 +17,8 @@ pub struct Set {
     pub name: String,
     /// It is being deleted.
     pub is_deleting: bool,
+    /// Why it is paused, by its annotation (ST-020); `None` without steps, which nothing holds.
+    pub paused: Option<String>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// Its strategy.
@@ -34,6 +36,7 @@ impl Default for Set {
             namespace: String::new(),
             name: String::new(),
             is_deleting: false,
+            paused: None,
             finalizers: Vec::new(),
             strategy: Strategy::AllAtOnce,
             generated: None,
