@@ -43,7 +43,7 @@ pub(super) struct Args {
     wait: bool,
     /// With --wait: the longest time
     #[arg(long, value_name = "DURATION", requires = "wait", default_value = "60s",
-        value_parser = timeout)]
+        allow_hyphen_values = true, value_parser = timeout)]
     timeout: Duration,
     /// With --wait: kube context to use instead of the current one
     #[arg(long, value_name = "CONTEXT", requires = "wait")]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -14,6 +14,7 @@ use super::error::Error;
 use crate::api::unknown::nearest;
 use crate::decide::names::some_of;
 use crate::watch::failure::chain;
+use crate::yaml;
 
 const WHAT: &str = "cannot reach the cluster";
 
@@ -45,7 +46,11 @@ fn read() -> Result<Option<Kubeconfig>, Error> {
     let mut merged: Option<Kubeconfig> = None;
     for file in files() {
         let failed = |error: KubeconfigError| {
-            Error::input(WHAT, format!("kubeconfig {}", file.display()), chain(&error))
+            let why = match error {
+                KubeconfigError::Parse(_) => format!("{}: {}", chain(&error), invalid(&file)),
+                error => chain(&error),
+            };
+            Error::input(WHAT, format!("kubeconfig {}", file.display()), why)
         };
         let next = match Kubeconfig::read_from(&file) {
             Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
@@ -59,6 +64,19 @@ fn read() -> Result<Option<Kubeconfig>, Error> {
         });
     }
     Ok(merged)
+}
+
+/// What is wrong with a file that is no kubeconfig, without its words: these may be credentials.
+fn invalid(file: &Path) -> &'static str {
+    let text = std::fs::read(file).unwrap_or_default();
+    let documents = yaml::decode(&text).and_then(|text| yaml::documents(&text));
+    match documents {
+        Err(_) => "it is not valid YAML",
+        Ok(documents) if documents.iter().any(|document| document.value.is_object()) => {
+            "a field is missing there, or has a value of the wrong type"
+        }
+        Ok(_) => "it is YAML, but not an object with clusters, users and contexts",
+    }
 }
 
 /// The names of the contexts; empty when there is no usable kubeconfig.

@@ -49,7 +49,7 @@ pub(super) struct Args {
     #[arg(long)]
     no_wait: bool,
     /// Longest time to wait, such as 10m
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = timeout)]
     timeout: Option<Duration>,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
 use hyper_util::client::legacy;
-use kube::client::ClientBuilder;
+use kube::client::{AuthError, ClientBuilder};
 use kube::config::AuthInfo;
 use tower::BoxError;
 use tower::util::MapErrLayer;
@@ -56,6 +56,7 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
     // Retries are done where they are known to be safe: the library would retry any
     // request for minutes, creations included, whatever the error was.
     config.default_retry = false;
+    let program = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     let server = address(&config.cluster_url);
     let unreachable = MapErrLayer::new(move |error: BoxError| match error.downcast() {
@@ -67,6 +68,13 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
     });
     match std::panic::catch_unwind(made) {
         Ok(Ok(client)) => Ok(careful(client)),
+        // The library does not name it.
+        Ok(Err(kube::Error::Auth(AuthError::AuthExecStart(cause))))
+            if let Some(program) = &program =>
+        {
+            let why = format!("the credential program {program} cannot be started: {cause}");
+            Err(Unusable::Credentials(why))
+        }
         Ok(Err(error)) => Err(Unusable::Credentials(reason(&error))),
         Err(_) => Err(Unusable::Credentials("cannot be used".to_owned())),
     }
@@ -143,6 +151,18 @@ mod tests {
         let said = reason(&error);
         assert!(said.starts_with(&want) && said.contains("refused"), "{said}");
         assert!(crate::watch::failure::is_unknown(&error), "it may be tried again");
+    }
+
+    #[tokio::test]
+    async fn a_credential_program_that_does_not_exist_is_named() {
+        let mut config = kube::Config::new("https://127.0.0.1:1".parse().unwrap());
+        let exec = serde_json::json!({"command": "/nonexistent/login", "interactiveMode": "Never",
+            "apiVersion": "client.authentication.k8s.io/v1"});
+        config.auth_info.exec = Some(serde_json::from_value(exec).unwrap());
+        let Err(error) = client(config) else { panic!("it cannot be started") };
+        let said = error.to_string();
+        let want = "the credential program /nonexistent/login cannot be started: No such file";
+        assert!(said.starts_with(want), "{said}");
     }
 
     #[tokio::test]

@@ -489,6 +489,19 @@ fn usage_errors_have_exit_code_2() {
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}");
         assert!(!run.err.is_empty(), "{args:?}");
     }
+    // The parser's tip, to write '-- -1s', does not help.
+    for args in [
+        &["wait", "x"][..],
+        &["refresh", "x"],
+        &["sync", "x"],
+        &["terminate", "x"],
+        &["status", "--watch"],
+        &["crds", "--wait"],
+    ] {
+        let args = [args, &["--timeout", "-1s"]].concat();
+        wavegate(&args)
+            .fails(2, &["invalid value '-1s' for '--timeout", "it must be longer than 0"]);
+    }
     for args in [["--help", "plan"], ["plan", "--help"], ["--version", "x"]] {
         let run = wavegate(&args);
         assert_eq!((run.code, run.err.as_str()), (0, ""), "{args:?}");

@@ -34,7 +34,7 @@ pub(in crate::cli) struct Args {
     #[arg(value_name = "APPSET")]
     name: String,
     /// Name or number of a run
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN", allow_negative_numbers = true)]
     run: Option<String>,
     #[command(flatten)]
     cluster: ClusterArgs,

@@ -64,7 +64,7 @@ pub(super) struct Args {
     no_wait: bool,
     /// Longest time to wait, such as 10m; the operation of an Application goes on, one of -f
     /// is terminated
-    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = timeout)]
     timeout: Option<Duration>,
     /// Name of the run, with -f: --prune deletes only what a run of the same name and
     /// namespace has applied, and needs it; otherwise the name of the folder by default

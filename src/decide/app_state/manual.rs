@@ -336,7 +336,7 @@ fn unknown_resource(text: &str, known: &[&Value]) -> String {
         0 => String::new(),
         rest => format!(" and {rest} more"),
     };
-    format!("the Application has no such resource; it has {}{rest}", named.join(", "))
+    format!("there is no such resource, but {}{rest}", named.join(", "))
 }
 
 /// Whether an operation, or the state of one, was requested with this id.

@@ -51,7 +51,8 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
             }
         }
     } else {
-        format!("retry {} in run {name}, once each", names.join(", "))
+        let each = if names.len() == 1 { "" } else { " each" };
+        format!("retry {} in run {name}, once{each}", names.join(", "))
     };
     let entry = match names {
         [] => json!({"by": person.by, "at": person.stored_at()}),

@@ -520,7 +520,7 @@ fn starting_again_and_leaving_out() {
         ),
         (
             retry(&in_phase("Held", of_web, json!({})), &["api"], PERSON),
-            "will retry api in run shop-7, once each",
+            "will retry api in run shop-7, once",
         ),
         (
             retry(&in_phase("Progressing", json!({}), json!({"failed": 0})), &[], PERSON),

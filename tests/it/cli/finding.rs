@@ -173,14 +173,24 @@ async fn a_missing_kubeconfig_or_context_is_named_with_what_exists() {
         .filter(|line| !line.contains("current-context"))
         .map(|line| format!("{line}\n"))
         .collect();
-    let files = folder(&[("unset", &unset), ("broken", "clusters: [\n")]);
+    let files = folder(&[
+        ("unset", &unset),
+        ("broken", "clusters: [\n"),
+        ("text", "s3cr3t\n"),
+        ("typed", "clusters: s3cr3t\n"),
+    ]);
     for (file, want) in [
         ("unset", "no context is selected; select one with --context: "),
         ("broken", "broken: the kubeconfig is invalid"),
+        ("broken", ": it is not valid YAML"),
+        ("text", ": it is YAML, but not an object with clusters, users and contexts"),
+        ("typed", ": a field is missing there, or has a value of the wrong type"),
     ] {
         let mut command = program(&["status"]);
         command.env("KUBECONFIG", in_folder(&files, file));
-        run(command).await.fails(2, &["error: cannot reach the cluster: ", want]);
+        let run = run(command).await;
+        run.fails(2, &["error: cannot reach the cluster: ", want]);
+        assert!(!run.err.contains("s3cr3t"), "{}", run.err);
     }
 }
 

@@ -680,6 +680,8 @@ async fn runs_and_policies_are_shown() {
         .ann(&["history", "shop", "shop-90"])
         .await
         .fails(2, &["run shop-90 of ApplicationSet argocd/shop: it does not exist"]);
+    let negative = world.ann(&["history", "shop", "-1"]).await;
+    negative.fails(2, &["run -1 of ApplicationSet argocd/shop: it does not exist"]);
 
     world.cluster.create("RolloutPolicy", json!({
         "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy", "metadata": {"name": "prod"},
