@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::Value;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 
 pub use node::weight;
@@ -32,6 +33,12 @@ pub const MAX_NODES: usize = 500_000;
 pub const MAX_MEMORY: u64 = 256 << 20;
 /// Limit on the parser events that the aliases of one text may add.
 const MAX_ALIAS_EVENTS: usize = 100_000;
+/// Limit on aliases within aliases.
+const MAX_ALIAS_DEPTH: usize = 32;
+/// What the parser says about flow collections beyond [`MAX_DEPTH`].
+const NESTED: &str = "recursion limit exceeded";
+/// Limit on the documents of one text.
+const MAX_DOCUMENTS: usize = 100_000;
 
 /// One document of a text, and its position.
 #[derive(Clone, Debug, PartialEq)]
@@ -367,11 +374,11 @@ fn options() -> Options {
             flow_nesting_limit: MAX_DEPTH,
             max_nodes: MAX_NODES,
             max_events: 4 * MAX_NODES,
-            max_documents: 100_000,
+            max_documents: MAX_DOCUMENTS,
         },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: MAX_ALIAS_EVENTS,
-            max_replay_stack_depth: 32,
+            max_replay_stack_depth: MAX_ALIAS_DEPTH,
         },
         legacy_octal_numbers: true,
         merge_keys: MergeKeyPolicy::Merge,
@@ -382,13 +389,73 @@ fn options() -> Options {
 
 fn from_saphyr(error: &serde_saphyr::Error, budget: &Budget) -> Error {
     let error = error.without_snippet();
-    let reason = error.to_string();
+    let in_words = in_words(error);
+    let reason = in_words.clone().unwrap_or_else(|| error.to_string());
     let limit = budget.is_exceeded();
     let Some(place) = error.location() else { return Error::Somewhere { reason, limit } };
     let (line, column) = (place.line(), place.column());
+    if in_words.is_some() {
+        return Error::At { line, column, reason, limit };
+    }
     let tail = format!(" at line {line}, column {column}");
     let reason = reason.strip_suffix(&tail).unwrap_or(&reason).to_owned();
     Error::At { line, column, reason, limit }
+}
+
+/// The limits and what only this library knows, in plain words; `None` for errors that it has
+/// words for.
+fn in_words(error: &serde_saphyr::Error) -> Option<String> {
+    use serde_saphyr::Error as E;
+    let breach = match error {
+        E::AliasError { error, .. } => return in_words(error.without_snippet()),
+        E::RecursiveReferencesRequireWeakTypes { .. } => {
+            return Some("an alias refers to a value that contains it; remove it".to_owned());
+        }
+        E::AliasReplayLimitExceeded { .. }
+        | E::AliasReplayCounterOverflow { .. }
+        | E::AliasExpansionLimitExceeded { .. } => {
+            return Some(format!(
+                "over the limit: aliases repeat more than {MAX_ALIAS_EVENTS} values; write fewer \
+                 aliases of large values"
+            ));
+        }
+        E::AliasReplayStackDepthExceeded { .. } => {
+            return Some(format!(
+                "over the limit: more than {MAX_ALIAS_DEPTH} aliases within each other; write the \
+                 values out"
+            ));
+        }
+        E::ExternalMessage { msg, .. } if msg == NESTED => {
+            &BudgetBreach::Depth { depth: MAX_DEPTH }
+        }
+        E::Budget { breach, .. } => breach,
+        _ => return None,
+    };
+    let limit = match breach {
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            format!("more than {MAX_NODES} values; split the file")
+        }
+        BudgetBreach::Depth { .. } => {
+            format!("more than {MAX_DEPTH} levels of mappings and lists; nest fewer")
+        }
+        BudgetBreach::Documents { .. } => {
+            format!("more than {MAX_DOCUMENTS} documents; split the file")
+        }
+        BudgetBreach::Aliases { .. } | BudgetBreach::AliasAnchorRatio { .. } => {
+            "too many aliases; write the values out".to_owned()
+        }
+        BudgetBreach::Anchors { .. }
+        | BudgetBreach::RecordedAnchorEvents { .. }
+        | BudgetBreach::RecordedAnchorBytes { .. } => {
+            "too many anchors, or too much text in them; write the values out".to_owned()
+        }
+        BudgetBreach::MergeKeys { .. } => "too many merge keys; write the values out".to_owned(),
+        BudgetBreach::ScalarBytes { .. } | BudgetBreach::InputBytes { .. } => {
+            "too much text; split the file".to_owned()
+        }
+        _ => "it is too large; split the file".to_owned(),
+    };
+    Some(format!("over the limit: {limit}"))
 }
 
 #[cfg(test)]

@@ -171,6 +171,7 @@ fn errors_have_a_position() {
         ("a: *nope", "line 1, column 4: alias references unknown anchor"),
         ("a: 'x", "line 1, column 4: unclosed quote"),
         ("a: 1\n---\nb: [\n", "line 3, column 4: unclosed bracket '['"),
+        ("a: &a [*a]", "line 1, column 8: an alias refers to a value that contains it; remove it"),
         ("a: .inf", "line 1, column 4: non-finite float `.inf` rejected by the configured policy"),
         (
             "a:\n  - b\n c: d",
@@ -191,11 +192,19 @@ fn hostile_input_is_rejected() {
 
 fn refuse_hostile_input() {
     let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let block = |depth| (0..depth).map(|n| format!("{}a:\n", " ".repeat(n))).collect::<String>();
     assert!(documents(&nested(MAX_DEPTH - 1)).is_ok());
     assert!(documents(&format!("a: {}", nested(MAX_DEPTH + 1))).is_err());
+    for (text, want) in [
+        (format!("a: {}", nested(MAX_DEPTH + 1)), "more than 64 levels of mappings and lists"),
+        ("- x\n".repeat(MAX_NODES), "more than 500000 values; split the file"),
+        (block(300), "more than 64 levels of mappings and lists"),
+    ] {
+        let error = documents(&text).unwrap_err().to_string();
+        assert!(error.contains(&format!("over the limit: {want}")), "{error}");
+    }
     assert!(documents(&"[".repeat(100_000)).is_err());
     assert!(documents(&"{\"a\":".repeat(100_000)).is_err());
-    let block = |depth| (0..depth).map(|n| format!("{}a:\n", " ".repeat(n))).collect::<String>();
     assert!(documents(&block(MAX_DEPTH)).is_ok());
     assert!(documents(&block(300)).is_err());
 
@@ -205,7 +214,7 @@ fn refuse_hostile_input() {
         bomb += &format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 9].join(","));
     }
     let error = documents(&bomb).unwrap_err().to_string();
-    assert!(error.contains("alias"), "{error}");
+    assert!(error.contains("over the limit: aliases repeat more than 100000 values;"), "{error}");
 }
 
 #[test]
