@@ -22,7 +22,7 @@ use crate::decide::sync::{Slot, order, prune_order};
   kustomize build . | wavegate order -f -")]
 pub(super) struct Args {
     /// File or directory with manifests; - for standard input. A directory is
-    /// searched for .yaml, .yml and .json files, in lexical order
+    /// searched for .yaml, .yml, .json and .jsonnet files, in lexical order
     #[arg(short, long = "filename", required = true, value_name = "FILE-OR-DIR")]
     files: Vec<PathBuf>,
     /// Print the order of deletion instead
