@@ -17,6 +17,7 @@ mod flatten;
 pub mod generators;
 pub mod inputs;
 mod limits;
+mod missing_key;
 pub mod overrides;
 pub mod patch;
 pub mod queries;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::Error;
 use super::limits::Limits;
+use super::missing_key;
 use super::texts::Given;
 use gotemplate::go::{Env, MissingKey, Options, Template};
 use gotemplate::simple;
@@ -309,7 +310,7 @@ impl Engine {
         let rendered = rendered.map_err(|error| Error::Render {
             place: place.to_owned(),
             limit: error.is_limit(),
-            cause: error.to_string(),
+            cause: missing_key::explained(&error),
             parameters: which(),
         })?;
         self.count(place, rendered.len())?;

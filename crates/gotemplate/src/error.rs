@@ -11,6 +11,22 @@ pub enum Fault {
     Other,
 }
 
+/// A key that a map does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoEntry {
+    /// The key.
+    pub key: String,
+    /// The first keys that it has, in order, at most [`NoEntry::MOST`].
+    pub known: Vec<String>,
+    /// How many it has.
+    pub count: usize,
+}
+
+impl NoEntry {
+    /// The most keys that are named.
+    pub const MOST: usize = 20;
+}
+
 /// Why a template could not be parsed or rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -39,6 +55,8 @@ pub enum Error {
         message: String,
         /// What kind of failure it is.
         fault: Fault,
+        /// The key that a map does not have, if that is the problem.
+        missing: Option<Box<NoEntry>>,
     },
     /// An unknown option.
     #[error(
@@ -85,6 +103,14 @@ impl Error {
     /// Whether a key or a field does not exist: other parameters may have it.
     pub const fn is_missing(&self) -> bool {
         matches!(self, Self::Execute { fault: Fault::Missing, .. })
+    }
+
+    /// The key that a map does not have, if that is the problem.
+    pub fn no_entry(&self) -> Option<&NoEntry> {
+        match self {
+            Self::Execute { missing, .. } => missing.as_deref(),
+            _ => None,
+        }
     }
 
     /// The column of the error in bytes, counted from 0, if known.

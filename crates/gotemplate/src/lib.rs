@@ -15,7 +15,7 @@ pub mod simple;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, NoEntry};
 pub use sanitize::{normalize, slugify};
 
 /// Prints a number as Go's `fmt.Sprint` prints a float64 (AS-111): `3`, `1.5`, `1e+06`.

@@ -8,6 +8,7 @@ use super::element::{Element, Failure, join, kind, text};
 use crate::api::cluster::ClusterSecret;
 use crate::desired::error::Error;
 use crate::desired::inputs::{Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
+use crate::desired::missing_key;
 use crate::desired::queries::{Answer, Query};
 use crate::desired::selector::Selector;
 use crate::desired::template::Engine;
@@ -504,7 +505,7 @@ pub(super) fn not_a_generator(generators: Generators) -> String {
 }
 
 fn of_template(error: &gotemplate::Error, field: String) -> Failure {
-    Failure { field, cause: error.to_string(), limit: error.is_limit() }
+    Failure { field, cause: missing_key::explained(error), limit: error.is_limit() }
 }
 
 fn of_engine(error: Error) -> Failure {

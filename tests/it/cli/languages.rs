@@ -120,7 +120,10 @@ fn missing_keys_follow_the_option_as_132() {
         }
     }
     assert_eq!(path(&render(&with("zero", "{{.x}}"), &[])[0]), "<no value>");
-    fails(&with("error", "{{.x}}"), &["map has no entry for key \"x\""]);
+    fails(&with("error", "{{.x}}"), &["map has no entry for key \"x\"; the keys are s (param"]);
+    let mut boolean = with("error", "{{.n}}");
+    boolean["spec"]["generators"][0]["list"]["elements"][0] = json!({"s": "text", "false": "a"});
+    fails(&boolean, &["YAML reads the key n as the boolean false: write it in quotes"]);
     for option in ["default", "invalid", "zero", "error"] {
         fails(&with(option, "{{.s.y}}"), &["can't evaluate field y"]);
     }

@@ -141,9 +141,7 @@ impl<'t> Exec<'t, '_> {
                     MissingKey::Default => Ok(Value::Absent),
                     MissingKey::Zero if dict.text => Ok(Value::str("")),
                     MissingKey::Zero => Ok(Value::Nil),
-                    MissingKey::Error => {
-                        self.fail_missing(format_args!("map has no entry for key {name:?}"))
-                    }
+                    MissingKey::Error => self.fail_missing_key(name, dict),
                 }
             }
             Value::Certificate(certificate) => match certificate.field(name) {

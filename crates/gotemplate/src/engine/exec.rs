@@ -11,8 +11,8 @@ use super::format;
 use super::function::Find;
 use super::parse::{Trees, parse};
 use super::run::Run;
-use super::value::Value;
-use crate::error::{Error, Fault};
+use super::value::{Dict, Value};
+use crate::error::{Error, Fault, NoEntry};
 
 /// Meaning of `{{.x}}` when the parameters have no `x` (AS-132).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,6 +120,16 @@ impl<'t> Exec<'t, '_> {
         Err(self.error(message.to_string(), Fault::Missing))
     }
 
+    /// A key that a map does not have, at the current node.
+    pub fn fail_missing_key<T>(&self, key: &str, dict: &Dict) -> Result<T, Error> {
+        let mut error = self.error(format!("map has no entry for key {key:?}"), Fault::Missing);
+        if let Error::Execute { missing, .. } = &mut error {
+            let (known, count) = (dict.first_keys(NoEntry::MOST), dict.len());
+            *missing = Some(Box::new(NoEntry { key: key.to_owned(), known, count }));
+        }
+        Err(error)
+    }
+
     /// An exceeded limit at the current node; `context` comes before it.
     pub fn fail_limit<T>(&self, context: &str, limit: impl fmt::Display) -> Result<T, Error> {
         Err(self.error(format!("{context}limit exceeded: {limit}"), Fault::Limit))
@@ -131,7 +141,8 @@ impl<'t> Exec<'t, '_> {
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
-        Error::Execute { name: self.source.name.clone(), line, column, context, message, fault }
+        let (name, missing) = (self.source.name.clone(), None);
+        Error::Execute { name, line, column, context, message, fault, missing }
     }
 
     /// Converts an outcome without position into an error at the current node.

@@ -179,6 +179,11 @@ impl Dict {
         self.entries.0.borrow().len()
     }
 
+    /// At most so many keys, in order.
+    pub fn first_keys(&self, most: usize) -> Vec<String> {
+        self.entries.0.borrow().keys().take(most).cloned().collect()
+    }
+
     /// Sets a key. The caller registers the dict with the run first, since this can
     /// create a cycle.
     pub fn insert(&self, key: String, value: Value) {
