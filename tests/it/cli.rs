@@ -316,6 +316,28 @@ fn errors_are_listed_with_code_message_and_step() {
 }
 
 #[test]
+fn max_update_is_shown_as_it_was_written() {
+    for (value, limit, problem) in [
+        (json!(-1), 0, ""),
+        (json!("50"), 1, "\"50\" is a number in quotes, and 50 is in effect; remove the quotes"),
+        (
+            json!("x"),
+            1,
+            "\"x\" is neither a number nor a percentage such as \"10%\", and 1 is in effect",
+        ),
+    ] {
+        let steps = json!([selects(&["a"], value.clone())]);
+        let run = with_input(&["plan", "-f", "-", "-o", "json"], set(&["a"], steps));
+        assert_eq!(run.code, i32::from(!problem.is_empty()), "{value}: {}", run.err);
+        let plan = run.json();
+        let step = &plan["steps"][0];
+        assert_eq!((&step["maxUpdate"], &step["limit"]), (&value, &json!(limit)));
+        let message = plan["problems"][0]["message"].as_str().unwrap_or_default();
+        assert!(message.ends_with(problem), "{message}");
+    }
+}
+
+#[test]
 fn rendered_applications_are_documents_in_name_order() {
     let run = with_input(&["render", "-f", "-"], set(&["b", "a"], json!([])));
     let document = |name: &str| {

@@ -10,17 +10,21 @@ use serde_json::Value;
 pub enum MaxUpdate {
     /// Absent: the whole step at once (AS-340).
     Unlimited,
-    /// A number of Applications; negative numbers are read as 0.
+    /// A number of Applications.
     Count(u64),
+    /// A negative number, read as 0.
+    Negative(i64),
     /// A percentage of the step, rounded down, but at least one Application if
     /// it is more than 0 %.
     Percent(u64),
+    /// A number in quotes, and the text, which may begin with zeros. The number is in effect, and
+    /// Argo CD reads 1.
+    Quoted(u64, String),
     /// Any other text, with the limit used instead.
     Invalid {
         /// The value in the spec, as JSON text.
         text: String,
-        /// The limit in effect: the digits of a quoted number, 0 for a
-        /// negative percentage, else 1.
+        /// The limit in effect: 0 for a negative percentage, else 1.
         limit: u64,
     },
 }
@@ -66,7 +70,7 @@ impl MaxUpdate {
     fn from_number(number: &serde_json::Number) -> Self {
         match (number.as_u64(), number.as_i64()) {
             (Some(count), _) => Self::Count(count),
-            (None, Some(_)) => Self::Count(0),
+            (None, Some(negative)) => Self::Negative(negative),
             (None, None) => Self::Invalid { text: number.to_string(), limit: 1 },
         }
     }
@@ -85,7 +89,24 @@ impl MaxUpdate {
                 (None, None) => invalid(1),
             },
             // A quoted number means that number: `"0"` must hold the step.
-            None => invalid(digits(text).unwrap_or(1)),
+            None => match digits(text) {
+                Some(count) => Self::Quoted(count, text.to_owned()),
+                None => invalid(1),
+            },
+        }
+    }
+
+    /// What is wrong with the value, and what is in effect instead; `None` when it is well formed
+    /// (AS-342).
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Self::Unlimited | Self::Count(_) | Self::Negative(_) | Self::Percent(_) => None,
+            Self::Quoted(count, text) => Some(format!(
+                "\"{text}\" is a number in quotes, and {count} is in effect; remove the quotes"
+            )),
+            Self::Invalid { text, limit } => Some(format!(
+                "{text} is neither a number nor a percentage such as \"10%\", and {limit} is in effect"
+            )),
         }
     }
 
@@ -93,8 +114,8 @@ impl MaxUpdate {
     pub fn limit(&self, size: u64) -> Limit {
         match self {
             Self::Unlimited => Limit::Unlimited,
-            Self::Count(count) => Limit::AtMost(*count),
-            Self::Percent(0) => Limit::AtMost(0),
+            Self::Count(count) | Self::Quoted(count, _) => Limit::AtMost(*count),
+            Self::Negative(_) | Self::Percent(0) => Limit::AtMost(0),
             Self::Percent(percent) => {
                 let share = u128::from(*percent) * u128::from(size) / 100;
                 Limit::AtMost(u64::try_from(share).unwrap_or(u64::MAX).max(1))
@@ -108,7 +129,9 @@ impl MaxUpdate {
         match self {
             Self::Unlimited => Value::Null,
             Self::Count(count) => Value::from(*count),
+            Self::Negative(number) => Value::from(*number),
             Self::Percent(percent) => Value::from(format!("{percent}%")),
+            Self::Quoted(_, text) => Value::from(text.as_str()),
             Self::Invalid { text, .. } => {
                 serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.as_str()))
             }
@@ -121,7 +144,9 @@ impl std::fmt::Display for MaxUpdate {
         match self {
             Self::Unlimited => write!(f, "100%"),
             Self::Count(count) => write!(f, "{count}"),
+            Self::Negative(number) => write!(f, "{number}"),
             Self::Percent(percent) => write!(f, "{percent}%"),
+            Self::Quoted(_, text) => write!(f, "\"{text}\""),
             Self::Invalid { text, .. } => write!(f, "{text}"),
         }
     }
@@ -195,8 +220,35 @@ mod tests {
             (json!("%"), false),
             (json!([1]), false),
         ] {
-            let invalid = matches!(MaxUpdate::read(Some(&value)), MaxUpdate::Invalid { .. });
-            assert_eq!(!invalid, valid, "maxUpdate {value}");
+            let problem = MaxUpdate::read(Some(&value)).problem();
+            assert_eq!(problem.is_none(), valid, "maxUpdate {value}: {problem:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_shown_as_it_was_written() {
+        for value in [
+            json!(-1),
+            json!(0),
+            json!(7),
+            json!("10%"),
+            json!("50"),
+            json!("007"),
+            json!("x"),
+            json!([1]),
+        ] {
+            let read = MaxUpdate::read(Some(&value));
+            assert_eq!((read.to_json(), read.to_string()), (value.clone(), shown(&value)));
+        }
+        let quoted = MaxUpdate::read(Some(&json!("50"))).problem().unwrap();
+        assert_eq!(quoted, "\"50\" is a number in quotes, and 50 is in effect; remove the quotes");
+    }
+
+    /// A percentage without its quotes.
+    fn shown(value: &Value) -> String {
+        match value.as_str() {
+            Some(text) if text.ends_with('%') => text.to_owned(),
+            _ => value.to_string(),
         }
     }
 

@@ -230,15 +230,11 @@ impl Strategy {
                     ),
                 });
             }
-            if let MaxUpdate::Invalid { text, limit } = &step.max_update {
+            if let Some(problem) = step.max_update.problem() {
                 problems.push(Problem {
                     kind: ProblemKind::InvalidMaxUpdate,
                     step: Some(index),
-                    message: format!(
-                        "{place}.maxUpdate: {text} is neither a number nor a percentage such as \"10%\"; \
-                         step {} updates {limit} at a time",
-                        index + 1
-                    ),
+                    message: format!("{place}.maxUpdate: {problem}"),
                 });
             }
         }
