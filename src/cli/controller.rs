@@ -104,6 +104,35 @@ impl ControllerArgs {
         self.generators.namespace()
     }
 
+    /// Checks the values of the options, which a file is planned without.
+    ///
+    /// # Errors
+    ///
+    /// When the controller would not start with one of them.
+    pub fn check(&self) -> Result<(), Error> {
+        self.resolve(&|_| None, &BTreeMap::new()).map(drop)
+    }
+
+    fn resolve(
+        &self,
+        environment: &dyn Fn(&str) -> Option<String>,
+        keys: &BTreeMap<String, String>,
+    ) -> Result<Config, Error> {
+        let flags = Flags {
+            namespace: self.generators.control_plane_namespace.clone(),
+            enable_new_git_file_globbing: self.generators.enable_new_git_file_globbing,
+            include_hidden_directories: self.generators.include_hidden_directories,
+            enable_progressive_syncs: self.enable_progressive_syncs,
+            policy: self.policy.clone(),
+            enable_policy_override: self.enable_policy_override,
+            preserved_annotations: self.preserved_annotations.clone(),
+            preserved_labels: self.preserved_labels.clone(),
+            ..Flags::default()
+        };
+        let unusable = |error| Error::input("cannot use", "the controller's settings", error);
+        Config::resolve(flags, environment, keys).map_err(unusable)
+    }
+
     /// The same for a control plane in this namespace, unless another one is given.
     pub fn in_namespace(&self, namespace: &str) -> Self {
         let mut args = self.clone();
@@ -137,22 +166,8 @@ impl Controller {
     ///
     /// When a setting is invalid: the controller would not start with it.
     pub async fn read(cluster: &ClusterConnection, args: &ControllerArgs) -> Result<Self, Error> {
-        let flags = || Flags {
-            namespace: args.generators.control_plane_namespace.clone(),
-            enable_new_git_file_globbing: args.generators.enable_new_git_file_globbing,
-            include_hidden_directories: args.generators.include_hidden_directories,
-            enable_progressive_syncs: args.enable_progressive_syncs,
-            policy: args.policy.clone(),
-            enable_policy_override: args.enable_policy_override,
-            preserved_annotations: args.preserved_annotations.clone(),
-            preserved_labels: args.preserved_labels.clone(),
-            ..Flags::default()
-        };
         let environment = |name: &str| std::env::var(name).ok();
-        let resolve = |keys: &BTreeMap<String, String>| {
-            let unusable = |error| Error::input("cannot use", "the controller's settings", error);
-            Config::resolve(flags(), &environment, keys).map_err(unusable)
-        };
+        let resolve = |keys: &BTreeMap<String, String>| args.resolve(&environment, keys);
         let namespace = resolve(&BTreeMap::new())?.application_sets.control_plane_namespace;
         let mut keys = BTreeMap::new();
         for name in CONFIG_MAPS {

@@ -19,6 +19,21 @@ use super::live_app::{Kind, named};
 use super::output::Output;
 use crate::decide::diff::Change;
 
+/// The options that say nothing about two files.
+const OF_A_CLUSTER: [&str; 11] = [
+    "appset",
+    "control_plane_namespace",
+    "enable_new_git_file_globbing",
+    "enable_policy_override",
+    "enable_progressive_syncs",
+    "include_hidden_directories",
+    "policy",
+    "preserved_annotations",
+    "preserved_labels",
+    "context",
+    "namespace",
+];
+
 /// Print the difference between the cluster and the source
 ///
 /// For an Application: each resource that a sync would change, create or prune, as the
@@ -51,7 +66,7 @@ pub(super) struct Args {
     #[arg(long = "resource", value_name = "RESOURCE", conflicts_with = "desired")]
     resources: Vec<filter::Filter>,
     /// File with the desired object; empty when it should not exist
-    #[arg(long, value_name = "FILE", requires = "live")]
+    #[arg(long, value_name = "FILE", requires = "live", conflicts_with_all = OF_A_CLUSTER)]
     desired: Option<PathBuf>,
     /// File with the live object; empty when it does not exist
     #[arg(long, value_name = "FILE", requires = "desired")]

@@ -185,6 +185,7 @@ pub(super) async fn hash_of(
 }
 
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
+    args.controller.check()?;
     let inputs = args.controller.inputs();
     let name = args.name.as_deref();
     let namespace = args.controller.namespace();

@@ -530,6 +530,13 @@ fn usage_errors_have_exit_code_2() {
     }
     with_input(&["order", "-f", "-", "-f", "-"], "")
         .fails(2, &["standard input can be read only once"]);
+    with_input(&["plan", "-f", "-", "--policy", "foo"], set(&["a"], json!([{}])))
+        .fails(2, &["cannot use: the controller's settings: ", "foo"]);
+    let files = ["diff", "--desired", "a", "--live", "b"];
+    for option in [&["--context", "nope"][..], &["-n", "foo"], &["--policy", "sync"], &["--appset"]]
+    {
+        wavegate(&[&files[..], option].concat()).fails(2, &["cannot be used with", option[0]]);
+    }
 }
 
 #[test]
