@@ -153,19 +153,7 @@ pub(super) fn application_sets(
         candidates.into_iter().partition(|object| is_application_set(&object.value));
     let what = "cannot find an ApplicationSet";
     if sets.is_empty() {
-        let why = match others.as_slice() {
-            [] => "it is empty".to_owned(),
-            [one] if one.value["kind"] == "ApplicationSet" => format!(
-                "line {}: apiVersion of {} is {}; it must be {}",
-                one.line,
-                one.title(),
-                one.value["apiVersion"],
-                api::API_VERSION
-            ),
-            [one] => format!("line {}: contains only {}", one.line, one.title()),
-            several => format!("none of its {} documents is an ApplicationSet", several.len()),
-        };
-        return Err(Error::input(what, place, why));
+        return Err(Error::input(what, place, without_set(&others)));
     }
     let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings, namespace);
     let (policies, others): (Vec<Object>, Vec<Object>) =
@@ -211,6 +199,25 @@ pub(super) fn application_sets(
         ));
     }
     Ok(Found { sets, facts, policies })
+}
+
+/// Why there is no ApplicationSet among some documents, of which none is one.
+pub(super) fn without_set(documents: &[Object]) -> String {
+    let is_set = |object: &&Object| object.value["kind"] == "ApplicationSet";
+    if let Some(set) = documents.iter().find(is_set) {
+        return format!(
+            "line {}: apiVersion of {} is {}; it must be {}",
+            set.line,
+            set.title(),
+            set.value["apiVersion"],
+            api::API_VERSION
+        );
+    }
+    match documents {
+        [] => "it is empty".to_owned(),
+        [one] => format!("line {}: contains only {}", one.line, one.title()),
+        several => format!("none of its {} documents is an ApplicationSet", several.len()),
+    }
 }
 
 /// Whether an object is an ApplicationSet.

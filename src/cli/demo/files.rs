@@ -22,14 +22,17 @@ use crate::settings::CONTROL_PLANE_NAMESPACE;
 ///
 /// # Errors
 ///
-/// Files that cannot be read or contain neither an ApplicationSet nor a RolloutPolicy, sets in several namespaces,
-/// and sources that are not local.
+/// Files that cannot be read or contain neither an ApplicationSet nor a RolloutPolicy, sets in
+/// several namespaces or that cannot be generated, and sources that are not local.
 pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inputs)> {
     let mut objects = input::objects(files)?;
-    let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    let shown = files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
     let is_of_use = |object: &Object| is_application_set(&object.value) || is_policy(&object.value);
     if !objects.iter().any(is_of_use) {
-        let why = "it contains no ApplicationSet, and no RolloutPolicy for that of the demo";
+        let why = format!(
+            "{}; a file with nothing but RolloutPolicies is for the set of the demo",
+            input::without_set(&objects)
+        );
         return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
     }
     let namespaces: BTreeSet<String> = objects
@@ -136,7 +139,10 @@ fn check(object: &Object, facts: &mut Facts) -> anyhow::Result<()> {
         check_repositories(&object.value["spec"]["generators"])
             .map_err(|why| wrong("cannot use the generator", why))?;
         let generated = block_on(async { Ok(facts.generate(&object.value).await) })?;
-        let generation = generated.map_err(|error| wrong("cannot generate", error.to_string()))?;
+        let generation = generated.map_err(|error| {
+            let place = format!("{}: {}", object.place(), object.title());
+            Error::check("cannot generate", place, error)
+        })?;
         for application in &generation.applications {
             let name = desired::name_of(application);
             check_sources(application).map_err(|why| {

@@ -85,7 +85,7 @@ impl Fixtures {
         for set in objects.iter().filter(|object| is_application_set(object)) {
             let name = crate::desired::name_of(set);
             let generated = steps::generated(set, &inputs, Timestamp::now()).map_err(|error| {
-                Error::input("cannot generate", format!("ApplicationSet {name}"), error)
+                Error::check("cannot generate", format!("ApplicationSet {name}"), error)
             })?;
             applications.extend(generated.into_keys());
         }

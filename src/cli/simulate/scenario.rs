@@ -69,7 +69,7 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
         let place = args.files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         let why = match &args.name {
-            _ if known.is_empty() => "it contains none".to_owned(),
+            _ if known.is_empty() => input::without_set(&others),
             Some(name) => match nearest(name, known.iter().copied()) {
                 Some(near) => format!("none is named {name}; did you mean {near}?"),
                 None => format!("none is named {name}; found {}", some_of(known, NAMES)),
@@ -180,6 +180,11 @@ impl Case {
             return Err(Error::input("cannot simulate", format!("ApplicationSet {names}"), why));
         }
         for (set, generation) in sets {
+            if let Some((name, why)) = generate::invalid(generation).into_iter().next() {
+                let place = format!("ApplicationSet {}", name_of(set));
+                let why = format!("application {name}: {why}");
+                return Err(Error::check("cannot simulate", place, why));
+            }
             check_synced(set, generation)?;
         }
         // Others are for sets that are not simulated now.

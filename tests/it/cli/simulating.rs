@@ -298,8 +298,22 @@ fn files_that_say_nothing_are_answered_in_one_line() {
     let both = format!("{regions}---\n{twin}");
     let other_namespace = twin.replace("namespace: argocd", "namespace: team");
     let apart = format!("{regions}---\n{other_namespace}");
+    let version = regions.replace("argoproj.io/v1alpha1", "argoproj.io/v1");
+    let kind = regions.replace("kind: ApplicationSet", "kind: ApplicationSett");
+    let same_name = super::set(&["a", "a"], json!([{}]));
     for (text, code, want) in [
-        ("", 2, "cannot find an ApplicationSet: standard input: it contains none"),
+        ("", 2, "cannot find an ApplicationSet: standard input: it is empty"),
+        (
+            version.as_str(),
+            2,
+            "ApplicationSet storefront is \"argoproj.io/v1\"; it must be argoproj",
+        ),
+        (kind.as_str(), 2, "contains only ApplicationSett storefront"),
+        (
+            same_name.as_str(),
+            1,
+            "cannot simulate: ApplicationSet set: application a: spec.template.metadata.name: 2 elements",
+        ),
         ("{}\n", 2, "kind is missing"),
         ("kind: [\n", 2, "cannot read: standard input: line"),
         (none.as_str(), 2, "ApplicationSet storefront: no Applications are generated"),
