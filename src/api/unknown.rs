@@ -15,6 +15,7 @@ use super::app_spec::ApplicationSpec;
 use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
 use super::operation::Operation;
+use super::steering::RolloutPolicySpec;
 
 /// Longer names get no suggestion.
 const LONGEST_NAME: usize = 64;
@@ -62,6 +63,13 @@ impl fmt::Display for Unknown {
 pub fn in_application_set(set: &Value) -> Vec<Unknown> {
     let mut unknown = Vec::new();
     application_set().find(set, &mut String::new(), &mut unknown);
+    unknown
+}
+
+/// The same of a RolloutPolicy.
+pub fn in_policy(policy: &Value) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    self::policy().find(policy, &mut String::new(), &mut unknown);
     unknown
 }
 
@@ -275,6 +283,14 @@ fn application_set() -> &'static Known {
     KNOWN.get_or_init(|| {
         let mut spec = Known::read(&crds::schema::<ApplicationSetSpec>());
         nest(&mut spec);
+        resource([("spec", Arc::new(spec))])
+    })
+}
+
+fn policy() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let spec = Known::read(&crds::schema::<RolloutPolicySpec>());
         resource([("spec", Arc::new(spec))])
     })
 }

@@ -40,6 +40,7 @@ mod terminate;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod validation;
 mod watch_args;
 
 use std::io::Write;

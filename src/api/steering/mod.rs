@@ -9,7 +9,7 @@ mod start;
 
 pub use policy::{
     Baseline, Deletions, Failures, Format, Gate, OnFailure, Pace, PolicyStatus, Ramp,
-    RolloutPolicySpec, SecretRef, SetSelector, Sink, Spread,
+    RolloutPolicySpec, SecretRef, SetSelector, Sink, Spread, broken_rules,
 };
 pub use run::{
     Abort, Approval, Estimate, Retry, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunFailure,

@@ -1,5 +1,7 @@
 //! RolloutPolicy (ST-001, ST-010 … ST-050): what holds and limits rollouts.
 
+use serde_json::Value;
+
 use crate::api::IntOrString;
 use crate::api::generators::LabelSelector;
 
@@ -7,6 +9,39 @@ use crate::api::generators::LabelSelector;
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
 /// The texts of a limit; a number is a limit as well.
 const NUMBER_OR_PERCENTAGE: &str = "^([0-9]{1,9}|([0-9]{1,2}|100)%)$";
+
+/// What a gate without a selection lacks.
+const HOLDS_NOTHING: &str = "a gate needs applications or steps: the Applications that it holds";
+/// What a gate lacks that never opens.
+const OPENED_BY_NOTHING: &str = "a gate needs approvals or soak: what opens it";
+/// What a sink without an address lacks.
+const NO_ADDRESS: &str = "a sink needs url, or secretRef to a Secret with the key url";
+
+/// What is wrong with a `spec` by the rules of the definition (`x-kubernetes-validations`), as an
+/// API server evaluates them; each with its field.
+pub fn broken_rules(spec: &Value) -> Vec<String> {
+    let has = |object: &Value, field: &str| object.get(field).is_some_and(|value| !value.is_null());
+    let items = |field: &'static str| {
+        let items = spec.get(field).and_then(Value::as_array).into_iter().flatten();
+        items.enumerate().map(move |(index, item)| (format!("spec.{field}[{index}]"), item))
+    };
+    let mut broken = Vec::new();
+    for (place, gate) in items("gates") {
+        let has_steps = gate["steps"].as_array().is_some_and(|steps| !steps.is_empty());
+        if !has(gate, "applications") && !has_steps {
+            broken.push(format!("{place}: {HOLDS_NOTHING}"));
+        }
+        if !has(gate, "soak") && gate["approvals"].as_i64().is_none_or(|count| count <= 0) {
+            broken.push(format!("{place}: {OPENED_BY_NOTHING}"));
+        }
+    }
+    for (place, sink) in items("notify") {
+        if !has(sink, "url") && !has(sink, "secretRef") {
+            broken.push(format!("{place}: {NO_ADDRESS}"));
+        }
+    }
+    broken
+}
 
 lenient! {
     /// What holds and limits the rollouts of the ApplicationSets that it selects.
@@ -45,11 +80,11 @@ lenient! {
     #[schemars(extend("required" = ["name"], "x-kubernetes-validations" = [
         {
             "rule": "has(self.applications) || (has(self.steps) && size(self.steps) > 0)",
-            "message": "a gate needs applications or steps: the Applications that it holds",
+            "message": HOLDS_NOTHING,
         },
         {
             "rule": "has(self.soak) || (has(self.approvals) && self.approvals > 0)",
-            "message": "a gate needs approvals or soak: what opens it",
+            "message": OPENED_BY_NOTHING,
         },
     ]))]
     pub struct Gate {
@@ -132,7 +167,7 @@ lenient! {
     /// Where transitions of runs are posted to (ST-084).
     #[schemars(extend("x-kubernetes-validations" = [{
         "rule": "has(self.url) || has(self.secretRef)",
-        "message": "a sink needs url, or secretRef to a Secret with the key url",
+        "message": NO_ADDRESS,
     }]))]
     pub struct Sink {
         /// An https URL; the key `url` of the Secret when absent. With --allow-private-sinks
@@ -205,5 +240,36 @@ words! {
         _ =>
         /// CloudEvents 1.0, structured JSON.
         CloudEvents = "cloudevents",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_rules_of_the_definition_are_those_of_an_api_server_as_st_010_084() {
+        let cases = [
+            (json!({}), vec![]),
+            (json!({"gates": [{"name": "g", "steps": [1], "soak": "5m"}]}), vec![]),
+            (json!({"gates": [{"name": "g", "applications": {}, "approvals": 1}]}), vec![]),
+            (
+                json!({"gates": [{"name": "g", "steps": [], "approvals": 0}]}),
+                vec![
+                    format!("spec.gates[0]: {HOLDS_NOTHING}"),
+                    format!("spec.gates[0]: {OPENED_BY_NOTHING}"),
+                ],
+            ),
+            (
+                json!({"notify": [{"url": "https://x"}, {"format": "slack"}]}),
+                vec![format!("spec.notify[1]: {NO_ADDRESS}")],
+            ),
+            (json!({"gates": {}, "notify": 7}), vec![]),
+        ];
+        for (spec, want) in cases {
+            assert_eq!(broken_rules(&spec), want, "{spec}");
+        }
     }
 }

@@ -48,6 +48,32 @@ fn unknown_fields_are_found_at_every_path() {
 }
 
 #[test]
+fn unknown_fields_of_policies_are_found() {
+    let unknown = in_policy(&json!({
+        "apiVersion": "wavegate.dev/v1alpha1",
+        "kind": "RolloutPolicy",
+        "metadata": {"name": "p"},
+        "spec": {
+            "gats": [],
+            "applicationSets": {"matchLabels": {"any": "label"}, "name": ["shop"]},
+            "gates": [{"name": "g", "step": [1], "applications": {"matchLabel": {}}}],
+            "failures": {"max": "10%"},
+            "pace": {"maxInflight": 1},
+        },
+    }));
+    assert_eq!(
+        texts(unknown),
+        [
+            "spec.applicationSets.name: unknown field; did you mean names?",
+            "spec.gates[0].applications.matchLabel: unknown field; did you mean matchLabels?",
+            "spec.gates[0].step: unknown field; did you mean steps?",
+            "spec.gats: unknown field; did you mean gates?",
+            "spec.pace.maxInflight: unknown field; did you mean maxInFlight?",
+        ]
+    );
+}
+
+#[test]
 fn a_generator_template_has_the_fields_of_the_template() {
     let template = json!({"metadata": {}, "spec": {"project": "", "destination": {}, "sorce": {}}});
     let generators = json!([

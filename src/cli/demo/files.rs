@@ -13,6 +13,7 @@ use crate::cli::cluster::block_on;
 use crate::cli::error::Error;
 use crate::cli::facts::Facts;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
+use crate::cli::validation;
 use crate::desired;
 use crate::desired::inputs::Inputs;
 use crate::settings::CONTROL_PLANE_NAMESPACE;
@@ -22,8 +23,9 @@ use crate::settings::CONTROL_PLANE_NAMESPACE;
 ///
 /// # Errors
 ///
-/// Files that cannot be read or contain neither an ApplicationSet nor a RolloutPolicy, sets in
-/// several namespaces or that cannot be generated, and sources that are not local.
+/// Files that cannot be read or contain neither an ApplicationSet nor a RolloutPolicy, unknown fields
+/// and invalid values, sets in several namespaces or that cannot be generated, and sources that are
+/// not local.
 pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inputs)> {
     let mut objects = input::objects(files)?;
     let shown = files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
@@ -35,6 +37,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         );
         return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
     }
+    block_on(validation::check(&objects))?;
     let namespaces: BTreeSet<String> = objects
         .iter()
         .filter(|object| is_application_set(&object.value))

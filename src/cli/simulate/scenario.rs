@@ -21,6 +21,7 @@ use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::plan::steering;
+use crate::cli::validation;
 use crate::decide::app_state::access::project_of;
 use crate::decide::application_set::shown;
 use crate::decide::names::some_of;
@@ -78,6 +79,8 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
         };
         return Err(Error::input("cannot find an ApplicationSet", place, why));
     }
+    let policies = others.iter().filter(|object| is_policy(&object.value));
+    validation::check(sets.iter().chain(policies)).await?;
     let mut facts = Facts::of_objects(
         others.iter().map(|object| &object.value),
         args.controller.inputs(),

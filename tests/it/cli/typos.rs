@@ -1,4 +1,5 @@
-//! Unknown fields: `plan` and `render` list all of them.
+//! Unknown fields: `plan` and `render` list all of them, and `simulate` and `demo` before they begin;
+//! the same of policies, whose values are checked, too.
 
 use super::*;
 
@@ -94,4 +95,37 @@ fn open_fields_of_argo_cd_are_open() {
         json!({"valuesObject": {"any": {"thing": [1]}}});
     let run = with_input(&["plan", "-f", "-", "-o", "json"], set.to_string());
     assert_eq!((run.code, &run.json()["problems"]), (0, &json!([])), "{}", run.err);
+}
+
+/// A policy in the namespace of the set, or in another one.
+fn policy(namespace: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: wavegate.dev/v1alpha1\nkind: RolloutPolicy\n\
+         metadata: {{name: p, namespace: '{namespace}'}}\nspec: {spec}\n"
+    )
+}
+
+#[test]
+fn simulate_and_demo_list_every_unknown_field_before_they_begin() {
+    for command in [&["simulate", "-f", "-"][..], &["demo", "--plain", "-f", "-"]] {
+        let run = with_input(command, misspelt().to_string());
+        run.fails(
+            1,
+            &["error: invalid ApplicationSet: standard input: line 1: ApplicationSet set: "],
+        );
+        run.fails(1, &TYPOS);
+        assert_eq!((run.out.as_str(), run.err.lines().count()), ("", TYPOS.len()), "{}", run.err);
+        let fine = set(&["a"], json!([{}]));
+        let policies = policy("argocd", "{pace: {maxInFlight: 0}, paus: true}");
+        let run = with_input(command, format!("{fine}\n{policies}"));
+        run.fails(
+            1,
+            &[
+                "error: invalid RolloutPolicy: standard input: line 3: RolloutPolicy p: spec.paus: \
+                 unknown field",
+                "RolloutPolicy p: spec.pace.maxInFlight: Invalid value: 0: ",
+            ],
+        );
+        assert_eq!(run.out, "");
+    }
 }

@@ -1,0 +1,162 @@
+//! What is wrong with the fields of ApplicationSets and RolloutPolicies in files, before anything is
+//! done with them: unknown fields, and what an API server would not store of a policy.
+//!
+//! Values of an ApplicationSet are judged where they are used, since its definition permits what
+//! Argo CD permits.
+
+use std::sync::OnceLock;
+
+use kube_sim::{Definitions, Server, Settings};
+use serde_json::Value;
+
+use super::error::{Error, fault};
+use super::input::{self, Object, is_application_set, is_policy};
+use crate::act::manifests;
+use crate::api::unknown::{self, Unknown};
+use crate::api::{crds, steering};
+use crate::watch::failure::reason;
+
+/// Who stores a policy in memory.
+const MANAGER: &str = "wavegate";
+/// The namespace that the server in memory has from the beginning.
+const NAMESPACE: &str = "default";
+
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldProblem {
+    /// It does not exist.
+    Unknown(Unknown),
+    /// It has a value that an API server refuses, for this reason.
+    Invalid(String),
+}
+
+impl std::fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unknown(unknown) => unknown.fmt(f),
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The problems of a RolloutPolicy, unknown fields first.
+pub(super) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
+    let unknown = unknown::in_policy(policy).into_iter().map(FieldProblem::Unknown);
+    let refused = refusals(policy).await.into_iter();
+    let broken = steering::broken_rules(&policy["spec"]).into_iter();
+    unknown.chain(refused.chain(broken).map(FieldProblem::Invalid)).collect()
+}
+
+/// Reports the problems of the ApplicationSets and RolloutPolicies among the objects.
+///
+/// # Errors
+///
+/// The last problem; those before it are printed.
+pub(super) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<(), Error> {
+    let mut errors = Vec::new();
+    for object in objects {
+        let problems = match &object.value {
+            set if is_application_set(set) => {
+                let unknown = unknown::in_application_set(set).into_iter();
+                unknown.map(FieldProblem::Unknown).collect()
+            }
+            policy if is_policy(policy) => of_policy(policy).await,
+            _ => Vec::new(),
+        };
+        let what = format!("invalid {}", object.value["kind"].as_str().unwrap_or_default());
+        let place = format!("{}: {}", object.place(), object.title());
+        let error = |problem| Error::check(what.clone(), place.clone(), problem);
+        errors.extend(problems.into_iter().map(error));
+    }
+    let Some(last) = errors.pop() else { return Ok(()) };
+    errors.iter().for_each(fault);
+    Err(last)
+}
+
+/// Why an API server does not store a policy. Its rules (`x-kubernetes-validations`) are not
+/// evaluated.
+async fn refusals(policy: &Value) -> Vec<String> {
+    let mut policy = policy.clone();
+    input::clean(&mut policy);
+    let Some(metadata) = policy["metadata"].as_object_mut() else {
+        return vec!["metadata: it is missing; a policy needs a name".to_owned()];
+    };
+    metadata.insert("namespace".to_owned(), NAMESPACE.into());
+    let definitions = match definition() {
+        Ok(definitions) => definitions,
+        Err(why) => return vec![why],
+    };
+    let server = Server::with(Settings { definitions, ..Settings::default() });
+    let error = match manifests::create(&server.client(), MANAGER, &policy).await {
+        Ok(()) => return Vec::new(),
+        Err(kube::Error::SerdeError(why)) => return vec![why.to_string()],
+        Err(error) => error,
+    };
+    let causes = match &error {
+        kube::Error::Api(status) => status.details.as_ref().map(|details| &details.causes),
+        _ => None,
+    };
+    let causes: Vec<String> = causes
+        .into_iter()
+        .flatten()
+        .map(|cause| format!("{}: {}", cause.field, cause.message))
+        .collect();
+    if causes.is_empty() { vec![reason(&error)] } else { causes }
+}
+
+/// The definition of policies, read once.
+fn definition() -> Result<Definitions, String> {
+    static READ: OnceLock<Result<Definitions, String>> = OnceLock::new();
+    let is_policies = |definition: &&Value| definition["spec"]["names"]["kind"] == steering::POLICY;
+    let read = || Definitions::read(crds::json().iter().filter(is_policies));
+    READ.get_or_init(|| read().map_err(|refused| refused.to_string())).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_problems_of_a_policy_are_those_of_an_api_server() {
+        let cases: [(Value, &[&str]); 8] = [
+            (json!({"gates": [{"name": "g", "steps": [1], "approvals": 1}]}), &[]),
+            (json!({"failures": {"max": "10%"}, "pace": {"maxInFlight": 1}}), &[]),
+            (json!({"gats": []}), &["spec.gats: unknown field; did you mean gates?"]),
+            (
+                json!({"pace": {"maxInFlight": 0}}),
+                &[
+                    "spec.pace.maxInFlight: Invalid value: 0: spec.pace.maxInFlight in body should be",
+                ],
+            ),
+            (json!({"failures": {"max": "200%"}}), &["spec.failures.max: Invalid value: \"200%\""]),
+            (
+                json!({"failures": {"onFailure": "Stop"}}),
+                &["spec.failures.onFailure: Unsupported value: \"Stop\""],
+            ),
+            (json!({"paused": "yes"}), &["spec.paused: Invalid value"]),
+            (
+                json!({"gates": [{"name": "g", "steps": [1]}], "paus": true}),
+                &["spec.paus: unknown field", "spec.gates[0]: a gate needs approvals or soak"],
+            ),
+        ];
+        for (spec, want) in cases {
+            let policy = json!({
+                "apiVersion": steering::API_VERSION,
+                "kind": steering::POLICY,
+                "metadata": {"name": "p", "namespace": "team", "resourceVersion": "7"},
+                "spec": spec,
+            });
+            let found: Vec<String> =
+                of_policy(&policy).await.iter().map(ToString::to_string).collect();
+            assert_eq!(found.len(), want.len(), "{policy}: {found:?}");
+            for (found, want) in found.iter().zip(want) {
+                assert!(found.starts_with(want), "{found}");
+            }
+        }
+        let nameless = json!({"apiVersion": steering::API_VERSION, "kind": steering::POLICY});
+        let found = of_policy(&nameless).await;
+        assert!(found[0].to_string().contains("a policy needs a name"), "{found:?}");
+    }
+}
