@@ -70,6 +70,11 @@ impl Error {
         self.why == UNDEFINED
     }
 
+    /// Whether a check failed, and the input is valid.
+    pub fn is_check(&self) -> bool {
+        self.code == CHECK_FAILED
+    }
+
     /// The same error with the exit code of a failed check.
     pub fn into_check(self) -> Self {
         Self { code: CHECK_FAILED, ..self }

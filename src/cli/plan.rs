@@ -30,6 +30,9 @@ use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
 
+/// The code of a set whose Applications are not known.
+const NOT_GENERATED: &str = "NotGenerated";
+
 /// Maximum number of names in a line of the table; JSON and YAML contain all.
 const NAMES_PER_LINE: usize = 8;
 
@@ -126,11 +129,15 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Err(Error::input("cannot plan", "-f", why).into());
     }
     let mut code = ExitCode::SUCCESS;
-    for (index, report) in reports.iter().enumerate() {
-        if index > 0 {
-            output::print("\n")?;
+    let mut is_first = true;
+    for report in &reports {
+        if args.output.format != Format::Table || !report.is_empty() {
+            if !is_first {
+                output::print("\n")?;
+            }
+            is_first = false;
+            args.output.print(report, table)?;
         }
-        args.output.print(report, table)?;
         if !report.problems.is_empty() || !is_checked(&args, report) {
             code = ExitCode::from(CHECK_FAILED);
         }
@@ -217,15 +224,27 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-/// The report for a set that cannot be generated: the error, or its unknown fields, since
+impl Report {
+    /// Whether it says nothing but why there is none, which standard error has said.
+    fn is_empty(&self) -> bool {
+        self.problems.iter().all(|problem| problem.code == NOT_GENERATED)
+            && !self.problems.is_empty()
+    }
+}
+
+/// The report for a set that cannot be generated: the error, and its unknown fields, since
 /// one of them may be the cause.
+///
+/// # Errors
+///
+/// The same error when the set cannot be read.
 fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
     let mut problems = unknown_fields(&set.value);
-    if problems.is_empty() {
+    if problems.is_empty() && !error.is_check() {
         return Err(error);
     }
     fault(&error);
-    problems.push(Problem { code: "NotGenerated", message: error.to_string(), step: None });
+    problems.push(Problem { code: NOT_GENERATED, message: error.to_string(), step: None });
     let (strategy, _) = Strategy::read(set.value["spec"].get("strategy"));
     Ok(Report {
         set: name_of(&set.value).to_owned(),
@@ -372,9 +391,13 @@ fn table(report: &Report) -> String {
         false => "all at once".to_owned(),
     };
     let total = count(report.total, "application");
-    let mut text =
-        format!("ApplicationSet {}: {strategy}, {total}\n", output::printable(&report.set));
-    if report.rolling {
+    let is_generated = !report.problems.iter().any(|problem| problem.code == NOT_GENERATED);
+    let what = match is_generated {
+        true => format!("{strategy}, {total}"),
+        false => "it cannot be generated".to_owned(),
+    };
+    let mut text = format!("ApplicationSet {}: {what}\n", output::printable(&report.set));
+    if report.rolling && is_generated {
         text.push('\n');
         text.push_str(&output::table(
             ["STEP", "MAX UPDATE", "LIMIT", "BATCH", "APPLICATIONS"],

@@ -315,6 +315,43 @@ fn errors_are_listed_with_code_message_and_step() {
     assert_eq!((unknown.code, codes), (1, vec![json!("UnknownField"), json!("NotGenerated")]));
 }
 
+/// A set whose template fails.
+fn failing(name: &str) -> String {
+    set(&["a"], json!([{}]))
+        .replace("{{name}}", "{{.nope}}")
+        .replace("\"name\":\"set\"", &format!("\"name\":\"{name}\""))
+        .replace(
+            "\"spec\":{\"gen",
+            "\"spec\":{\"goTemplate\":true,\"goTemplateOptions\":[\"missingkey=error\"],\"gen",
+        )
+}
+
+#[test]
+fn a_set_that_cannot_be_generated_has_a_plan_without_applications() {
+    let run = with_input(&["plan", "-f", "-", "-o", "json"], failing("set"));
+    run.fails(1, &["error: cannot generate: standard input: line 1: ApplicationSet set: "]);
+    let mut plan = run.json();
+    let message = plan["problems"][0]["message"].take();
+    assert!(message.as_str().unwrap().contains("map has no entry for key \"nope\""), "{message}");
+    let problem = json!({"code": "NotGenerated", "message": null, "step": null});
+    assert_eq!(plan, json!({"steps": [], "unmatched": [], "problems": [problem]}));
+    // It does not hide the plans of others.
+    let fine = set(&["b"], json!([{}]));
+    let files =
+        folder(&[("a.json", &failing("first")), ("b.json", &fine), ("c.json", &failing("last"))]);
+    let run = wavegate(&["plan", "-f", &in_folder(&files, "")]);
+    run.fails(1, &["ApplicationSet first: ", "ApplicationSet last: "]);
+    assert!(
+        run.out.starts_with("ApplicationSet set: RollingSync, 1 step, 1 application\n"),
+        "{}",
+        run.out
+    );
+    assert_eq!(run.out.matches("ApplicationSet ").count(), 1, "{}", run.out);
+    for command in [&["simulate", "-f", "-"][..], &["demo", "--plain", "-f", "-"]] {
+        with_input(command, failing("set")).fails(1, &["error: cannot generate: "]);
+    }
+}
+
 #[test]
 fn max_update_is_shown_as_it_was_written() {
     for (value, limit, problem) in [
