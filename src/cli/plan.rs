@@ -1,16 +1,17 @@
 //! `wavegate plan`: the rollout before it happens.
 
 pub(super) mod steering;
+mod written;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use self::steering::{Policies, Steering};
+use self::written::Written;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
@@ -19,7 +20,6 @@ use super::live_diff::{self, Input, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash};
 use super::{generate, input};
-use crate::api::Raw;
 use crate::api::unknown;
 use crate::decide::application_set::generated::labels;
 use crate::decide::application_set::ignore::Ignore;
@@ -32,6 +32,8 @@ use crate::desired::{Generation, name_of};
 
 /// The code of a set whose Applications are not known.
 const NOT_GENERATED: &str = "NotGenerated";
+/// The code of what is wrong with a policy, besides unknown fields.
+const INVALID_POLICY: &str = "InvalidPolicy";
 
 /// Maximum number of names in a line of the table; JSON and YAML contain all.
 const NAMES_PER_LINE: usize = 8;
@@ -198,33 +200,55 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let namespace = args.controller.namespace();
     let Found { sets, mut facts, policies } =
         input::application_sets(&args.files, name, inputs, namespace)?;
+    let mut written = Written::read(policies).await;
     let mut reports = Vec::new();
     for set in &sets {
-        reports.push(match generate::generate_known(set, &mut facts).await {
+        let (policies, problems) = written.of(&set.value);
+        let report = match generate::generate_known(set, &mut facts).await {
             Ok(generation) => {
                 let invalid = generate::invalid(&generation);
-                // A file need not name the namespace.
-                let is_same = |policy: &&Arc<Value>| {
-                    let (one, other) = (policy.namespace(), set.value.namespace());
-                    one.is_empty() || other.is_empty() || one == other
-                };
-                let policies: Vec<Arc<Value>> = policies.iter().filter(is_same).cloned().collect();
-                let steering = (!policies.is_empty()).then(|| {
+                let mut report = report(set, &generation, &invalid, None);
+                report.problems.extend(problems);
+                if policies.is_empty() {
+                    report
+                } else {
                     let none = BTreeMap::new();
                     let rules = steering::rules(&policies, &set.value, &generation);
                     let steering = Steering::of(rules, &set.value, &generation, &none, &[]);
                     // Of no cluster, so that nothing can be compared with it.
-                    Steering { hash: String::new(), ..steering }
-                });
-                Report { steering, ..report(set, &generation, &invalid, None) }
+                    report.with(Steering { hash: String::new(), ..steering })
+                }
             }
-            Err(error) => not_generated(set, error)?,
-        });
+            Err(error) => {
+                let mut report = not_generated(set, error)?;
+                report.problems.extend(problems);
+                report
+            }
+        };
+        reports.push(report);
+    }
+    // With a name, the others may be for sets that are not planned now.
+    if name.is_none()
+        && let Some(first) = reports.first_mut()
+    {
+        first.problems.extend(written.unused(&sets));
     }
     Ok(reports)
 }
 
 impl Report {
+    /// With what policies say; what is wrong with them is a problem of the plan.
+    fn with(mut self, steering: Steering) -> Self {
+        let problem = |text: &String| Problem {
+            code: INVALID_POLICY,
+            message: format!("RolloutPolicy {text}"),
+            step: None,
+        };
+        self.problems.extend(steering.problems.iter().map(problem));
+        self.steering = Some(steering);
+        self
+    }
+
     /// Whether it says nothing but why there is none, which standard error has said.
     fn is_empty(&self) -> bool {
         self.problems.iter().all(|problem| problem.code == NOT_GENERATED)
@@ -302,8 +326,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             // Without its gates it would be that of another plan.
             steering.hash.clear();
         }
-        let report = report(set, &generation, &invalid, Some(live));
-        reports.push(Report { steering: Some(steering), ..report });
+        reports.push(report(set, &generation, &invalid, Some(live)).with(steering));
     }
     Ok(reports)
 }

@@ -17,7 +17,7 @@ use crate::cli::error::note;
 use crate::cli::live_diff::{Change, Live};
 use crate::decide::application_set::generated::{digest, labels, labels_of};
 use crate::decide::names::some_of;
-use crate::decide::rollout::steer::rules::{Policy, Rules, Selectable};
+use crate::decide::rollout::steer::rules::{self, Policy, Rules, Selectable};
 use crate::decide::rollout::steps::{Strategy, memberships};
 use crate::desired::Generation;
 
@@ -107,6 +107,16 @@ pub(in crate::cli) fn rules(
     Rules::of(&policies, set.name(), &labels_of(set), &applications, count)
 }
 
+/// Whether a policy is for a set of its namespace; also one whose selector cannot be read.
+pub(in crate::cli) fn selects(policy: &Value, set: &Value) -> bool {
+    match read(policy).spec {
+        Ok(spec) => {
+            rules::selects(&spec.application_sets, set.name(), &labels_of(set)).unwrap_or(true)
+        }
+        Err(_) => true,
+    }
+}
+
 impl Steering {
     /// For the generated Applications of a set, and the existing ones.
     pub fn of(
@@ -174,7 +184,7 @@ impl Steering {
         }
     }
 
-    /// For people.
+    /// For people, without the problems.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for gate in &self.gates {
@@ -188,6 +198,10 @@ impl Steering {
             if !soak.is_empty() {
                 asks.push(format!("a soak of {soak}"));
             }
+            if applications.is_empty() {
+                text.push_str(&format!("gate {name} (policy {policy}) holds no Application\n"));
+                continue;
+            }
             let names = some_of(applications.iter().map(String::as_str), NAMES);
             let asks = asks.join(" and ");
             text.push_str(&format!(
@@ -197,9 +211,6 @@ impl Steering {
         }
         for limit in &self.limits {
             text.push_str(&format!("{limit}\n"));
-        }
-        for problem in &self.problems {
-            text.push_str(&format!("problem of policy {problem}\n"));
         }
         if !self.hash.is_empty() {
             text.push_str(&format!("plan hash {}\n", self.hash));

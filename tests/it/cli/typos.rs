@@ -106,6 +106,108 @@ fn policy(namespace: &str, spec: &str) -> String {
 }
 
 #[test]
+fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
+    let gate = "gates: [{name: g, steps: [1], approvals: 1}]";
+    let cases: [(String, &[(&str, &str)], &str); 12] = [
+        (policy("", &format!("{{{gate}}}")), &[], ""),
+        (
+            policy("", &format!("{{{}}}", gate.replace("gates", "gats"))),
+            &[("UnknownField", "RolloutPolicy p: spec.gats: unknown field; did you mean gates?")],
+            "",
+        ),
+        (
+            policy("", "{pace: {maxInflight: 1}}"),
+            &[(
+                "UnknownField",
+                "RolloutPolicy p: spec.pace.maxInflight: unknown field; did you mean maxInFlight?",
+            )],
+            "",
+        ),
+        (
+            policy("", "{pace: {maxInFlight: 0}}"),
+            &[("InvalidPolicy", "RolloutPolicy p: spec.pace.maxInFlight: Invalid value: 0: ")],
+            "",
+        ),
+        (
+            policy("", "{failures: {max: 200%}}"),
+            &[("InvalidPolicy", "RolloutPolicy p: spec.failures.max: Invalid value: \"200%\": ")],
+            "",
+        ),
+        (
+            policy("", "{failures: {deadline: soon}}"),
+            &[
+                (
+                    "InvalidPolicy",
+                    "RolloutPolicy p: spec.failures.deadline: Invalid value: \"soon\"",
+                ),
+                ("InvalidPolicy", "RolloutPolicy p: failures.deadline: \"soon\" is no duration"),
+            ],
+            "",
+        ),
+        (
+            policy("", "{gates: [{name: g, steps: [9], approvals: 1}]}"),
+            &[
+                ("InvalidPolicy", "RolloutPolicy p: gates[0] (g): steps: there is no step 9 of 1"),
+                ("InvalidPolicy", "RolloutPolicy p: gates[0] (g): selects no Application"),
+            ],
+            "",
+        ),
+        (
+            policy("", "{gates: [{name: g, steps: [1]}]}"),
+            &[(
+                "InvalidPolicy",
+                "RolloutPolicy p: spec.gates[0]: a gate needs approvals or soak: what opens it",
+            )],
+            "",
+        ),
+        (
+            policy("", "{applicationSets: {names: [sett]}}"),
+            &[],
+            "note: RolloutPolicy p selects none of the ApplicationSets\n",
+        ),
+        (
+            policy("", "{applicationSets: {names: [sett]}, pase: {}}"),
+            &[("UnknownField", "RolloutPolicy p: spec.pase: unknown field; did you mean pace?")],
+            "note: RolloutPolicy p selects none of the ApplicationSets\n",
+        ),
+        (
+            policy("team", &format!("{{{gate}}}")),
+            &[],
+            "note: RolloutPolicy team/p is not used: it is for ApplicationSets of its namespace, \
+             and these are in argocd\n",
+        ),
+        (
+            policy("", &format!("{{{gate}}}")) + &policy("", "{paused: 1}").replace("p,", "q,"),
+            &[
+                ("InvalidPolicy", "RolloutPolicy q: spec.paused: Invalid value: "),
+                ("InvalidPolicy", "RolloutPolicy q: invalid type"),
+            ],
+            "",
+        ),
+    ];
+    let set = set(&["a"], json!([{}]))
+        .replace("\"name\":\"set\"", "\"name\":\"set\",\"namespace\":\"argocd\"");
+    for (policies, want, note) in cases {
+        let run = with_input(&["plan", "-f", "-", "-o", "json"], format!("{set}\n{policies}"));
+        assert_eq!((run.code, run.err.as_str()), (i32::from(!want.is_empty()), note), "{policies}");
+        let problems = run.json()["problems"].as_array().unwrap().clone();
+        assert_eq!(problems.len(), want.len(), "{policies}: {problems:?}");
+        for (problem, (code, message)) in problems.iter().zip(want) {
+            assert_eq!(&problem["code"], code, "{policies}");
+            let text = problem["message"].as_str().unwrap();
+            assert!(text.starts_with(message), "{policies}: {text}");
+        }
+    }
+    let nothing = policy("", "{gates: [{name: g, steps: [9], approvals: 1}]}");
+    let run = with_input(&["plan", "-f", "-"], format!("{set}\n{nothing}"));
+    assert!(run.out.contains("gate g (policy p) holds no Application\n"), "{}", run.out);
+    // Of a named set, policies of other sets say nothing.
+    let other = policy("", "{applicationSets: {names: [sett]}, pase: {}}");
+    let named = with_input(&["plan", "-f", "-", "set"], format!("{set}\n{other}"));
+    assert_eq!((named.code, named.err.as_str()), (0, ""));
+}
+
+#[test]
 fn simulate_and_demo_list_every_unknown_field_before_they_begin() {
     for command in [&["simulate", "-f", "-"][..], &["demo", "--plain", "-f", "-"]] {
         let run = with_input(command, misspelt().to_string());

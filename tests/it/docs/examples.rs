@@ -70,7 +70,7 @@ fn policies_are_part_of_a_plan() {
     let plan = |name: &str| {
         let (code, output) = wavegate(&["plan", "-f", &format!("examples/steering/{name}.yaml")]);
         assert_eq!(code, 0, "{name}: {output}");
-        assert!(!output.contains("problem of policy") && !output.contains("ignored"), "{output}");
+        assert!(!output.contains("PROBLEM") && !output.contains("ignored"), "{output}");
         assert!(!output.contains("plan hash"), "of no cluster: {output}");
         output
     };

@@ -1,0 +1,87 @@
+//! The policies of files: which sets they are for, and what is wrong with them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, steering};
+use crate::api::Raw;
+use crate::cli::error::note;
+use crate::cli::input::Object;
+use crate::cli::validation::{self, FieldProblem};
+use crate::decide::names::some_of;
+use crate::decide::rollout::steps::ProblemKind;
+
+/// The policies, in their order.
+pub(super) struct Written(Vec<WrittenPolicy>);
+
+struct WrittenPolicy {
+    value: Arc<Value>,
+    problems: Vec<FieldProblem>,
+    is_used: bool,
+}
+
+impl Written {
+    /// Reads them as an API server does that stores them.
+    pub async fn read(policies: Vec<Arc<Value>>) -> Self {
+        let mut read = Vec::new();
+        for value in policies {
+            let problems = validation::of_policy(&value).await;
+            read.push(WrittenPolicy { value, problems, is_used: false });
+        }
+        Self(read)
+    }
+
+    /// The policies of the namespace of a set, and what is wrong with those that select it.
+    pub fn of(&mut self, set: &Value) -> (Vec<Arc<Value>>, Vec<Problem>) {
+        let (mut policies, mut problems) = (Vec::new(), Vec::new());
+        for policy in &mut self.0 {
+            // A file need not name the namespace.
+            let (one, other) = (policy.value.namespace(), set.namespace());
+            if !one.is_empty() && !other.is_empty() && one != other {
+                continue;
+            }
+            policies.push(Arc::clone(&policy.value));
+            if steering::selects(&policy.value, set) {
+                policy.is_used = true;
+                problems.extend(policy.problems());
+            }
+        }
+        (policies, problems)
+    }
+
+    /// What is wrong with the policies that select none of these sets; notes that they do not.
+    pub fn unused(&self, sets: &[Object]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for policy in self.0.iter().filter(|policy| !policy.is_used) {
+            let (name, namespace) = (policy.value.name(), policy.value.namespace());
+            let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.value.namespace()).collect();
+            match namespace.is_empty() || namespaces.contains("") || namespaces.contains(namespace)
+            {
+                true => note(&format!("RolloutPolicy {name} selects none of the ApplicationSets")),
+                false => note(&format!(
+                    "RolloutPolicy {namespace}/{name} is not used: it is for ApplicationSets of its \
+                     namespace, and these are in {}",
+                    some_of(namespaces, NAMES_PER_LINE)
+                )),
+            }
+            problems.extend(policy.problems());
+        }
+        problems
+    }
+}
+
+impl WrittenPolicy {
+    fn problems(&self) -> impl Iterator<Item = Problem> {
+        let problem = |problem: &FieldProblem| {
+            let code = match problem {
+                FieldProblem::Unknown(_) => ProblemKind::UnknownField.code(),
+                FieldProblem::Invalid(_) => INVALID_POLICY,
+            };
+            let message = format!("RolloutPolicy {}: {problem}", self.value.name());
+            Problem { code, message, step: None }
+        };
+        self.problems.iter().map(problem)
+    }
+}
