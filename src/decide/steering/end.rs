@@ -44,6 +44,7 @@ pub fn abort(run: &Run, terminate: bool, person: Person<'_>) -> Verdict {
     let running = match (run.in_flight(), terminate) {
         (0, _) => "nothing of it is in flight".to_owned(),
         (count, true) => format!("the syncs of {} in flight are terminated", applications(count)),
+        (1, false) => format!("{} in flight ends by itself", applications(1)),
         (count, false) => format!("{} in flight end by themselves", applications(count)),
     };
     Verdict::Change {

@@ -318,6 +318,8 @@ fn in_phase(phase: &str, spec: Value, more: Value) -> Run {
 #[test]
 fn ending_a_run() {
     let going = || in_phase("Progressing", json!({}), json!({}));
+    let one_step = json!({"steps": [{"total": 30, "done": 12, "inFlight": 1}]});
+    let alone = in_phase("Progressing", json!({}), one_step);
     let by_bob = json!({"abort": {"by": "bob"}});
     let by_bob_back = json!({"rollback": {"by": "bob"}});
     let (by_bob_at, acted) = (json!({"abort": {"by": "bob", "at": AT}}), json!({"abortedAt": AT}));
@@ -331,6 +333,11 @@ fn ending_a_run() {
             abort(&going(), false, PERSON),
             "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 3 Applications in flight \
              end by themselves",
+        ),
+        (
+            abort(&alone, false, PERSON),
+            "will abort run shop-7: 18 of 30 Applications are not complete and stay as they are; 1 Application in flight \
+             ends by itself",
         ),
         (
             abort(&going(), true, PERSON),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::failures;
 use super::pace::Batch;
 use crate::api::Time;
-use crate::api::steering::{RevisionCount, RolloutRunStatus, RunStep, RunWait};
+use crate::api::steering::{RevisionCount, RolloutRunStatus, RunPhase, RunStep, RunWait};
 use crate::api::time::stored;
 use crate::decide::rollout::cut::cut;
 use crate::decide::rollout::gate::StepState;
@@ -60,6 +60,8 @@ pub(super) fn describe(
     let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let known = std::mem::take(&mut status.steps);
     let at = Some(Time(stored(now)));
+    // Its Applications leave the targets of the run; what was completed before stays recorded.
+    let goes_back = status.phase == RunPhase::RollingBack;
     status.steps = facts
         .steps
         .iter()
@@ -78,13 +80,15 @@ pub(super) fn describe(
             let failed =
                 |row: &&Row<'_>| row.member.step() == Some(index) && row.steering.failure.is_some();
             let first = |known: Option<&Time>| known.cloned().or_else(|| at.clone());
+            let completed_at = known.and_then(|step| step.completed_at.as_ref());
             RunStep {
                 opened_at: is_reached
                     .then(|| first(known.and_then(|step| step.opened_at.as_ref())))
                     .flatten(),
-                completed_at: is_complete
-                    .then(|| first(known.and_then(|step| step.completed_at.as_ref())))
-                    .flatten(),
+                completed_at: match goes_back {
+                    true => completed_at.cloned(),
+                    false => is_complete.then(|| first(completed_at)).flatten(),
+                },
                 batch: batch.map(|batch| number(batch.size)),
                 before_batch: batch.map(|batch| number(batch.before)),
                 failed_before_batch: batch.map(|batch| number(batch.failed_before)),

@@ -1205,6 +1205,32 @@ fn what_cannot_go_back_waits_for_a_person_once_the_rollback_is_over() {
     assert_eq!(fleet.kinds(), [WaitKind::FailedOperation]);
 }
 
+/// The simulator said of step 1 that it took until the end of the way back.
+#[test]
+fn a_step_that_was_complete_stays_so_in_the_record_of_a_run_that_is_taken_back_as_st_005() {
+    let mut fleet = Fleet::new(&[2, 2], json!(null));
+    fleet.push("r2");
+    fleet.run(1);
+    while fleet.status().steps[0].completed_at.is_none() {
+        fleet.run(1);
+    }
+    let completed = fleet.status().steps[0].completed_at.clone();
+    assert_eq!(fleet.status().steps[1].completed_at, None);
+    fleet.roll_back();
+    fleet.run(40);
+    let status = fleet.status();
+    assert_eq!((fleet.deployed("r1"), status.phase), (4, RunPhase::RolledBack));
+    assert_eq!(status.steps[0].completed_at, completed);
+    assert_eq!(status.steps[1].completed_at, None);
+    let completions = fleet.what().into_iter().filter(|what| *what == "StepCompleted");
+    assert_eq!(completions.count(), 1);
+    // It is repeated from its beginning.
+    fleet.retry();
+    fleet.run(40);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (4, RunPhase::Complete));
+    assert_ne!(fleet.status().steps[0].completed_at, completed);
+}
+
 #[test]
 fn the_way_back_is_one_sync_while_it_becomes_healthy_as_st_061() {
     let mut fleet = Fleet::new(&[1], json!(null));
