@@ -73,6 +73,7 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         clock: time.clone(),
         seed: scenario.seed,
         request_log: false,
+        size_limits: false,
         definitions: definitions().context("cannot define the kinds")?,
     });
     let clock = Clock::of(move || time.now());

@@ -60,7 +60,7 @@ const READERS: [(&str, &str, &str); 41] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 44] = [
+const NO_MESSAGE: [(&str, &[&str]); 45] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
@@ -68,6 +68,7 @@ const NO_MESSAGE: [(&str, &[&str]); 44] = [
     ("cli/output.rs", &["mark"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),
+    ("cli/simulate/frozen.rs", &["{{"]),
     ("cli/sync/directory.rs", &["Error"]),
     (
         "controller/application_set/mod.rs",

@@ -55,7 +55,8 @@ where
         exchange.request = record.clone();
         exchange.effects.clone_from(&effects);
     });
-    let body = read_body(body).await;
+    let limit = if server.has_size_limits { BODY_LIMIT } else { usize::MAX };
+    let body = read_body(body, limit).await;
     if let Ok(body) = &body {
         recording.note(|exchange| exchange.body = body.clone());
     }
@@ -126,16 +127,16 @@ fn carry_out(
 }
 
 /// Reads the body of a request, which has to come in time and in bounds.
-async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
+async fn read_body<B>(body: B, limit: usize) -> Result<Bytes, ApiError>
 where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let whole = Limited::new(body, BODY_LIMIT).collect();
+    let whole = Limited::new(body, limit).collect();
     match tokio::time::timeout(BODY_WITHIN, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => {
-            Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")))
+            Err(ApiError::too_large(format!("Request entity too large: limit is {limit}")))
         }
         Err(_) => {
             let limit = BODY_WITHIN.as_secs();

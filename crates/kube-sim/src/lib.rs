@@ -113,6 +113,8 @@ struct Inner {
     recorder: Arc<record::Recorder>,
     /// Room for answers over the network that wait to be read.
     unread: Arc<tokio::sync::Semaphore>,
+    /// Whether the bodies of requests have a limit.
+    has_size_limits: bool,
 }
 
 /// A Kubernetes API server in memory. Clones are handles of the same server.
@@ -153,14 +155,16 @@ impl Server {
 
     /// An empty server as the settings say.
     pub fn with(settings: Settings) -> Self {
-        let Settings { clock, seed, request_log, definitions } = settings;
+        let Settings { clock, seed, request_log, size_limits, definitions } = settings;
         let recorder = Arc::new(record::Recorder::new(clock.clone()));
         let mut state = state::State::new(seed, clock.now(), recorder.clone());
         definitions.define(&mut state, clock.now());
+        state.has_size_limits = size_limits;
         let state = Mutex::new(state);
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
         let ledger = Mutex::new(requests::Ledger::new(request_log));
-        Self { inner: Arc::new(Inner { state, clock, ledger, recorder, unread }) }
+        let inner = Inner { state, clock, ledger, recorder, unread, has_size_limits: size_limits };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The server's clock, to be shared with what shall have the same time.

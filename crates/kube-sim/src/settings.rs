@@ -14,6 +14,9 @@ pub struct Settings {
     /// Whether [`Server::requests`](super::Server::requests) and
     /// [`Server::counts`](super::Server::counts) remember requests; the default.
     pub request_log: bool,
+    /// Whether requests and objects are refused that are larger than those of a real server may
+    /// be; the default.
+    pub size_limits: bool,
     /// Custom kinds that it has from the beginning, as if these had just been created.
     pub definitions: Definitions,
 }
@@ -24,6 +27,7 @@ impl Default for Settings {
             clock: Clock::default(),
             seed: 0x5741_5645_4741_5445,
             request_log: true,
+            size_limits: true,
             definitions: Definitions::default(),
         }
     }

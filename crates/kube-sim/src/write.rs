@@ -239,11 +239,11 @@ impl Writer<'_> {
     ) -> Result<Arc<Stored>, ApiError> {
         if self.dry_run {
             let text = Text::write(&object);
-            check_size(&text)?;
+            check_size(&text, self.state.has_size_limits)?;
             return Ok(Stored::from_text(text, &object.value));
         }
         let text = self.state.store.write(&mut object);
-        check_size(&text)?;
+        check_size(&text, self.state.has_size_limits)?;
         let place = self.place();
         let stored = self.state.store.commit(&place.0, place.1.clone(), &object.value, text);
         if self.kind.is_crd() {
@@ -372,10 +372,10 @@ impl Writer<'_> {
     }
 }
 
-/// Refuses an object that is too large to be stored.
-fn check_size(text: &Text) -> Result<(), ApiError> {
+/// Refuses an object that is too large to be stored, if that has a limit.
+fn check_size(text: &Text, has_limit: bool) -> Result<(), ApiError> {
     let size = text.len();
-    if size > OBJECT_LIMIT {
+    if has_limit && size > OBJECT_LIMIT {
         return Err(ApiError::new(
             500,
             "",

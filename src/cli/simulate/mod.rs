@@ -10,6 +10,7 @@ mod events;
 #[cfg(test)]
 mod fixtures;
 mod history;
+mod frozen;
 mod path;
 mod refused;
 mod report;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::behaviors::{self, behaviors};
 use super::creation::Created;
+use super::frozen::frozen;
 use super::{Args, events, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
@@ -217,14 +218,14 @@ impl Case {
             objects.push(project(name, &namespace, given));
         }
         objects.extend(policies);
+        let mut deployed = Deployed::new();
         for (set, generation) in sets {
-            objects.push(frozen(as_written(set.clone(), &namespace), generation));
+            let applications: Vec<Value> =
+                generation.applications.iter().map(in_one_cluster).collect();
+            objects.push(frozen(as_written(set.clone(), &namespace), &applications));
+            deployed.insert(name_of(set).to_owned(), applications);
         }
-        let of_set = |(set, generation): &(Value, Generation)| {
-            let applications = generation.applications.iter().map(in_one_cluster).collect();
-            (name_of(set).to_owned(), applications)
-        };
-        let deployed = Arc::new(sets.iter().map(of_set).collect());
+        let deployed = Arc::new(deployed);
         Ok(Self { namespace, objects, deployed, applications, behaviors, actions })
     }
 
@@ -370,42 +371,6 @@ fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
             "syncWindows": windows.filter(Value::is_array).unwrap_or_else(|| json!([])),
         },
     })
-}
-
-/// The set with the Applications that it generates now, all in one cluster: neither what its
-/// generators read nor the clusters of its Applications are simulated.
-fn frozen(mut set: Value, generation: &Generation) -> Value {
-    let element = |application: &Value| {
-        let mut application = in_one_cluster(application);
-        let metadata = application["metadata"].take();
-        let kept = ["labels", "annotations", "finalizers"].map(|field| (field, &metadata[field]));
-        let kept = kept.into_iter().filter(|(_, value)| !value.is_null());
-        let kept: serde_json::Map<String, Value> =
-            kept.map(|(field, value)| (field.to_owned(), value.clone())).collect();
-        let spec = application["spec"].take();
-        let patch = json!({"metadata": kept, "spec": spec}).to_string();
-        json!({"name": metadata["name"], "project": project_name(&spec), "patch": patch})
-    };
-    let elements: Vec<Value> = generation.applications.iter().map(element).collect();
-    let spec = &mut set["spec"];
-    spec["generators"] = json!([{"list": {"elements": elements}}]);
-    spec["goTemplate"] = true.into();
-    spec["template"] = json!({
-        "metadata": {"name": "{{ .name }}"},
-        "spec": {
-            "project": "{{ .project }}",
-            "destination": {"server": IN_CLUSTER_SERVER},
-        },
-    });
-    spec["templatePatch"] = "{{ .patch }}".into();
-    if let Some(spec) = spec.as_object_mut() {
-        spec.remove("goTemplateOptions");
-    }
-    set
-}
-
-fn project_name(spec: &Value) -> &str {
-    spec["project"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
 }
 
 /// From two thirds to four thirds of a time.

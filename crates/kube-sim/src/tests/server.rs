@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::http::Method;
 use serde_json::{Value, json};
 
-use super::super::{Effect, Fault, Server};
+use super::super::{Effect, Fault, Server, Settings};
 use super::{MAPS, get, map, post, send, with_maps};
 
 const MERGE: &str = "application/merge-patch+json";
@@ -126,6 +126,18 @@ async fn what_is_too_large_is_refused() {
     let (code, status) = post(&client, MAPS, &large).await;
     assert_eq!((code, &status["reason"]), (413, &json!("RequestEntityTooLarge")));
     assert_eq!(get(&client, &format!("{MAPS}/a")).await.0, 404);
+}
+
+#[tokio::test]
+async fn limits_of_size_can_be_left_out() {
+    let server = Server::with(Settings { size_limits: false, ..Settings::default() });
+    let client = server.client();
+    let mut large = map("a");
+    large["data"]["a"] = json!("x".repeat(4 << 20));
+    let (code, status) = post(&client, MAPS, &large).await;
+    assert_eq!(code, 201, "{status}");
+    let (code, stored) = get(&client, &format!("{MAPS}/a")).await;
+    assert_eq!((code, &stored["data"]["a"]), (200, &large["data"]["a"]));
 }
 
 #[tokio::test]
