@@ -56,7 +56,7 @@ pub enum Action {
 
 impl Action {
     /// How long it goes on.
-    pub(super) fn lasts(&self) -> Duration {
+    pub fn lasts(&self) -> Duration {
         match self {
             Self::ApiDown(time) => *time,
             Self::Fault(fault) => fault.lasting(),

@@ -281,10 +281,16 @@ impl Environment<'_> {
                 break end;
             }
             if began.elapsed() >= self.scenario.limit {
-                break End::TimeIsOver { message: self.waits_for() };
+                let is_complete = left.as_slice().is_empty()
+                    && self.end(&known, began) == Some(End::Complete)
+                    && self.is_settled();
+                break match is_complete {
+                    true => End::Complete,
+                    false => End::TimeIsOver { message: self.waits_for() },
+                };
             }
             let next = left.as_slice().first().or(remedies.as_slice().first());
-            let next = next.map_or(self.scenario.limit, |next| next.at);
+            let next = next.map_or(self.scenario.limit, |next| next.at.min(self.scenario.limit));
             let next = next.saturating_sub(began.elapsed());
             // Less often while nothing changes, so that weeks are no matter of minutes.
             let often = POLL.max(self.quiet(&self.seen.lock(), began) / OFTEN);

@@ -208,6 +208,26 @@ fn what_changes_nothing_after_the_end_does_not_defer_it() {
     assert!((30..60).contains(&seconds), "{seconds} s");
 }
 
+/// A pause that was due after the limit was waited for, and so the rollout was not complete.
+#[test]
+fn a_simulation_ends_at_its_limit() {
+    let ends = |limit: u64, at: u64| {
+        let mut scenario = scenario(&[2], json!(null));
+        scenario.limit = Duration::from_secs(limit);
+        let at = Duration::from_millis(at);
+        scenario.actions = vec![ScheduledAction { at, action: Action::Restart }];
+        let history = run(&scenario).unwrap();
+        let seconds = history.end.duration_since(history.start).as_secs();
+        (history.outcome, seconds, history.happened.len())
+    };
+    let (outcome, seconds, happened) = ends(20, 25_000);
+    assert!(matches!(outcome, End::TimeIsOver { .. }), "{outcome:?}");
+    assert_eq!((seconds, happened), (20, 0));
+    let (outcome, seconds, happened) = ends(60, 59_500);
+    assert_eq!((outcome, happened), (End::Complete, 1));
+    assert!((30..40).contains(&seconds), "{seconds}");
+}
+
 #[test]
 fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
     for (window, hours) in [

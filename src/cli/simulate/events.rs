@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::path;
 use super::when::{Pattern, Slow};
 use crate::api::unknown::nearest;
 use crate::cli::error::Error;
@@ -83,40 +84,54 @@ fn what(word: &str, value: &str) -> Result<What, String> {
 /// The reader of an option: its text becomes a value of the word, and a time.
 type Reader = fn(&str) -> Result<(String, Option<Duration>), String>;
 
-fn option(word: &'static str, read: Reader) -> impl Fn(&str) -> Result<Event, String> + Clone {
+/// An option of a name.
+fn option(
+    name: &'static str,
+    word: &'static str,
+    read: Reader,
+) -> impl Fn(&str) -> Result<Event, String> + Clone {
     move |text| {
         let (value, at) = read(text)?;
-        let error = ("invalid option", format!("--{word} {text}"));
+        let error = ("invalid option", format!("{name} {text}"));
         Ok(Event { error, at, what: what(word, &value)? })
     }
 }
 
 /// An option such as `--fail APP`.
-pub(super) fn always(word: &'static str) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(word, |text| Ok((text.to_owned(), None)))
+pub(super) fn always(
+    name: &'static str,
+    word: &'static str,
+) -> impl Fn(&str) -> Result<Event, String> + Clone {
+    option(name, word, |text| Ok((text.to_owned(), None)))
 }
 
 /// An option such as `--skip APP@TIME`.
-pub(super) fn of(word: &'static str) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(word, |text| {
+pub(super) fn of(
+    name: &'static str,
+    word: &'static str,
+) -> impl Fn(&str) -> Result<Event, String> + Clone {
+    option(name, word, |text| {
         let (value, time) = text.rsplit_once('@').ok_or("write it as NAME@10m")?;
         Ok((value.to_owned(), Some(timeout(time)?)))
     })
 }
 
 /// An option such as `--pause-at TIME`.
-pub(super) fn at(word: &'static str) -> impl Fn(&str) -> Result<Event, String> + Clone {
-    option(word, |text| Ok((YES.to_owned(), Some(timeout(text)?))))
+pub(super) fn at(
+    name: &'static str,
+    word: &'static str,
+) -> impl Fn(&str) -> Result<Event, String> + Clone {
+    option(name, word, |text| Ok((YES.to_owned(), Some(timeout(text)?))))
 }
 
 /// `--push TIME` and `--push APP@TIME`.
 pub(super) fn push(text: &str) -> Result<Event, String> {
-    if text.contains('@') { of("push")(text) } else { at("push")(text) }
+    if text.contains('@') { of("--push", "push")(text) } else { at("--push", "push")(text) }
 }
 
 /// `--api-down TIME:FOR`.
 pub(super) fn api_down(text: &str) -> Result<Event, String> {
-    option("apiDown", |text| {
+    option("--api-down", "apiDown", |text| {
         let (at, time) = text.split_once(':').ok_or("write it as 5m:30s")?;
         Ok((time.to_owned(), Some(timeout(at)?)))
     })(text)
@@ -204,8 +219,10 @@ fn text(value: &Value) -> Result<String, String> {
     }
 }
 
-/// The Applications that there are, with their steps counted from 0, and the gates.
+/// The Applications that there are, with their steps counted from 0, the gates, and the time at
+/// which the simulation is given up.
 pub(super) struct Known<'a> {
+    pub limit: Duration,
     pub applications: &'a BTreeMap<String, Option<usize>>,
     pub gates: &'a BTreeSet<String>,
 }
@@ -214,13 +231,20 @@ pub(super) struct Known<'a> {
 ///
 /// # Errors
 ///
-/// An event that is for no Application, or for no gate, whether it is for the start or not: a
-/// failure that does not happen proves nothing.
+/// An event that is for no Application, for no gate, or not over before the end, whether it is for
+/// the start or not: a failure that does not happen proves nothing.
 pub(super) fn actions(events: &[Event], known: &Known<'_>) -> Result<Vec<ScheduledAction>, Error> {
     let mut all = Vec::new();
     for event in events {
         let action = event.action(known)?;
-        all.extend(event.at.map(|at| ScheduledAction { at, action }));
+        let Some(at) = event.at else { continue };
+        if at.saturating_add(action.lasts()) >= known.limit {
+            let limit = i64::try_from(known.limit.as_secs()).unwrap_or(i64::MAX);
+            let what = if action.lasts().is_zero() { "does not happen" } else { "is not over" };
+            let why = format!("it {what} before --limit, which is {}", path::text(limit));
+            return Err(event.wrong(why));
+        }
+        all.push(ScheduledAction { at, action });
     }
     Ok(all)
 }

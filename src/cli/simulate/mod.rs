@@ -65,22 +65,22 @@ pub(super) struct Args {
     #[arg(long, requires = "name", conflicts_with = "files")]
     live: bool,
     /// The workloads of these Applications fail; can be repeated, as the following ones
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("fail"),
+    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--fail", "fail"),
         help_heading = "What happens")]
     fail: Vec<Event>,
     /// The workloads of these Applications never become Healthy
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("hang"),
+    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--hang", "hang"),
         help_heading = "What happens")]
     hang: Vec<Event>,
     /// These Applications become Healthy after this time
-    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("slow"),
+    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("--slow", "slow"),
         help_heading = "What happens")]
     slow: Vec<Event>,
     /// So many of all deployments fail, by chance: of each Application with each commit
     #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = when::percent, help_heading = "What happens")]
     flaky: Option<u8>,
     /// A Healthy Application becomes Degraded
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("degrade"),
+    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--degrade", "degrade"),
         help_heading = "What happens")]
     degrade: Vec<Event>,
     /// Another commit; with APP one that changes these Applications only
@@ -88,7 +88,7 @@ pub(super) struct Args {
         help_heading = "What happens")]
     push: Vec<Event>,
     /// The controllers are killed and start again
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("restart"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--restart-at", "restart"),
         help_heading = "What happens")]
     restart_at: Vec<Event>,
     /// The API server answers the controllers with 503 for a time
@@ -100,31 +100,31 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "What happens")]
     events: Vec<PathBuf>,
     /// A person pauses the sets
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("pause"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--pause-at", "pause"),
         help_heading = "What people do")]
     pause_at: Vec<Event>,
     /// A person resumes them
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("resume"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--resume-at", "resume"),
         help_heading = "What people do")]
     resume_at: Vec<Event>,
     /// A person approves a gate
-    #[arg(long, value_name = "GATE@TIME", value_parser = events::of("approve"),
+    #[arg(long, value_name = "GATE@TIME", value_parser = events::of("--approve", "approve"),
         help_heading = "What people do")]
     approve: Vec<Event>,
     /// A person takes the run back
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("rollback"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--rollback-at", "rollback"),
         help_heading = "What people do")]
     rollback_at: Vec<Event>,
     /// A person aborts the run
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("abort"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--abort-at", "abort"),
         help_heading = "What people do")]
     abort_at: Vec<Event>,
     /// A person retries what has failed
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("retry"),
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--retry-at", "retry"),
         help_heading = "What people do")]
     retry_at: Vec<Event>,
     /// A person leaves an Application out
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("skip"),
+    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--skip", "skip"),
         help_heading = "What people do")]
     skip: Vec<Event>,
     /// How long an Application takes to become Healthy after its sync [default: 30s, with --live

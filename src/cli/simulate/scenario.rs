@@ -199,8 +199,10 @@ impl Case {
         let gates = used.flat_map(|policy| policy.items("/spec/gates"));
         let gates = gates.map(|gate| gate.field("name").to_owned()).collect();
         let events = args.events()?;
-        let actions =
-            events::actions(&events, &events::Known { applications: &steps, gates: &gates })?;
+        let actions = events::actions(
+            &events,
+            &events::Known { limit: args.limit, applications: &steps, gates: &gates },
+        )?;
         let table = args.durations.as_deref().map(|file| behaviors::table(file, &steps));
         let table = table.transpose()?.unwrap_or_default();
         let behaviors = behaviors(args, &table, &events, &steps, known);

@@ -130,6 +130,10 @@ fn what_names_nothing_is_refused() {
         (["--flaky", "120%"], "write it as a number from 0 to 100"),
         (["--runs", "0"], "it must be from 1"),
         (["--durations", "/nowhere"], "cannot read"),
+        (["--pause-at", "200h"], "--pause-at 200h: it does not happen before --limit, which is 7d"),
+        (["--push", "168h"], "--push 168h: it does not happen before --limit, which is 7d"),
+        (["--degrade", "storefront-staging-us-west@200h"], "it does not happen before --limit"),
+        (["--api-down", "167h:1h"], "--api-down 167h:1h: it is not over before --limit"),
     ] {
         let run = simulate(&args);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
@@ -266,6 +270,10 @@ fn what_is_wrong_with_an_event_is_said_with_its_entry_and_field() {
             "entry 1: fail: it is for none of the Applications; did you mean storefront-staging-us-west?",
         ),
         ("- {at: 5m, approve: production}\n", "entry 1: approve: it is none of the gates"),
+        (
+            "- {at: 200h, push: true}\n",
+            "entry 1: push: it does not happen before --limit, which is 7d",
+        ),
         ("- {at: 5m, fail: a, fail: b}\n", "is duplicated"),
         ("- {at: 5m, push: true\n", "events.yaml: line"),
     ] {
