@@ -77,7 +77,10 @@ pub(super) async fn simulate(scenario: &Scenario, mut setup: Setup) -> anyhow::R
         definitions: definitions().context("cannot define the kinds")?,
     });
     let clock = Clock::of(move || time.now());
-    let (log, seen) = (Arc::new(Mutex::new(String::new())), Arc::<Mutex<Seen>>::default());
+    let (log, seen) = (
+        Arc::new(Mutex::new(String::new())),
+        Arc::new(Mutex::new(Seen::without(scenario.uncounted.clone()))),
+    );
     let mut also = setup.record.take();
     let lines = (also.is_none() && scenario.logs).then(|| Arc::clone(&log));
     let (sees, time) = (Arc::clone(&seen), clock.clone());
@@ -350,8 +353,12 @@ impl Environment<'_> {
             let mut words: Vec<String> =
                 other.map(|(phase, message)| format!("{phase}: {message}")).collect();
             if is_complete {
-                let left = some_of(seen.not_at_rest(), NAMES);
-                words.push(format!("Complete without {left}"));
+                let left: Vec<&str> =
+                    seen.not_at_rest().filter(|name| !seen.is_skipped(name)).collect();
+                if left.is_empty() {
+                    return Some(End::Complete);
+                }
+                words.push(format!("Complete without {}", some_of(left, NAMES)));
             }
             return Some(End::Ended { message: words.join("; ") });
         }

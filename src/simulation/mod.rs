@@ -21,7 +21,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -70,6 +70,8 @@ pub struct Scenario {
     pub objects: Vec<Value>,
     /// The Applications that the sets generate, by name.
     pub behaviors: BTreeMap<String, Behavior>,
+    /// Those of them that the rollout does not count: no step selects them, and nothing syncs them.
+    pub uncounted: BTreeSet<String>,
     /// When it begins, by the clock of the simulation.
     pub start: Timestamp,
     /// What there is before it begins.

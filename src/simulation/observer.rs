@@ -33,11 +33,18 @@ pub(super) struct Seen {
     held: BTreeMap<String, BTreeSet<String>>,
     /// What the last run of each set leaves out.
     skipped: BTreeMap<String, BTreeSet<String>>,
+    /// Those that no rollout counts.
+    uncounted: BTreeSet<String>,
     /// When something changed that is part of the rollout.
     pub changed_at: Option<Instant>,
 }
 
 impl Seen {
+    /// Nothing yet, where no rollout counts these Applications.
+    pub fn without(uncounted: BTreeSet<String>) -> Self {
+        Self { uncounted, ..Self::default() }
+    }
+
     /// Takes a change of an object.
     pub fn take(&mut self, change: &ObjectChange, now: Timestamp) {
         let (json, name) = (&change.object[..], &*change.name);
@@ -141,13 +148,14 @@ impl Seen {
 }
 
 impl Seen {
-    /// Whether all Applications are Healthy at their newest targets, but those that people have
-    /// skipped, and the sets know it.
+    /// Whether all Applications that count are Healthy at their newest targets, but those that
+    /// people have skipped, and the sets know it.
     pub fn is_at_rest(&self, expected: usize) -> bool {
         let is_done = |(place, set): (&String, &Arc<Value>)| {
             let skipped = self.skipped.get(place);
             let is_skipped = |entry: &Value| {
-                skipped.is_some_and(|names| names.contains(entry.field("application")))
+                let name = entry.field("application");
+                self.uncounted.contains(name) || skipped.is_some_and(|names| names.contains(name))
             };
             let entries = set.items("/status/applicationStatus");
             entries.iter().all(|entry| entry["status"] == "Healthy" || is_skipped(entry))
@@ -160,15 +168,24 @@ impl Seen {
             && self.sets.iter().all(is_done)
     }
 
-    /// The names of the Applications that are not Healthy at their newest targets, without those
-    /// that people have skipped.
+    /// The names of the Applications that count and are not Healthy at their newest targets,
+    /// without those that wait and that people have skipped.
     pub fn not_at_rest(&self) -> impl Iterator<Item = &str> {
         let is_healthy = |history: &ApplicationHistory| {
             let last = history.spans.last().map(|last| last.state);
             matches!(last, Some(State::Healthy | State::Skipped))
         };
-        let left = self.applications.iter().filter(move |(_, history)| !is_healthy(history));
+        let counts = |name: &String| !self.uncounted.contains(name);
+        let left = self.applications.iter();
+        let left = left.filter(move |(name, history)| counts(name) && !is_healthy(history));
         left.map(|(name, _)| name.as_str())
+    }
+
+    /// Whether the last run of its set leaves an Application out.
+    pub fn is_skipped(&self, application: &str) -> bool {
+        let history = self.applications.get(application);
+        let names = history.and_then(|history| self.skipped.get(&history.set));
+        names.is_some_and(|names| names.contains(application))
     }
 
     /// An Application that waits to be deployed.
@@ -195,9 +212,12 @@ impl Seen {
         self.runs.iter().filter_map(last).collect()
     }
 
-    /// The last change of an Application or a run; not before `start`.
+    /// The last change of a run, or of an Application that the rollout waits for; not before
+    /// `start`.
     pub fn last_change(&self, start: Timestamp) -> Timestamp {
-        let spans = self.applications.values().filter_map(|history| history.spans.last());
+        let counts = |name: &str| !self.uncounted.contains(name) && !self.is_skipped(name);
+        let counted = self.applications.iter().filter(|(name, _)| counts(name));
+        let spans = counted.filter_map(|(_, history)| history.spans.last());
         let runs = self.runs.values().filter_map(|runs| runs.last_key_value());
         let runs = runs.filter_map(|(_, (_, status))| Some(status.timeline.last()?.at.as_ref()?.0));
         spans.map(|span| span.from).chain(runs).chain([start]).max().unwrap_or(start)

@@ -74,6 +74,7 @@ fn scenario(sizes: &[usize], max_update: Value) -> Scenario {
             set(sizes, max_update),
         ],
         behaviors: behaviors.collect(),
+        uncounted: BTreeSet::new(),
         start: "2026-01-05T09:00:00Z".parse().unwrap(),
         before: Before::RolledOut,
         actions: Vec::new(),
@@ -226,6 +227,44 @@ fn a_simulation_ends_at_its_limit() {
     let (outcome, seconds, happened) = ends(60, 59_500);
     assert_eq!((outcome, happened), (End::Complete, 1));
     assert!((30..40).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn what_no_step_selects_is_not_counted() {
+    for before in [Before::Nothing, Before::RolledOut] {
+        let mut scenario = scenario(&[1, 1], json!(null));
+        let elements = &mut scenario.objects[2]["spec"]["generators"][0]["list"]["elements"];
+        elements.as_array_mut().unwrap().push(json!({"name": "alone", "step": "none"}));
+        let behavior = scenario.behaviors["s0-0"].clone();
+        scenario.behaviors.insert("alone".to_owned(), behavior);
+        scenario.uncounted = BTreeSet::from(["alone".to_owned()]);
+        scenario.before = before;
+        let history = run(&scenario).unwrap();
+        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        let seconds = history.end.duration_since(history.start).as_secs();
+        assert!((60..70).contains(&seconds), "{seconds}");
+        let last = history.applications["alone"].spans.last().map(|span| span.state);
+        assert_eq!(last, Some(State::Waiting));
+    }
+}
+
+#[test]
+fn a_rollout_does_not_wait_for_what_is_skipped_in_flight() {
+    let skipped = |names: &[&str], change: &dyn Fn(&mut Scenario)| {
+        let mut scenario = scenario(&[2], json!(null));
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        scenario.actions = vec![happens(10, Action::Skip(names))];
+        change(&mut scenario);
+        let history = run(&scenario).unwrap();
+        assert_eq!(history.outcome, End::Complete, "{history:#?}");
+        history.end.duration_since(history.start).as_secs()
+    };
+    let all = skipped(&["s0-0", "s0-1"], &|_| {});
+    assert!((9..15).contains(&all), "{all}");
+    let hangs = skipped(&["s0-0"], &|scenario| {
+        scenario.behaviors.get_mut("s0-0").unwrap().outcome = Outcome::Hangs;
+    });
+    assert!((30..40).contains(&hangs), "{hangs}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A case as objects of Kubernetes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,6 +65,7 @@ pub fn scenario(case: &Case) -> Scenario {
         namespace: CONTROL_PLANE.to_owned(),
         objects,
         behaviors: case.apps.iter().map(behavior).collect::<BTreeMap<_, _>>(),
+        uncounted: BTreeSet::new(),
         start: "2026-01-05T09:00:00Z".parse().expect("a time"),
         before: if case.is_first { Before::Nothing } else { Before::RolledOut },
         actions: actions(case),

@@ -163,7 +163,8 @@ fn gates(run: &Run<'_>, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
 }
 
 fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
-    let next = history.spans.iter().skip(1).map(|span| span.from).chain([end]);
+    // What an Application did after the end is no part of the rollout.
+    let next = history.spans.iter().skip(1).map(|span| span.from.min(end)).chain([end]);
     let span = |(span, until): (&crate::simulation::Span, Timestamp)| Span {
         from: span.from,
         until,
@@ -181,7 +182,8 @@ fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
         },
     };
     // What lasts no time is a comparison before the next one; at the end, it is what was reached.
-    let lasts =
-        |(span, until): &(&crate::simulation::Span, Timestamp)| span.from < *until || *until == end;
+    let lasts = |(span, until): &(&crate::simulation::Span, Timestamp)| {
+        span.from < *until || *until == end && span.from == end
+    };
     history.spans.iter().zip(next).filter(lasts).map(span).collect()
 }

@@ -3,6 +3,7 @@
 mod behaviors;
 mod causes;
 mod chart;
+mod counted;
 mod course;
 mod creation;
 mod distribution;

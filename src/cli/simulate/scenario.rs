@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::behaviors::{self, behaviors};
 use super::creation::Created;
 use super::frozen::frozen;
-use super::{Args, events, history};
+use super::{Args, counted, events, history};
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::steering::{POLICY, RUN};
 use crate::api::unknown::nearest;
@@ -36,7 +36,9 @@ use crate::simulation::{Before, Behavior, Deployed, Outcome, Scenario, Scheduled
 const MOST: usize = 20_000;
 
 /// The most names in a message.
-const NAMES: usize = 5;
+pub(super) const NAMES: usize = 5;
+/// What is wrong when a set cannot be simulated.
+pub(super) const WRONG: &str = "cannot simulate";
 
 /// What a command simulates, once or several times.
 #[derive(Debug)]
@@ -47,6 +49,8 @@ pub(super) struct Case {
     deployed: Arc<Deployed>,
     /// The Applications with their sets and steps, counted from 0.
     pub applications: BTreeMap<String, (String, Option<usize>)>,
+    /// Those that no step selects.
+    uncounted: BTreeSet<String>,
     behaviors: BTreeMap<String, Behavior>,
     actions: Vec<ScheduledAction>,
 }
@@ -123,7 +127,7 @@ async fn of_cluster(args: &Args) -> Result<Case, Error> {
             let whole = global.with_windows(&project, |name| controller.project(name).flatten());
             projects.push(whole.map_err(|why| {
                 let place = format!("sync windows of AppProject {}", project.name());
-                Error::check("cannot simulate", place, why)
+                Error::check(WRONG, place, why)
             })?);
         }
         let runs = cluster.with_labels(RUN, Some(namespace), None).await.unwrap_or_default();
@@ -151,7 +155,7 @@ impl Case {
             [one] => (*one).to_owned(),
             several => {
                 let why = format!("they are in namespaces {}; use one", several.join(" and "));
-                return Err(Error::input("cannot simulate", "the ApplicationSets", why));
+                return Err(Error::input(WRONG, "the ApplicationSets", why));
             }
         };
         let mut applications = BTreeMap::new();
@@ -162,34 +166,31 @@ impl Case {
                     && other == name_of(set)
                 {
                     let place = format!("ApplicationSet {other}");
-                    return Err(Error::input("cannot simulate", place, "it is given twice"));
+                    return Err(Error::input(WRONG, place, "it is given twice"));
                 }
                 if let Some((other, _)) = former {
                     let why = format!("ApplicationSets {other} and {} generate it", name_of(set));
-                    return Err(Error::check(
-                        "cannot simulate",
-                        format!("Application {name}"),
-                        why,
-                    ));
+                    return Err(Error::check(WRONG, format!("Application {name}"), why));
                 }
             }
         }
         if applications.len() > MOST {
             let why = format!("they generate {} Applications; at most {MOST}", applications.len());
-            return Err(Error::input("cannot simulate", "the ApplicationSets", why));
+            return Err(Error::input(WRONG, "the ApplicationSets", why));
         }
         if applications.is_empty() {
             let names = some_of(sets.iter().map(|(set, _)| name_of(set)), NAMES);
             let why = "no Applications are generated: there is nothing to roll out";
-            return Err(Error::input("cannot simulate", format!("ApplicationSet {names}"), why));
+            return Err(Error::input(WRONG, format!("ApplicationSet {names}"), why));
         }
+        let mut uncounted = BTreeSet::new();
         for (set, generation) in sets {
             if let Some((name, why)) = generate::invalid(generation).into_iter().next() {
                 let place = format!("ApplicationSet {}", name_of(set));
                 let why = format!("application {name}: {why}");
                 return Err(Error::check("cannot simulate", place, why));
             }
-            check_synced(set, generation)?;
+            uncounted.extend(counted::uncounted(set, generation)?);
         }
         // Others are for sets that are not simulated now.
         let is_alone = !args.live && args.name.is_none();
@@ -228,7 +229,7 @@ impl Case {
             deployed.insert(name_of(set).to_owned(), applications);
         }
         let deployed = Arc::new(deployed);
-        Ok(Self { namespace, objects, deployed, applications, behaviors, actions })
+        Ok(Self { namespace, objects, deployed, applications, uncounted, behaviors, actions })
     }
 
     /// The namespace of the control plane.
@@ -265,6 +266,7 @@ impl Case {
             namespace: self.namespace.clone(),
             objects: self.objects.clone(),
             behaviors,
+            uncounted: self.uncounted.clone(),
             start: args.at,
             before: match args.first {
                 true => Before::Nothing,
@@ -279,28 +281,6 @@ impl Case {
             seed,
         }
     }
-}
-
-/// Whether something syncs all Applications of a set.
-fn check_synced(set: &Value, generation: &Generation) -> Result<(), Error> {
-    let steps = shown::steps(set, generation);
-    let is_automated = |application: &&Value| {
-        application["spec"]["syncPolicy"]["automated"].is_object()
-            && application["spec"]["syncPolicy"]["automated"]["enabled"] != false
-    };
-    let has_step =
-        |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
-    let unsynced = generation.applications.iter();
-    let unsynced: Vec<&str> = unsynced
-        .filter(|application| !has_step(application) && !is_automated(application))
-        .map(name_of)
-        .collect();
-    if unsynced.is_empty() {
-        return Ok(());
-    }
-    let names = some_of(unsynced, NAMES);
-    let why = format!("no step selects {names}, and its syncs are not automated: nothing syncs it");
-    Err(Error::input("cannot simulate", format!("ApplicationSet {}", name_of(set)), why))
 }
 
 /// The policies of the namespace, and the names of those that are for these sets; says what is

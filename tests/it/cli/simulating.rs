@@ -363,6 +363,7 @@ fn what_happens_at_the_edges_of_a_rollout_is_simulated() {
         // Its turn comes later, and what it deploys then is new.
         (vec!["--degrade", "storefront-production-us-west@10s"], 0, "Complete after 2m."),
         (vec!["--skip", "storefront-production-us-*@10s"], 0, "Complete after 1m30s."),
+        (vec!["--skip", "storefront-*@10s"], 0, "Complete after 10s."),
         (vec!["--api-down", "1s:1h"], 0, "Complete after 1h2m"),
         (vec!["--hang", "*", "--limit", "10000h"], 1, "does not end: storefront: step 1 of 3"),
         (
@@ -374,6 +375,51 @@ fn what_happens_at_the_edges_of_a_rollout_is_simulated() {
         let run = simulate(&args);
         assert_eq!((run.code, run.err.as_str()), (code, ""), "{args:?}: {}", run.out);
         assert!(run.out.contains(want), "{args:?}: {}", run.out);
+    }
+}
+
+#[test]
+fn what_a_run_completed_before_it_was_taken_back_took_its_own_time() {
+    for what in ["--rollback-at", "--abort-at"] {
+        let run = simulate(&[what, "40s", "-o", "json"]);
+        assert_eq!(run.code, 1, "{what}: {}", run.err);
+        let path = run.json()["criticalPath"].clone();
+        let parts: Vec<(&Value, &Value)> =
+            path.as_array().unwrap().iter().map(|part| (&part["step"], &part["seconds"])).collect();
+        assert_eq!(parts, [(&json!(1), &json!(30)), (&json!(2), &json!(10))], "{what}: {path}");
+        let text = simulate(&[what, "40s"]).out;
+        assert!(text.contains("Step 1  4 Applications  opened 0s, completed 30s"), "{text}");
+    }
+}
+
+#[test]
+fn what_no_step_selects_is_named_and_not_counted() {
+    let regions = std::fs::read_to_string(super::repository(REGIONS)).unwrap();
+    let others = "      elements:\n      - {env: other, region: eu-west, continent: europe}\n";
+    let more = regions.replacen("      elements:\n", others, 1);
+    let automated = "      syncPolicy:\n        automated: {}\n";
+    let automatically = more.replacen("      syncPolicy:\n", automated, 1);
+    for text in [&more, &automatically] {
+        let run = with_input(&["simulate", "-f", "-"], text.as_str());
+        assert_eq!(run.code, 0, "{}", run.out);
+        let note = "note: ApplicationSet storefront: not counted, since no step selects it: \
+                    storefront-other-eu-west\n";
+        assert_eq!(run.err, note);
+        assert!(run.out.contains("Complete after 2m."), "{}", run.out);
+        assert!(run.out.contains("No step  1 Application  not opened"), "{}", run.out);
+    }
+    let none = regions.replace("values: [staging]", "values: [x]");
+    let none = none.replace("values: [production]", "values: [x]");
+    for (text, want) in [
+        (regions.replace("type: RollingSync", "type: Rolling"), "\"Rolling\" is invalid"),
+        (regions.replacen("operator: In,", "operator: Exists,", 1), "\"Exists\" is invalid"),
+        (regions.replacen("  strategy:", "  stratgy:", 1), "did you mean strategy?"),
+        (regions.replacen("matchExpressions", "matchExpresions", 1), "matchExpresions: unknown"),
+        (none, "no step selects any of its Applications: storefront-production-eu-central"),
+    ] {
+        let run = with_input(&["simulate", "-f", "-"], text);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{want}: {}", run.err);
+        assert!(run.err.contains(want) && run.err.lines().count() == 1, "{want}: {}", run.err);
     }
 }
 

@@ -1,0 +1,64 @@
+//! Which Applications a rollout counts: those that something syncs.
+
+use serde_json::Value;
+
+use super::scenario::{NAMES, WRONG};
+use crate::cli::error::{Error, note};
+use crate::decide::application_set::reconcile::NO_STEPS;
+use crate::decide::application_set::shown;
+use crate::decide::names::some_of;
+use crate::decide::rollout::steps::{ProblemKind, Strategy, misspelt};
+use crate::desired::{Generation, name_of};
+
+/// The Applications of a set that no step selects: its rollout is complete without them. Says so
+/// of them.
+///
+/// # Errors
+///
+/// What is wrong with the strategy, as `plan` says; and when nothing syncs any of them, or one of a
+/// set without steps.
+pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<String>, Error> {
+    let wrong = |why: String| Error::input(WRONG, format!("ApplicationSet {}", name_of(set)), why);
+    let (strategy, problems) = Strategy::read(set["spec"].get("strategy"));
+    let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
+    let problems = problems.into_iter().filter(|problem| is_fatal(problem.kind));
+    if let Some(problem) = misspelt(set).into_iter().chain(problems).next() {
+        return Err(wrong(problem.message));
+    }
+    if strategy.is_empty_rolling_sync() {
+        return Err(wrong(NO_STEPS.to_owned()));
+    }
+    let steps = shown::steps(set, generation);
+    let has_step =
+        |application: &&Value| steps.get(name_of(application)).is_some_and(Option::is_some);
+    let without = generation.applications.iter().filter(|application| !has_step(application));
+    // With steps, a rollout switches automated syncs off.
+    if strategy.steps().is_empty() {
+        let unsynced: Vec<&str> = without.filter(|one| !is_automated(one)).map(name_of).collect();
+        return match unsynced.as_slice() {
+            [] => Ok(Vec::new()),
+            [one] => Err(wrong(format!(
+                "no step selects {one}, and its syncs are not automated: nothing syncs it"
+            ))),
+            several => Err(wrong(format!(
+                "no step selects {}, and their syncs are not automated: nothing syncs them",
+                some_of(several, NAMES)
+            ))),
+        };
+    }
+    let without: Vec<String> = without.map(|one| name_of(one).to_owned()).collect();
+    let names = some_of(&without, NAMES);
+    if without.len() == generation.applications.len() && !without.is_empty() {
+        return Err(wrong(format!("no step selects any of its Applications: {names}")));
+    }
+    if !without.is_empty() {
+        let set = name_of(set);
+        note(&format!("ApplicationSet {set}: not counted, since no step selects it: {names}"));
+    }
+    Ok(without)
+}
+
+fn is_automated(application: &Value) -> bool {
+    let automated = &application["spec"]["syncPolicy"]["automated"];
+    automated.is_object() && automated["enabled"] != false
+}
