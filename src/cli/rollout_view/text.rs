@@ -86,6 +86,17 @@ impl Line {
         Self { pieces }
     }
 
+    /// Truncates the line to a width in its middle, in the style of its beginning.
+    #[must_use]
+    pub fn cut_within(self, columns: usize) -> Self {
+        if self.width() <= columns {
+            return self;
+        }
+        let style = self.pieces.first().map_or(Style::Plain, |(style, _)| *style);
+        let text: String = self.pieces.into_iter().map(|(_, text)| text).collect();
+        Self { pieces: vec![(style, middle(&text, columns))] }
+    }
+
     /// The line in up to `most` lines of a width, broken between words; the last one is cut.
     pub fn wrapped(self, columns: usize, most: usize) -> Vec<Self> {
         let (mut lines, mut rest) = (Vec::new(), self);
@@ -221,6 +232,24 @@ pub(in crate::cli) fn ellipsis(text: &str, columns: usize, always: bool) -> Stri
     cut
 }
 
+/// A text in at most `columns` columns, with an ellipsis in its middle when it is longer: names
+/// often begin alike.
+pub(in crate::cli) fn middle(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let tail = columns.saturating_sub(1) / 2;
+    let mut used = 0;
+    let fits = text.char_indices().rev().take_while(|(_, c)| {
+        used += self::columns(*c);
+        used <= tail
+    });
+    let from = fits.last().map_or(text.len(), |(at, _)| at);
+    // Without what combines with a character that is cut off.
+    let end = text[from..].trim_start_matches(|c| self::columns(c) == 0);
+    ellipsis(text, columns - tail, true) + end
+}
+
 /// With a capital letter at the beginning.
 pub(in crate::cli) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
@@ -247,6 +276,28 @@ pub(in crate::cli) fn padded(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_cut_in_its_middle() {
+        for (columns, want) in [
+            (30, "payments-staging-eu"),
+            (19, "payments-staging-eu"),
+            (18, "payments-…aging-eu"),
+            (5, "pa…eu"),
+            (4, "pa…u"),
+            (2, "p…"),
+            (1, "…"),
+            (0, ""),
+        ] {
+            assert_eq!(middle("payments-staging-eu", columns), want, "{columns}");
+            assert!(width(want) <= columns);
+        }
+        assert_eq!(middle("日本語の名前", 8), "日本…前");
+        assert_eq!(middle("az\u{301}\u{301}bcz\u{301}\u{301}", 3), "a…z\u{301}\u{301}");
+        let line = Line::of(Style::Yellow, "  gate ").and(Style::Plain, "qa-approval-of-people");
+        let cut = line.cut_within(18);
+        assert_eq!(cut.plain(), "  gate qa…f-people");
+    }
 
     #[test]
     fn a_line_is_cut_to_its_width_and_keeps_its_colours() {

@@ -13,9 +13,12 @@ mod tests;
 const DURATION: usize = 11;
 /// The narrowest bar with a column of durations beside it.
 const WITH_DURATION: usize = 20;
-/// The widest column of names, and the one for the names of states.
-const NAMES: usize = 34;
+/// The widest column of names, for one that is as long as a label may be, and the one for the names
+/// of states.
+const NAMES: usize = 65;
 const STATES: usize = 19;
+/// Below this width, names take a third of it at most; else two fifths.
+const NARROW: usize = 80;
 /// Columns for each tick, so that labels such as `12h30m` stay apart.
 const TICK: usize = 9;
 /// Most lines of an outcome and of the legend.
@@ -90,7 +93,8 @@ impl<'a> Chart<'a> {
         let gates = timeline.steps().flat_map(|step| step.gates.iter().take(GATES));
         let widest = sets.iter().flat_map(|(_, steps)| steps).filter_map(of_step);
         let widest = widest.chain(gates.map(|gate| 7 + columns(&gate.name))).max();
-        let names = widest.unwrap_or_default().clamp(STATES, NAMES).min((width / 3).max(8));
+        let most = if width < NARROW { width / 3 } else { width * 2 / 5 };
+        let names = widest.unwrap_or_default().clamp(STATES, NAMES).min(most.max(8));
         let left = width.saturating_sub(names + 1);
         let has_durations = left >= WITH_DURATION + DURATION;
         let bar = if has_durations { left - DURATION } else { left };
@@ -225,7 +229,7 @@ impl<'a> Chart<'a> {
 
     /// A line in columns.
     fn row(&self, name: Line, bar: Line, end: &str, style: Style) -> Line {
-        let line = filled(name.cut(self.names), self.names).and(Style::Plain, " ");
+        let line = filled(name.cut_within(self.names), self.names).and(Style::Plain, " ");
         self.ended(line.followed_by(bar.cut(self.bar)), end, style)
     }
 

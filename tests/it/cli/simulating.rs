@@ -389,6 +389,8 @@ fn what_a_run_completed_before_it_was_taken_back_took_its_own_time() {
         assert_eq!(parts, [(&json!(1), &json!(30)), (&json!(2), &json!(10))], "{what}: {path}");
         let text = simulate(&[what, "40s"]).out;
         assert!(text.contains("Step 1  4 Applications  opened 0s, completed 30s"), "{text}");
+        // In 100 columns, no name of these is cut.
+        assert!(text.contains("  storefront-production-eu-central "), "{text}");
     }
 }
 

@@ -65,6 +65,25 @@ Step 2  3 Applications, maxUpdate 1  opened 1m, not completed
     assert_eq!(plain(&small(), 72).join("\n"), want);
 }
 
+/// All were cut at their ends: four rows `payments-gateway-service-stagi…`.
+#[test]
+fn long_names_stay_different() {
+    let name = |region: &str| format!("payments-gateway-service-staging-{region}");
+    let all = ["eu-west", "eu-north", "us-east", "us-west"].map(name);
+    let mut timeline = empty(100);
+    let lines = all.iter().map(|name| application(name, "0 w 10 s 30 h 100")).collect();
+    timeline.sets.push(set("shop", vec![step(1, None, (0, 40), lines)]));
+    for width in [60, 79, 80, 100, 160] {
+        let lines = plain(&timeline, width);
+        let rows = lines.iter().filter(|line| line.starts_with("  pay"));
+        let names: std::collections::BTreeSet<&str> =
+            rows.filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names.len(), 4, "{width}: {lines:#?}");
+        let is_whole = all.iter().all(|name| names.contains(name.as_str()));
+        assert_eq!(is_whole, width > 110, "{width}: {names:?}");
+    }
+}
+
 #[test]
 fn many_applications_are_counted_by_state() {
     let mut timeline = rollout(&[(2, None), (40, Some(10))], 20, 30);

@@ -1,6 +1,6 @@
 //! Writes the elements of an SVG document: all texts are escaped here, and nowhere else.
 
-use crate::cli::rollout_view::text::{Line, Style, ellipsis, width};
+use crate::cli::rollout_view::text::{Line, Style, ellipsis, middle, width};
 
 /// The width of a column of a text of 12 px and of 11 px, in pixels. Fonts differ, so it is that
 /// of a wide one.
@@ -99,7 +99,7 @@ impl Writer {
         self.raw("</text>\n");
     }
 
-    /// A text that is cut to a number of pixels, and shown as a whole by a tooltip then.
+    /// A text that is cut in its middle to a number of pixels, and shown as a whole by a tooltip then.
     pub fn fitted(&mut self, x: f64, y: f64, class: &str, text: &str, pixels: f64, column: f64) {
         let text = clean(text);
         let most = (pixels / column) as usize;
@@ -108,7 +108,7 @@ impl Writer {
         }
         self.raw("<g>");
         self.title(&tooltip_of(&text));
-        self.text(x, y, class, Anchor::Start, &ellipsis(&text, most, false));
+        self.text(x, y, class, Anchor::Start, &middle(&text, most));
         self.close("g");
     }
 
