@@ -10,9 +10,10 @@ mod distribution;
 mod events;
 #[cfg(test)]
 mod fixtures;
-mod history;
 mod frozen;
+mod history;
 mod path;
+mod progress;
 mod refused;
 mod report;
 mod scale;
@@ -30,6 +31,7 @@ use jiff::Timestamp;
 
 use self::distribution::Distribution;
 use self::events::Event;
+use self::progress::Progress;
 use self::report::Report;
 use super::cluster::{ClusterArgs, block_on};
 use super::controller::ControllerArgs;
@@ -215,7 +217,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let simulate = |number: u32| -> anyhow::Result<History> {
         simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))
     };
+    let progress = Progress::of(args.runs);
     let mut history = simulate(0)?;
+    progress.add();
     let log = std::mem::take(&mut history.log);
     if let Some(file) = &args.log {
         write(file, &log)?;
@@ -230,7 +234,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.output.print(&report, Report::table)?;
         report.is_complete()
     } else {
-        histories.extend(side_by_side(args.runs, simulate)?);
+        histories.extend(side_by_side(args.runs, simulate, &progress)?);
+        drop(progress);
         let all = Distribution::of(&histories);
         args.output.print(&all, Distribution::table)?;
         all.is_complete()
@@ -248,12 +253,18 @@ fn write(file: &Path, text: &str) -> Result<(), Error> {
 fn side_by_side(
     count: u32,
     simulate: impl Fn(u32) -> anyhow::Result<History> + Sync,
+    progress: &Progress,
 ) -> anyhow::Result<Vec<History>> {
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     let simulate = &simulate;
     let of_thread = |first: u32| {
         let numbers = (first..count).step_by(threads as usize);
-        numbers.map(|number| Ok((number, simulate(number)?))).collect::<anyhow::Result<Vec<_>>>()
+        let one = |number| {
+            let history = simulate(number)?;
+            progress.add();
+            Ok((number, history))
+        };
+        numbers.map(one).collect::<anyhow::Result<Vec<_>>>()
     };
     let mut all = std::thread::scope(|scope| {
         let threads: Vec<_> =
