@@ -10,7 +10,7 @@ use clap::{Command, CommandFactory};
 /// last.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Try it", &["demo"]),
-    ("Before a rollout, from files", &["plan", "render", "order", "health", "diff"]),
+    ("Before a rollout, from files", &["plan", "simulate", "render", "order", "health", "diff"]),
     ("In a cluster", &["status", "explain", "tree", "sync", "refresh", "terminate"]),
     (
         "Steer",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::cluster::ClusterArgs;
-use gotime::duration;
+use gotime::duration::{self, DurationError};
 
 /// Options of a command that can follow rollouts.
 #[derive(Clone, Debug, clap::Args)]
@@ -40,7 +40,10 @@ impl WatchArgs {
 /// Reads a duration in Go's notation that is longer than 0.
 pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let wanted = "write it with a unit, such as 90s, 10m or 1h30m";
-    let parsed = duration::parse(text).map_err(|error| format!("{error}; {wanted}"))?;
+    let parsed = duration::parse(text).map_err(|error| match error {
+        DurationError::Empty => format!("it is empty; {wanted}"),
+        error => format!("{error}; {wanted}"),
+    })?;
     match Duration::try_from(parsed) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("it must be longer than 0; {wanted}")),

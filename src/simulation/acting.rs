@@ -182,8 +182,12 @@ impl Environment<'_> {
         Ok(())
     }
 
-    /// What a person says about each set.
+    /// What a person says about each set; an error when it changes none of them.
     async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
+        let decide = |set: &Value| match decide(set) {
+            Verdict::Already(how) => Verdict::Refused(how),
+            other => other,
+        };
         // Whole: what is seen of them lacks their spec.
         let all = api(&self.client, None, &resource(ApplicationSet::KIND));
         let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;

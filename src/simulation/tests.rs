@@ -268,6 +268,14 @@ fn a_rollout_does_not_wait_for_what_is_skipped_in_flight() {
 }
 
 #[test]
+fn a_set_that_is_not_paused_is_not_resumed() {
+    let mut scenario = scenario(&[1], json!(null));
+    scenario.actions = vec![happens(10, Action::Resume)];
+    let history = run(&scenario).unwrap();
+    assert_eq!(history.happened[0].refused.as_deref(), Some("it is not paused"));
+}
+
+#[test]
 fn sync_windows_hold_what_is_simulated_and_not_what_was_there_before() {
     for (window, hours) in [
         (json!({"kind": "deny", "schedule": "0 9 * * *", "duration": "3h"}), 3),

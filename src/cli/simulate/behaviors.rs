@@ -7,10 +7,12 @@ use std::time::Duration;
 use super::Args;
 use super::events::{Event, Start};
 use super::history::Times;
+use super::scenario::NAMES;
 use super::when::Pattern;
 use crate::cli::error::{Error, note};
 use crate::cli::input;
 use crate::cli::watch_args::timeout;
+use crate::decide::names::some_of;
 use crate::simulation::{Behavior, Outcome};
 
 /// How long an Application takes to become Healthy, where nothing is known of it.
@@ -25,16 +27,21 @@ pub(super) struct Line {
 }
 
 /// Reads a table of durations, for these Applications with their steps.
+///
+/// # Errors
+///
+/// What cannot be read, and a table for none of them.
 pub(super) fn table(
     file: &Path,
     applications: &BTreeMap<String, Option<usize>>,
 ) -> Result<Vec<Line>, Error> {
     let (place, text) = input::text(file)?;
+    let mut unused = Vec::new();
     let lines = text.lines().enumerate().filter(|(_, line)| {
         let line = line.trim();
         !line.is_empty() && !line.starts_with('#')
     });
-    let line = |(number, line): (usize, &str)| {
+    let mut line = |(number, line): (usize, &str)| {
         let wrong =
             |why: String| Error::input("cannot read", format!("{place}: line {}", number + 1), why);
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -50,8 +57,11 @@ pub(super) fn table(
         };
         let pattern: Pattern = pattern.parse().map_err(wrong)?;
         if !applications.iter().any(|(name, step)| pattern.is_for(name, *step)) {
-            // The table may be that of several sets.
-            note(&format!("{place}: line {}: {} is no Application", number + 1, pattern.text));
+            unused.push(format!(
+                "{place}: line {}: {} is no Application",
+                number + 1,
+                pattern.text
+            ));
         }
         Ok(Line {
             pattern,
@@ -62,7 +72,15 @@ pub(super) fn table(
             },
         })
     };
-    lines.map(line).collect()
+    let lines = lines.map(&mut line).collect::<Result<Vec<Line>, Error>>()?;
+    if unused.len() == lines.len() {
+        let names = some_of(applications.keys(), NAMES);
+        let why = format!("none of its patterns is for an Application; they are {names}");
+        return Err(Error::input("cannot use", place, why));
+    }
+    // The table may be that of several sets.
+    unused.iter().for_each(|unused| note(unused));
+    Ok(lines)
 }
 
 /// The behaviors of all Applications, given with their steps and with the times that are known of

@@ -213,6 +213,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let why = format!("it must be from 1 to {MOST_RUNS}");
         return Err(Error::input("invalid option", "--runs", why).into());
     }
+    for (option, file) in [("--svg", &args.svg), ("--log", &args.log)] {
+        if file.as_deref().is_some_and(|file| file.as_os_str() == "-") {
+            let why = "standard output has the report; name a file";
+            return Err(Error::input("invalid option", format!("{option} -"), why).into());
+        }
+    }
     let case = block_on(scenario::read(&args))?;
     let simulate = |number: u32| -> anyhow::Result<History> {
         simulation::run(&case.scenario(&args, args.seed.wrapping_add(u64::from(number))))

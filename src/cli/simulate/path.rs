@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::causes::{self, Cause, Window};
 use super::scale::exact;
 use super::timeline::{ApplicationLine, SetLine, SpanKind, Timeline};
+use crate::cli::rollout_view::text::count;
 use crate::decide::rollout::wait::WaitKind;
 
 #[cfg(test)]
@@ -130,15 +131,14 @@ impl Window<'_> {
     fn batches(&self, limit: Option<WaitKind>) -> (String, String) {
         let (step, number) = (self.step, self.number);
         let slowest = self.slowest();
-        let named = slowest.map_or_else(String::new, |(took, name)| {
-            format!("; the slowest of them is {name} with {}", text(took))
-        });
         let total = step.total;
+        let named = slowest.map_or_else(String::new, |(took, name)| match total {
+            1 => format!(": {name} with {}", text(took)),
+            _ => format!("; the slowest of them is {name} with {}", text(took)),
+        });
+        let all = count(usize::try_from(total).unwrap_or(usize::MAX), "Application");
         let of_policy = |what: &str, shorten: &str| {
-            (
-                format!("{total} Applications, as many at a time as {what} permits{named}"),
-                shorten.to_owned(),
-            )
+            (format!("{all}, as many at a time as {what} permits{named}"), shorten.to_owned())
         };
         match (limit, step.limit.filter(|limit| *limit < total)) {
             (_, Some(0)) => (
@@ -153,12 +153,14 @@ impl Window<'_> {
             }
             (_, Some(limit)) => {
                 let batches = total.div_ceil(limit);
-                let what =
-                    format!("{total} Applications, {limit} at a time, {batches} batches{named}");
+                let what = format!("{all}, {limit} at a time, {batches} batches{named}");
                 (what, format!("maxUpdate of step {number}"))
             }
             (_, None) => {
-                let what = format!("{total} Applications at once{named}");
+                let what = match total {
+                    1 => format!("{all}{named}"),
+                    _ => format!("{all} at once{named}"),
+                };
                 let shorten =
                     slowest.map_or_else(String::new, |(_, name)| format!("the time of {name}"));
                 (what, shorten)

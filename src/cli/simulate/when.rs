@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::fmt::temporal::Pieces;
 
 use crate::cli::watch_args::timeout;
 use crate::glob::Glob;
@@ -70,19 +71,23 @@ impl FromStr for Slow {
     }
 }
 
-/// A share: `5` or `5%`.
+/// A share in whole numbers: `5` or `5%`.
 pub(super) fn percent(text: &str) -> Result<u8, String> {
     let number = text.trim_end_matches('%').parse::<u8>().ok().filter(|share| *share <= 100);
-    number.ok_or_else(|| "write it as a number from 0 to 100, such as 5%".to_owned())
+    number.ok_or_else(|| "write it as a whole number from 0 to 100, such as 5%".to_owned())
 }
 
 /// The time at which it begins. The time before and after it must have a place in the calendar.
 pub(super) fn start(text: &str) -> Result<Timestamp, String> {
     let example = "write it such as 2026-01-05T09:00:00Z";
-    let time: Timestamp = text.parse().map_err(|_| format!("it is no time; {example}"))?;
-    let year = time.to_string().get(..4).and_then(|year| year.parse::<u16>().ok());
-    match year {
-        Some(1970..=2999) => Ok(time),
-        _ => Err(format!("its year must be from 1970 to 2999; {example}")),
+    let pieces = Pieces::parse(text).ok();
+    let is_time = pieces.is_some_and(|one| one.time().is_some() && one.offset().is_some());
+    let time = text.parse::<Timestamp>().ok();
+    let year = |time: Timestamp| time.to_string().get(..4)?.parse::<u16>().ok();
+    match time.filter(|time| matches!(year(*time), Some(1970..=2999))) {
+        Some(time) => Ok(time),
+        // Some of the last are beyond what a timestamp can be.
+        None if is_time => Err(format!("its year must be from 1970 to 2999; {example}")),
+        None => Err(format!("it is no time; {example}")),
     }
 }

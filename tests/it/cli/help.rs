@@ -43,6 +43,9 @@ fn commands_are_grouped_and_all_listed() {
     }
     assert!(help.out.lines().all(|line| line.chars().count() <= 100), "{}", help.out);
     assert!(!help.out.contains("Other commands:\n  demo"), "{}", help.out);
+    let (before, after) = help.out.split_once("In a cluster:").unwrap();
+    assert!(before.contains("\n  simulate "), "{}", help.out);
+    assert!(!after.contains("\n  simulate "), "{}", help.out);
 }
 
 #[test]

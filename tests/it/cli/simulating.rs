@@ -117,7 +117,7 @@ fn what_names_nothing_is_refused() {
         (["--pause-at", "-5m"], "it must be longer than 0"),
         (["--at", "tomorrow"], "it is no time; write it such as 2026-01-05T09:00:00Z"),
         (["--at", "9000-01-01T00:00:00Z"], "its year must be from 1970 to 2999"),
-        (["--flaky", "-5"], "write it as a number from 0 to 100"),
+        (["--flaky", "-5"], "write it as a whole number from 0 to 100"),
         (["--degrade", "storefront-stagin-us-west@1m"], "did you mean storefront-staging-us-west?"),
         (["--push", "storefront-x@1m"], "--push storefront-x@1m: it is for none"),
         (["--approve", "production@1h"], "it is none of the gates of the policies; there is none"),
@@ -127,13 +127,19 @@ fn what_names_nothing_is_refused() {
         (["--slow", "storefront-*=5"], "write it with a unit"),
         (["--approve", "production"], "write it as NAME@10m"),
         (["--api-down", "5m"], "write it as 5m:30s"),
-        (["--flaky", "120%"], "write it as a number from 0 to 100"),
+        (["--flaky", "120%"], "write it as a whole number from 0 to 100"),
         (["--runs", "0"], "it must be from 1"),
+        (["--flaky", "0.5%"], "write it as a whole number from 0 to 100"),
         (["--durations", "/nowhere"], "cannot read"),
+        (["--at", "9999-12-31T23:59:59Z"], "its year must be from 1970 to 2999"),
+        (["--at", "9999-12-31"], "it is no time"),
+        (["--pause-at", ""], "it is empty; write it with a unit"),
         (["--pause-at", "200h"], "--pause-at 200h: it does not happen before --limit, which is 7d"),
         (["--push", "168h"], "--push 168h: it does not happen before --limit, which is 7d"),
         (["--degrade", "storefront-staging-us-west@200h"], "it does not happen before --limit"),
         (["--api-down", "167h:1h"], "--api-down 167h:1h: it is not over before --limit"),
+        (["--svg", "-"], "--svg -: standard output has the report; name a file"),
+        (["--log", "-"], "--log -: standard output has the report; name a file"),
     ] {
         let run = simulate(&args);
         assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}: {}", run.err);
@@ -269,11 +275,11 @@ fn what_is_wrong_with_an_event_is_said_with_its_entry_and_field() {
             "- {at: 5m, fail: storefront-stagin-us-west}\n",
             "entry 1: fail: it is for none of the Applications; did you mean storefront-staging-us-west?",
         ),
-        ("- {at: 5m, approve: production}\n", "entry 1: approve: it is none of the gates"),
         (
             "- {at: 200h, push: true}\n",
             "entry 1: push: it does not happen before --limit, which is 7d",
         ),
+        ("- {at: 5m, approve: production}\n", "entry 1: approve: it is none of the gates"),
         ("- {at: 5m, fail: a, fail: b}\n", "is duplicated"),
         ("- {at: 5m, push: true\n", "events.yaml: line"),
     ] {
@@ -425,6 +431,20 @@ fn what_no_step_selects_is_named_and_not_counted() {
     }
 }
 
+#[test]
+fn a_table_of_durations_is_for_at_least_one_of_the_applications() {
+    for (text, code, want) in [
+        ("web-* 5m\n", 2, "none of its patterns is for an Application; they are storefront-"),
+        ("# nothing\n", 2, "none of its patterns is for an Application"),
+        ("web-* 5m\nstorefront-* 1m\n", 0, "line 1: web-* is no Application"),
+    ] {
+        let folder = folder(&[("table", text)]);
+        let run = simulate(&["--durations", &in_folder(&folder, "table")]);
+        assert_eq!(run.code, code, "{text}: {}", run.err);
+        assert!(run.err.contains(want) && run.err.lines().count() == 1, "{text}: {}", run.err);
+    }
+}
+
 /// The folder with a file, and its path.
 fn file(text: &str) -> (tempfile::TempDir, String) {
     let folder = folder(&[("file.yaml", text)]);
@@ -560,6 +580,8 @@ fn what_cannot_be_done_is_an_error() {
     // It is so in all of several simulations.
     simulate(&[&early[..], &["--runs", "2"]].concat()).fails(2, &[why]);
     simulate(&["--abort-at", "1h"]).fails(2, &["not done: at 1h: a person aborts the run: "]);
+    simulate(&["--resume-at", "10s"])
+        .fails(2, &["not done: at 10s: the sets are resumed: it is not paused"]);
     // A gate of another set is none of these.
     let (_folder, path) = file(&policy("argocd", "other", 2));
     simulate(&["-f", &path, "--approve", "production@1h"])

@@ -49,7 +49,7 @@ fn runs_that_were_superseded_have_parts_of_their_own() {
         parts.iter().map(|part| (part.run.as_str(), part.step, part.seconds)).collect();
     let want = [("shop-1", 1, 30), ("shop-1", 2, 270), (RUN, 1, 30), (RUN, 2, 270), (RUN, 2, 30)];
     assert_eq!(found, want);
-    assert!(parts[2].what.ends_with("the slowest of them is a with 29s"), "{}", parts[2].what);
+    assert!(parts[2].what.ends_with("1 Application: a with 29s"), "{}", parts[2].what);
     // What was superseded is not to be shortened: the commit came when it came.
     assert_eq!((parts[0].shorten.as_str(), parts[1].shorten.as_str()), ("", ""));
     assert_eq!(shortens(&parts), Some("an earlier approval of gate production"));
@@ -70,7 +70,7 @@ fn of_several_gates_each_counts_for_what_it_alone_holds() {
     let want = [
         (3600, "gate quiet soaks, gate people waits for approvals"),
         (60, "gate people waits for approvals"),
-        (30, "1 Applications at once; the slowest of them is a with 30s"),
+        (30, "1 Application: a with 30s"),
     ];
     assert_eq!(texts, want);
     assert_eq!(
