@@ -18,15 +18,16 @@ use crate::desired::{Generation, name_of};
 /// What is wrong with the strategy, as `plan` says; and when nothing syncs any of them, or one of a
 /// set without steps.
 pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<String>, Error> {
-    let wrong = |why: String| Error::input(WRONG, format!("ApplicationSet {}", name_of(set)), why);
+    let place = || format!("ApplicationSet {}", name_of(set));
+    let wrong = |why: String| Error::input(WRONG, place(), why);
     let (strategy, problems) = Strategy::read(set["spec"].get("strategy"));
     let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
     let problems = problems.into_iter().filter(|problem| is_fatal(problem.kind));
     if let Some(problem) = misspelt(set).into_iter().chain(problems).next() {
-        return Err(wrong(problem.message));
+        return Err(Error::check(WRONG, place(), problem.message));
     }
     if strategy.is_empty_rolling_sync() {
-        return Err(wrong(NO_STEPS.to_owned()));
+        return Err(Error::check(WRONG, place(), NO_STEPS));
     }
     let steps = shown::steps(set, generation);
     let has_step =

@@ -99,7 +99,8 @@ async fn a_set_is_found_in_the_namespace_of_the_control_plane() {
         .run(&["explain", "nothing-like-it"])
         .await
         .fails(2, &["list all with wavegate status -A"]);
-    world.run(&["explain", "../set"]).await.fails(2, &["error: invalid name: "]);
+    world.run(&["explain", "../set"]).await.fails(2, &["../set: the kind before the /"]);
+    world.run(&["explain", "app set"]).await.fails(2, &["error: invalid name: "]);
     let empty = world.run(&["status", "-n", "default"]).await;
     assert_eq!(
         (empty.code, empty.out.as_str()),

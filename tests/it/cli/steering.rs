@@ -838,7 +838,8 @@ async fn a_pipeline_does_not_wait_for_what_only_a_person_continues() {
     let owner = world.set("shop", json!({})).await;
     let why = "its sync failed: Deployment shop/web is Degraded: no image";
     let live = json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
-        "operationState": {"phase": "Failed", "message": "no image", "operation": {"sync": {}}}});
+        "operationState": {"phase": "Failed", "message": "no image", "operation": {"sync": {}},
+            "startedAt": "2026-01-02T03:04:05Z"}});
     world.application(&owner, "a", live).await;
     let entry = json!({"application": "a", "status": "Progressing", "step": "1", "message": "m",
         "targetRevisions": [COMMIT], "lastTransitionTime": "2026-01-02T03:04:05Z"});

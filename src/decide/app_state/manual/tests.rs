@@ -65,7 +65,7 @@ fn unknown_options_and_resources_are_errors_with_near_matches() {
         (option("Prune=maybe"), "did you mean Prune=true?"),
         (option("CreateNamespace"), "did you mean CreateNamespace=true?"),
         (option("x"), "--option x: is not a known sync option"),
-        (resource("apps:Deployment:wep"), "it has apps:Deployment:shop/web,"),
+        (resource("apps:Deployment:wep"), "no such resource, but apps:Deployment:shop/web,"),
         (resource("batch:Job:migrate"), "no such resource"),
         (resource("Deployment/web"), "must have the form GROUP:KIND:NAME"),
         (resource("apps:Deployment:a/b/c"), "must have the form"),
