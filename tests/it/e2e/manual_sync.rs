@@ -73,7 +73,10 @@ pub async fn a_held_step_is_synced_manually(mut world: World) {
     let typo = ["sync", "-n", &namespace, &name, "--resource", ":ConfigMap:qa-confg"];
     let (code, _, err) = world.wavegate(&typo).await;
     assert_eq!(code, 2);
-    assert!(err.contains(&format!("it has :ConfigMap:{}/qa-config", world.target)), "{err}");
+    assert!(
+        err.contains(&format!("such resource, but :ConfigMap:{}/qa-config", world.target)),
+        "{err}"
+    );
     let only =
         ["sync", "-n", &namespace, &name, "--resource", ":ConfigMap:qa-config", "-o", "json"];
     let (code, out, err) = world.wavegate(&only).await;
