@@ -616,10 +616,9 @@ fn about_run(run: &Run, of: &ObjectKey) -> Line {
     }
     if let Some(failure) = status.failures.first() {
         let names = failure.applications.join(", ");
-        let is_said = waits
-            .first()
-            .filter(is_news)
-            .is_some_and(|wait| failure.applications.iter().any(|name| *name == wait.application));
+        let is_said = waits.first().filter(is_news).is_some_and(|wait| {
+            failure.applications.iter().map(String::as_str).any(|name| name == wait.application)
+        });
         match (is_said, status.failed) {
             (true, ..=1) => {}
             (true, failed) => parts.push(format!("{failed} failed: {names}")),
