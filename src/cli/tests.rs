@@ -370,7 +370,8 @@ fn a_paused_set_says_so_whatever_its_run_is() {
         let summary = Summary::read(set, &Applications::new(), run.as_ref());
         let explained = explain(set, &Applications::new(), run.as_ref());
         assert_eq!(explained.paused, summary.paused);
-        let texts = [status::one(&summary), status::list(&[summary.clone()]), show(&explained)];
+        let texts =
+            [status::one(&summary), status::list(std::slice::from_ref(&summary)), show(&explained)];
         let is_said = |text: &String| summary.paused.as_ref().is_none_or(|why| text.contains(why));
         assert!(texts.iter().all(is_said), "{texts:?}");
         summary.paused

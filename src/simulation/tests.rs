@@ -318,6 +318,9 @@ fn generated(sizes: &[usize]) -> Deployed {
     BTreeMap::from([("shop".to_owned(), behaviors.keys().map(of).collect())])
 }
 
+/// What makes another scenario of one.
+type Alter = Box<dyn Fn(&mut Scenario)>;
+
 /// The states of each Application, and when each began, in seconds since the start.
 fn course(history: &History) -> BTreeMap<&String, Vec<(State, i64)>> {
     let since = |span: &Span| span.from.duration_since(history.start).as_secs();
@@ -350,7 +353,7 @@ fn what_was_deployed_before_makes_no_difference_to_a_rollout() {
             scenario.behaviors.get_mut("s1-0").unwrap().outcome = Outcome::Fails;
         }
     };
-    let changes: Vec<(&str, Box<dyn Fn(&mut Scenario)>)> = vec![
+    let changes: Vec<(&str, Alter)> = vec![
         ("nothing", Box::new(|_| {})),
         ("a failure", Box::new(behaves("s0-1", Outcome::Fails))),
         ("one that hangs", Box::new(behaves("s1-0", Outcome::Hangs))),

@@ -105,10 +105,13 @@ fn policy(namespace: &str, spec: &str) -> String {
     )
 }
 
+/// A policy, the codes and the beginnings of the problems, and what is noted.
+type Case = (String, &'static [(&'static str, &'static str)], &'static str);
+
 #[test]
 fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
     let gate = "gates: [{name: g, steps: [1], approvals: 1}]";
-    let cases: [(String, &[(&str, &str)], &str); 12] = [
+    let cases: [Case; 12] = [
         (policy("", &format!("{{{gate}}}")), &[], ""),
         (
             policy("", &format!("{{{}}}", gate.replace("gates", "gats"))),
