@@ -54,11 +54,12 @@ pub(super) struct ClusterArgs {
 
 /// A namespace, which becomes a segment of the path of requests, as a name does.
 fn namespace(text: &str) -> Result<String, String> {
-    match path_segment::problem(text) {
-        Some(problem) => Err(problem),
-        None if text.is_empty() => Err("it is empty".to_owned()),
-        None => Ok(text.to_owned()),
-    }
+    problem_of_name(text).map_or_else(|| Ok(text.to_owned()), Err)
+}
+
+/// Why a text names nothing; `None` when it may.
+fn problem_of_name(text: &str) -> Option<String> {
+    path_segment::problem(text).or_else(|| text.is_empty().then(|| "it is empty".to_owned()))
 }
 
 /// A client for a context of the kubeconfig; without a context, for the current one, or
@@ -225,7 +226,7 @@ impl ClusterConnection {
     /// The namespace of an ApplicationSet; the first searched one when it does not exist or
     /// cannot be read.
     pub async fn namespace_of_set(&self, name: &str) -> Result<String, Error> {
-        if self.places.len() > 1 && path_segment::problem(name).is_none() && !name.is_empty() {
+        if self.places.len() > 1 && problem_of_name(name).is_none() {
             for namespace in &self.places {
                 let found = self.look_up("ApplicationSet", namespace, name).await?;
                 if matches!(found, Lookup::Found(Some(_))) {
@@ -244,9 +245,7 @@ impl ClusterConnection {
             (Kind::ApplicationSet, name) if kind == "ApplicationSet" => name,
             _ => return Err(Error::input("cannot use", name, format!("it names no {kind}"))),
         };
-        let problem = path_segment::problem(name);
-        let problem = problem.or_else(|| name.is_empty().then(|| "it is empty".to_owned()));
-        if let Some(problem) = problem {
+        if let Some(problem) = problem_of_name(name) {
             return Err(Error::input("invalid name", kind, problem));
         }
         let mut forbidden = Vec::new();

@@ -13,6 +13,7 @@ use crate::api::tracking::Tracking;
 use crate::api::{Application, ApplicationSet, OperationPhase, Raw};
 use crate::decide::app_state::targets::{Scope, place};
 use crate::decide::application_set::operation::USERNAME;
+use crate::decide::application_set::owner::{Identity, owner_reference};
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync::Class;
 use crate::source::InMemory;
@@ -25,7 +26,7 @@ impl Environment<'_> {
     pub(super) async fn deploy(&self, deployed: &Deployed) -> anyhow::Result<()> {
         for (set, applications) in deployed {
             let stored = api(&self.client, Some(self.namespace), &resource(ApplicationSet::KIND));
-            let owner = stored.get(set).await?.parse();
+            let owner = Identity::of(&stored.get(set).await?.parse());
             for application in applications.iter().filter(|one| is_applied_plainly(one)) {
                 for object in self.first_objects(application) {
                     create(&self.client, DEFAULT_MANAGER, &object).await?;
@@ -38,42 +39,25 @@ impl Environment<'_> {
     }
 
     /// The Application as it is after its first sync; not compared yet.
-    fn synced(&self, application: &Value, owner: &Value) -> Value {
+    fn synced(&self, application: &Value, owner: &Identity) -> Value {
         let spec = &application["spec"];
         let at = to_rfc3339(self.clock.now());
         let head = self.sources.head("");
-        let (mut result, mut entry) = (json!({}), json!({}));
-        for list in [&mut result, &mut entry] {
-            match spec["sources"].as_array() {
-                Some(sources) => {
-                    list["sources"] = json!(sources);
-                    list["revisions"] = json!(vec![&head; sources.len()]);
-                }
-                None => {
-                    list["source"] = spec["source"].clone();
-                    list["revision"] = head.as_str().into();
-                }
-            }
-        }
-        let by = json!({"automated": true, "username": USERNAME});
-        let sync = match spec["sources"].is_array() {
-            true => json!({"revisions": result["revisions"]}),
-            false => json!({"revision": head}),
+        let (sources, revisions) = match spec["sources"].as_array() {
+            Some(sources) => ("sources", json!({"revisions": vec![head; sources.len()]})),
+            None => ("source", json!({"revision": head})),
         };
+        let mut result = revisions.clone();
+        result[sources] = spec[sources].clone();
+        let by = json!({"automated": true, "username": USERNAME});
+        let mut entry = result.clone();
         entry["id"] = 0.into();
         entry["initiatedBy"] = by.clone();
         entry["deployStartedAt"] = at.as_str().into();
         entry["deployedAt"] = at.as_str().into();
         let mut metadata = application["metadata"].clone();
         metadata["namespace"] = self.namespace.into();
-        metadata["ownerReferences"] = json!([{
-            "apiVersion": crate::api::API_VERSION,
-            "kind": ApplicationSet::KIND,
-            "name": owner.name(),
-            "uid": owner["metadata"]["uid"],
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }]);
+        metadata["ownerReferences"] = json!([owner_reference(owner)]);
         json!({
             "apiVersion": crate::api::API_VERSION,
             "kind": Application::KIND,
@@ -82,7 +66,7 @@ impl Environment<'_> {
             "status": {
                 "history": [entry],
                 "operationState": {
-                    "operation": {"initiatedBy": by, "sync": sync},
+                    "operation": {"initiatedBy": by, "sync": revisions},
                     "phase": OperationPhase::Succeeded.as_str(),
                     "startedAt": at,
                     "finishedAt": at,

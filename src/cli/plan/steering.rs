@@ -117,6 +117,21 @@ pub(in crate::cli) fn selects(policy: &Value, set: &Value) -> bool {
     }
 }
 
+/// Says that a policy is for none of the sets.
+pub(in crate::cli) fn note_unused(policy: &Value) {
+    note(&format!("RolloutPolicy {} selects none of the ApplicationSets", policy.name()));
+}
+
+/// Says that a policy is in another namespace than the sets, which are in these.
+pub(in crate::cli) fn note_elsewhere(policy: &Value, these: &str) {
+    note(&format!(
+        "RolloutPolicy {}/{} is not used: it is for ApplicationSets of its namespace, and these \
+         are in {these}",
+        policy.namespace(),
+        policy.name()
+    ));
+}
+
 impl Steering {
     /// For the generated Applications of a set, and the existing ones.
     pub fn of(

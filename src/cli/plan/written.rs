@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, steering};
 use crate::api::Raw;
-use crate::cli::error::note;
 use crate::cli::input::Object;
 use crate::cli::validation::{self, FieldProblem};
 use crate::decide::names::some_of;
@@ -55,16 +54,15 @@ impl Written {
     pub fn unused(&self, sets: &[Object]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for policy in self.0.iter().filter(|policy| !policy.is_used) {
-            let (name, namespace) = (policy.value.name(), policy.value.namespace());
+            let namespace = policy.value.namespace();
             let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.value.namespace()).collect();
             match namespace.is_empty() || namespaces.contains("") || namespaces.contains(namespace)
             {
-                true => note(&format!("RolloutPolicy {name} selects none of the ApplicationSets")),
-                false => note(&format!(
-                    "RolloutPolicy {namespace}/{name} is not used: it is for ApplicationSets of its \
-                     namespace, and these are in {}",
-                    some_of(namespaces, NAMES_PER_LINE)
-                )),
+                true => steering::note_unused(&policy.value),
+                false => {
+                    let these = some_of(namespaces, NAMES_PER_LINE);
+                    steering::note_elsewhere(&policy.value, &these);
+                }
             }
             problems.extend(policy.problems());
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::scenario::{NAMES, WRONG};
 use crate::cli::error::{Error, note};
 use crate::decide::application_set::reconcile::NO_STEPS;
-use crate::decide::application_set::shown;
+use crate::decide::application_set::{autosync, shown};
 use crate::decide::names::some_of;
 use crate::decide::rollout::steps::{ProblemKind, Strategy, misspelt};
 use crate::desired::{Generation, name_of};
@@ -35,7 +35,8 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
     let without = generation.applications.iter().filter(|application| !has_step(application));
     // With steps, a rollout switches automated syncs off.
     if strategy.steps().is_empty() {
-        let unsynced: Vec<&str> = without.filter(|one| !is_automated(one)).map(name_of).collect();
+        let unsynced: Vec<&str> =
+            without.filter(|one| !autosync::is_enabled(one)).map(name_of).collect();
         return match unsynced.as_slice() {
             [] => Ok(Vec::new()),
             [one] => Err(wrong(format!(
@@ -57,9 +58,4 @@ pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<Stri
         note(&format!("ApplicationSet {set}: not counted, since no step selects it: {names}"));
     }
     Ok(without)
-}
-
-fn is_automated(application: &Value) -> bool {
-    let automated = &application["spec"]["syncPolicy"]["automated"];
-    automated.is_object() && automated["enabled"] != false
 }

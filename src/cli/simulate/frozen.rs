@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::cluster::IN_CLUSTER_SERVER;
+use crate::decide::app_state::access::project_of;
 use crate::desired::name_of;
 
 #[cfg(test)]
@@ -68,10 +69,8 @@ fn content(application: &Value) -> Value {
         .collect();
     let mut spec = application["spec"].clone();
     if let Some(spec) = spec.as_object_mut() {
-        let project = spec.get("project").and_then(Value::as_str).unwrap_or_default();
-        let project = if project.is_empty() { "default" } else { project };
         // No patch may set it.
-        spec.insert("project".to_owned(), project.into());
+        spec.insert("project".to_owned(), project_of(application).into());
     }
     json!({"metadata": kept, "spec": spec})
 }

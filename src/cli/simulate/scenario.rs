@@ -188,7 +188,7 @@ impl Case {
             if let Some((name, why)) = generate::invalid(generation).into_iter().next() {
                 let place = format!("ApplicationSet {}", name_of(set));
                 let why = format!("application {name}: {why}");
-                return Err(Error::check("cannot simulate", place, why));
+                return Err(Error::check(WRONG, place, why));
             }
             uncounted.extend(counted::uncounted(set, generation)?);
         }
@@ -295,11 +295,7 @@ fn of_sets(
     let (elsewhere, policies): (Vec<Value>, Vec<Value>) =
         policies.into_iter().partition(is_elsewhere);
     for policy in &elsewhere {
-        note(&format!(
-            "RolloutPolicy {}/{} is not used: it is for ApplicationSets of its namespace, and these are in {namespace}",
-            policy.namespace(),
-            policy.name()
-        ));
+        steering::note_elsewhere(policy, namespace);
     }
     let policies: Vec<Arc<Value>> =
         policies.into_iter().map(|policy| Arc::new(as_written(policy, namespace))).collect();
@@ -312,7 +308,7 @@ fn of_sets(
         used.extend(rules.policies);
     }
     for policy in policies.iter().filter(|policy| is_alone && !used.contains(policy.name())) {
-        note(&format!("RolloutPolicy {} selects none of the ApplicationSets", policy.name()));
+        steering::note_unused(policy);
     }
     (policies.into_iter().map(Arc::unwrap_or_clone).collect(), used)
 }

@@ -118,7 +118,8 @@ pub(super) fn takeover(live: &Value, set: &Identity, policy: Policy) -> Option<T
     Some(Takeover { from: from.into(), patch: patch.to_string().into() })
 }
 
-pub(super) fn owner_reference(set: &Identity) -> Value {
+/// The owner reference of an Application to its set.
+pub fn owner_reference(set: &Identity) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": "ApplicationSet",

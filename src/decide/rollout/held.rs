@@ -86,7 +86,7 @@ pub(super) fn hold(
     let target = &entry.target_revisions;
     let Some(sync) = seen.person.as_deref() else {
         // A dry run or a sync of some resources has taken its place in the status.
-        let is_partial = seen.operation.as_ref().is_some_and(|last| last.is_partial);
+        let is_partial = seen.is_partial();
         if entry.earlier != Earlier::Unknown && !is_partial {
             entry.earlier = Earlier::None;
         }

@@ -181,6 +181,12 @@ impl Observed {
             || self.operation.as_ref().is_some_and(runs)
     }
 
+    /// Whether the last operation is a dry run, or one of some resources: it says nothing about
+    /// the sync that a rollout waits for.
+    pub fn is_partial(&self) -> bool {
+        self.operation.as_ref().is_some_and(|last| last.is_partial)
+    }
+
     /// The revisions of the last sync that succeeded; none if they are not known.
     pub(super) fn deployed_revisions(&self) -> &[String] {
         match &self.deployed {
@@ -262,12 +268,17 @@ impl Observed {
     /// recorded.
     pub(super) fn hides_its_result(&self, start: Timestamp) -> bool {
         let is_partial = |last: &ObservedOperation| last.is_partial && !last.phase.is_running();
-        let has_succeeded = match &self.deployed {
+        self.operation.as_ref().is_some_and(is_partial) && !self.has_deployed_since(start)
+    }
+
+    /// Whether the history has a sync of the observed revisions since `start`; also when no history
+    /// is kept.
+    fn has_deployed_since(&self, start: Timestamp) -> bool {
+        match &self.deployed {
             Deployed::NotKept => true,
             Deployed::Never => false,
             Deployed::At(at, revisions) => *at >= start && *revisions == self.revisions,
-        };
-        self.operation.as_ref().is_some_and(is_partial) && !has_succeeded
+        }
     }
 
     /// Whether a promotion is needed: not if the Application is in sync with
@@ -311,17 +322,16 @@ impl Observed {
     /// sync of some resources takes its place in the status: then the history says whether there was
     /// one since `start`.
     pub fn is_judged_after_sync(&self, start: Timestamp) -> bool {
-        let is_compared = |ended: Timestamp| self.reconciled_at.is_some_and(|at| at >= ended);
-        match (&self.operation, &self.deployed) {
-            (None, _) => false,
-            (Some(last), _) if !last.is_partial => last.has_synced() && self.is_judged(),
-            (Some(_), Deployed::At(at, revisions)) => {
-                *at >= stored(start) && *revisions == self.revisions && is_compared(*at)
-            }
-            // Whatever it was: it has ended without a failure that was seen.
-            (Some(_), Deployed::NotKept) => true,
-            (Some(_), Deployed::Never) => false,
+        let Some(last) = &self.operation else { return false };
+        if !last.is_partial {
+            return last.has_synced() && self.is_judged();
         }
+        let is_compared = match &self.deployed {
+            Deployed::At(at, _) => self.reconciled_at.is_some_and(|compared| compared >= *at),
+            // Whatever it was: it has ended without a failure that was seen.
+            Deployed::NotKept | Deployed::Never => true,
+        };
+        is_compared && self.has_deployed_since(stored(start))
     }
 
     /// What is Degraded, for users.

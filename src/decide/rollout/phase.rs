@@ -177,9 +177,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         // test) an Application may be Synced and Healthy, but must not complete
         // its step. A later successful sync does, regardless of who requests it.
         entry.fail(failure);
-    } else if !found_synced
-        && seen.hides_its_result(entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since))
-    {
+    } else if !found_synced && seen.hides_its_result(synced_since(entry)) {
         // A failure that nobody has seen must not be passed over.
         entry.message = format!(
             "{}: a dry run or a sync of some resources has replaced it, and status.history has no \
@@ -207,10 +205,14 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
 
 /// Whether an Application is Degraded after the sync of its entry.
 fn is_degraded(entry: &Entry, seen: &Observed) -> bool {
-    let start = entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since);
     seen.health == health::Status::Degraded
         && !seen.has_sync_in_flight()
-        && seen.is_judged_after_sync(start)
+        && seen.is_judged_after_sync(synced_since(entry))
+}
+
+/// When the sync of a Progressing entry may have ended at the earliest.
+fn synced_since(entry: &Entry) -> Timestamp {
+    entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since)
 }
 
 /// The message of an entry whose sync has failed: in this operation, or in one before the

@@ -75,39 +75,21 @@ pub(super) fn transitions(rows: &[Row<'_>]) -> Vec<Transition> {
 
 /// One of few words, since it is the label of a metric (AS-603).
 fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &'static str {
-    match (mark, to) {
-        (Some(Mark::TimedOut), _) => "ProgressingTimeout",
-        (Some(Mark::StepClosed), _) => "StepClosed",
-        (Some(Mark::FoundSynced), _) => "FoundSynced",
-        (Some(Mark::Requested), _) => "Requested",
-        (Some(Mark::HeldByPerson), _) => "HeldByPerson",
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
-            if from.is_none() =>
-        {
-            "NewApplication"
-        }
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
-            if row.member.denied.is_some() =>
-        {
-            "SyncWindow"
-        }
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting)
-            if row.steering.hold.is_some() && from == Some(Phase::Pending) =>
-        {
-            "Held"
-        }
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Waiting) => {
-            "NewRevision"
-        }
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Pending) => {
-            "StepOpened"
-        }
-        (
-            None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown),
-            Phase::Progressing,
-        ) => "OperationStarted",
-        (None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown), Phase::Healthy) => {
-            "ApplicationHealthy"
-        }
+    match mark {
+        Some(Mark::TimedOut) => return "ProgressingTimeout",
+        Some(Mark::StepClosed) => return "StepClosed",
+        Some(Mark::FoundSynced) => return "FoundSynced",
+        Some(Mark::Requested) => return "Requested",
+        Some(Mark::HeldByPerson) => return "HeldByPerson",
+        None | Some(Mark::SyncFailed | Mark::Degraded | Mark::ResultUnknown) => {}
+    }
+    match to {
+        Phase::Waiting if from.is_none() => "NewApplication",
+        Phase::Waiting if row.member.denied.is_some() => "SyncWindow",
+        Phase::Waiting if row.steering.hold.is_some() && from == Some(Phase::Pending) => "Held",
+        Phase::Waiting => "NewRevision",
+        Phase::Pending => "StepOpened",
+        Phase::Progressing => "OperationStarted",
+        Phase::Healthy => "ApplicationHealthy",
     }
 }

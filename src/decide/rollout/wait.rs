@@ -484,9 +484,7 @@ fn failure_of(entry: &Entry, seen: &Observed) -> Option<String> {
 
 fn message_of_sync(entry: &Entry, seen: &Observed) -> String {
     // A dry run or a sync of some resources has taken its place in the status.
-    let is_replaced =
-        entry.needs_a_sync() && seen.operation.as_ref().is_some_and(|last| last.is_partial);
-    if is_replaced {
+    if entry.needs_a_sync() && seen.is_partial() {
         entry.message.clone()
     } else if !seen.detail.is_empty() {
         // The resource says more than the states of the Application.

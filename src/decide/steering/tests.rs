@@ -742,7 +742,7 @@ impl World {
     }
 }
 
-/// ST-072: a pipeline waited for ever for what only a person continues, while `status --watch`
+/// ST-072: a pipeline waited without end for what only a person continues, while `status --watch`
 /// ended.
 #[test]
 fn a_wait_ends_when_only_a_person_can_continue() {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
@@ -10,12 +11,17 @@ use tokio::sync::{Notify, watch};
 use super::embedded::Cluster;
 use super::*;
 
+/// A client tries to connect again in much less time.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// Between the program and the server; connections can be cut, or hang.
 pub(super) struct Proxy {
     files: TempDir,
     is_open: Arc<AtomicBool>,
     is_frozen: watch::Sender<bool>,
     cut: Arc<Notify>,
+    /// How many connections were closed as soon as they were accepted.
+    refused: watch::Sender<usize>,
 }
 
 impl Proxy {
@@ -30,9 +36,12 @@ impl Proxy {
         let (is_open, cut) = (Arc::new(AtomicBool::new(true)), Arc::new(Notify::new()));
         let (open, ended) = (is_open.clone(), cut.clone());
         let (is_frozen, frozen) = watch::channel(false);
+        let (refused, _) = watch::channel(0);
+        let refuses = refused.clone();
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 if !open.load(Ordering::SeqCst) {
+                    refuses.send_modify(|count| *count += 1);
                     continue;
                 }
                 let (ended, mut frozen) = (ended.clone(), frozen.clone());
@@ -57,7 +66,7 @@ impl Proxy {
                 });
             }
         });
-        Self { files, is_open, is_frozen, cut }
+        Self { files, is_open, is_frozen, cut, refused }
     }
 
     /// The kubeconfig that leads through it.
@@ -69,6 +78,14 @@ impl Proxy {
     pub fn set_open(&self, open: bool) {
         self.is_open.store(open, Ordering::SeqCst);
         self.cut.notify_waiters();
+    }
+
+    /// Waits until it has closed so many connections while it was shut.
+    pub async fn until_refused(&self, count: usize) {
+        let refused = async {
+            let _ = self.refused.subscribe().wait_for(|refused| *refused >= count).await;
+        };
+        tokio::time::timeout(LIMIT, refused).await.expect("connections are tried again");
     }
 
     /// While it is frozen, connections are open and nothing passes.

@@ -121,10 +121,9 @@ impl Application {
         self.observed.has_operation_in_flight()
     }
 
-    /// Whether the last operation is a dry run, or one of some resources: it says nothing about
-    /// the sync that a rollout waits for.
+    /// Whether the last operation is a dry run, or one of some resources.
     pub fn is_partial(&self) -> bool {
-        self.observed.operation.as_ref().is_some_and(|last| last.is_partial)
+        self.observed.is_partial()
     }
 
     /// Synced and Healthy, and the last operation, if any, succeeded.

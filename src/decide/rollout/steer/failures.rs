@@ -36,7 +36,7 @@ pub fn of(row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> Op
     // A dry run or a sync of some resources takes back no failure, neither while it runs nor when
     // it has taken the place of the sync in the status.
     let is_running = seen.has_sync_in_flight();
-    let is_replaced = seen.operation.as_ref().is_some_and(|last| last.is_partial);
+    let is_replaced = seen.is_partial();
     let is_degraded = !is_running && seen.health == HealthStatus::Degraded;
     if entry.phase == Phase::Healthy && !entry.timed_out() {
         // It was Healthy for its target, and is not any more.
