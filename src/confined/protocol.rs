@@ -124,7 +124,14 @@ pub(super) fn answer(mut outcome: Outcome, last: bool, limit: usize) -> Vec<u8> 
 /// When the length exceeds the limit, and those of the stream.
 pub(super) fn read(stream: &mut impl Read, limit: usize) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
-    let first = stream.read(&mut length)?;
+    let first = loop {
+        match stream.read(&mut length) {
+            // A signal of any child of this process: a wait with a time limit is not resumed by
+            // the kernel, whatever the handler asks for.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
     if first == 0 {
         return Ok(None);
     }
@@ -160,5 +167,38 @@ impl Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream that is interrupted by a signal before each part of its bytes.
+    struct Disturbed<'a>(&'a [u8], bool);
+
+    impl Read for Disturbed<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let most = bytes.len().min(3);
+            self.0.read(&mut bytes[..most])
+        }
+    }
+
+    #[test]
+    fn signals_are_no_end_of_a_frame() {
+        let frame = encode(&"an answer", ENVELOPE).unwrap();
+        let read = read(&mut Disturbed(&frame, false), ENVELOPE).unwrap();
+        assert_eq!(read.as_deref(), Some(&b"\"an answer\""[..]));
+    }
+
+    #[test]
+    fn a_closed_stream_has_no_frame() {
+        assert_eq!(read(&mut Disturbed(&[], false), ENVELOPE).unwrap(), None);
+        let cut = read(&mut Disturbed(&[9, 0], false), ENVELOPE).unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
     }
 }
