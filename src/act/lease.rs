@@ -5,6 +5,7 @@
 //! win. Clocks of different machines may differ, so a Lease expires when no renewal of it was
 //! observed for [`DURATION`], by the clock of the observer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use k8s_openapi::api::coordination::v1::{Lease as Object, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
@@ -72,6 +74,8 @@ pub struct Lease {
     name: String,
     identity: String,
     clock: Clock,
+    /// As this process wrote it last. Clones share it.
+    written: Arc<Mutex<Option<Object>>>,
 }
 
 impl std::fmt::Debug for Lease {
@@ -90,7 +94,8 @@ impl Lease {
         identity: String,
         clock: Clock,
     ) -> Self {
-        Self { api: Api::namespaced(client, namespace), name, identity, clock }
+        let written = Arc::default();
+        Self { api: Api::namespaced(client, namespace), name, identity, clock, written }
     }
 
     /// Its name.
@@ -108,6 +113,9 @@ impl Lease {
         &self,
         has_expired: impl Fn(&Holder) -> bool,
     ) -> Result<Attempt, kube::Error> {
+        if self.renew().await? {
+            return Ok(Attempt::Held);
+        }
         let written = match self.api.get_opt(&self.name).await? {
             None => {
                 let name = Some(self.name.clone());
@@ -126,8 +134,26 @@ impl Lease {
             }
         };
         match written {
-            Ok(_) => Ok(Attempt::Held),
+            Ok(lease) => {
+                *self.written.lock() = Some(lease);
+                Ok(Attempt::Held)
+            }
             Err(error) if has_code(&error, 409) => Ok(Attempt::Conflict),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Renews the Lease without reading it, if it is as this process wrote it last. Returns
+    /// whether it was.
+    async fn renew(&self) -> Result<bool, kube::Error> {
+        let Some(mut lease) = self.written.lock().take() else { return Ok(false) };
+        lease.spec = Some(self.spec(lease.spec.as_ref()));
+        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            Ok(lease) => {
+                *self.written.lock() = Some(lease);
+                Ok(true)
+            }
+            Err(error) if has_code(&error, 409) || has_code(&error, 404) => Ok(false),
             Err(error) => Err(error),
         }
     }
@@ -163,6 +189,7 @@ impl Lease {
 
     /// The Lease, if this process holds it.
     async fn held(&self) -> Result<Option<Object>, kube::Error> {
+        *self.written.lock() = None;
         let lease = self.api.get_opt(&self.name).await?;
         Ok(lease.filter(|lease| holder(lease).identity == self.identity))
     }
@@ -190,5 +217,70 @@ fn holder(lease: &Object) -> Holder {
         since: spec.acquire_time.map(|MicroTime(at)| at),
         renewed: spec.renew_time.map(|MicroTime(at)| at),
         version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::api::{Patch, PatchParams};
+    use kube_sim::{Effect, Fault, Server};
+    use serde_json::json;
+
+    fn lease(server: &Server, identity: &str) -> Lease {
+        let client = server.client_as(identity);
+        Lease::new(client, "default", "one".to_owned(), identity.to_owned(), Clock::system())
+    }
+
+    fn verbs(server: &Server, client: &str) -> Vec<String> {
+        let requests = server.requests().into_iter();
+        requests.filter(|request| request.client == client).map(|request| request.verb).collect()
+    }
+
+    #[tokio::test]
+    async fn a_renewal_is_one_request_and_overwrites_no_change_of_others() {
+        let server = Server::new();
+        let first = lease(&server, "a");
+        for _ in 0..3 {
+            assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        }
+        assert_eq!(verbs(&server, "a"), ["get", "create", "update", "update"]);
+
+        let others: Api<Object> = Api::namespaced(server.client_as("b"), "default");
+        let note = json!({"metadata": {"annotations": {"example.com/note": "mine"}}});
+        others.patch("one", &PatchParams::default(), &Patch::Merge(note)).await.unwrap();
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert_eq!(verbs(&server, "a")[4..], ["update", "get", "update"]);
+        let stored = others.get("one").await.unwrap();
+        assert!(stored.metadata.annotations.unwrap().contains_key("example.com/note"));
+        assert_eq!(stored.spec.unwrap().holder_identity.as_deref(), Some("a"));
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_another_one_has_taken_is_not_renewed() {
+        let server = Server::new();
+        let (first, second) = (lease(&server, "a"), lease(&server, "b"));
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(second.attempt(|_| true).await.unwrap(), Attempt::Held));
+        let Attempt::By(holder) = first.attempt(|_| false).await.unwrap() else {
+            panic!("two hold the Lease");
+        };
+        assert_eq!(holder.identity, "b");
+        second.release().await.unwrap();
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        assert!(matches!(second.attempt(|_| false).await.unwrap(), Attempt::By(_)));
+    }
+
+    #[tokio::test]
+    async fn a_deleted_lease_and_a_lost_answer_are_no_obstacles() {
+        let server = Server::new();
+        let first = lease(&server, "a");
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        first.api.delete("one", &DeleteParams::default()).await.unwrap();
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
+        let update = |request: &kube_sim::RequestRecord| request.verb == "update";
+        server.inject(Fault::new(Effect::StatusAfterApplying(504), update));
+        first.attempt(|_| false).await.unwrap_err();
+        assert!(matches!(first.attempt(|_| false).await.unwrap(), Attempt::Held));
     }
 }

@@ -253,7 +253,7 @@ mod tests {
         // One renewal is executed, with a response after eight seconds; all later ones fail.
         let begun = Instant::now();
         let write = |request: &kube_sim::RequestRecord| {
-            request.resource == "leases" && request.verb == "get"
+            request.resource == "leases" && request.verb == "update"
         };
         server.inject(Fault::new(Effect::Latency(Duration::from_secs(8)), write));
         let late = move |request: &kube_sim::RequestRecord| {
