@@ -15,11 +15,12 @@ use self::advice::{Action, Waiting, about_cause, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::{RunSummary, paused};
+use super::rollout_view::run::{RunSummary, paused, paused_by};
 use super::rollout_view::state::message;
-use super::runs::latest;
+use super::runs::{beside, latest};
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
+use crate::api::steering::POLICY;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
 use crate::decide::blocking_resource::BlockingResource;
@@ -141,7 +142,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let applications = cluster.applications_by_name(set.namespace()).await?;
         let run = latest(&cluster, &set).await;
         let now = Timestamp::now();
-        let mut explanation = explain_as(&set, &applications, run.as_ref(), now, args.all);
+        let policies = beside(&cluster, POLICY, std::slice::from_ref(&set)).await;
+        let explanation = explain_as(&set, &applications, run.as_ref(), now, args.all);
+        let mut explanation = explanation.with_policies(&set, &policies);
         explanation.look_below(&cluster, &applications).await;
         Ok(explanation)
     })?;
@@ -160,6 +163,12 @@ pub(super) fn explain(
 }
 
 impl Explanation {
+    /// With what the policies of its namespace hold; `set` is the set that is explained.
+    pub fn with_policies(self, set: &Value, policies: &[Arc<Value>]) -> Self {
+        let paused = paused_by(policies, set, self.run.as_ref(), self.paused);
+        Self { paused, ..self }
+    }
+
     /// Reads what is below the workloads that are waited for, and says what holds them.
     pub async fn look_below(
         &mut self,

@@ -1,4 +1,4 @@
-//! Reads the runs of ApplicationSets.
+//! Reads the runs of ApplicationSets, and what is beside these.
 
 use std::sync::Arc;
 
@@ -32,10 +32,11 @@ pub(in crate::cli) async fn runs(
     Ok(runs)
 }
 
-/// The runs of the namespaces of sets, for reports that nothing depends on: none where they cannot
-/// be read.
-pub(in crate::cli) async fn all_runs(
+/// The objects of a kind in the namespaces of sets, such as their runs, for reports that nothing
+/// depends on: none where they cannot be read.
+pub(in crate::cli) async fn beside(
     cluster: &ClusterConnection,
+    kind: &str,
     sets: &[Arc<Value>],
 ) -> Vec<Arc<Value>> {
     let mut namespaces: Vec<&str> = sets.iter().map(|set| set.namespace()).collect();
@@ -46,7 +47,7 @@ pub(in crate::cli) async fn all_runs(
         [one] => Some(*one),
         _ => None,
     };
-    cluster.with_labels(RUN, namespace, None).await.unwrap_or_default()
+    cluster.with_labels(kind, namespace, None).await.unwrap_or_default()
 }
 
 /// The latest run of a set, for reports that nothing depends on: none where it cannot be read.

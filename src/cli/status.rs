@@ -11,12 +11,13 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::{RunSummary, paused};
+use super::rollout_view::run::{RunSummary, paused, paused_by};
 use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
-use super::runs::{all_runs, latest};
+use super::runs::{beside, latest};
 use super::watch_args::{Request, View, WatchArgs};
 use crate::api::Raw;
+use crate::api::steering::{POLICY, RUN};
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::shown;
 use crate::decide::names::some_of;
@@ -147,6 +148,12 @@ impl Summary {
         }
     }
 
+    /// With what the policies of its namespace hold; `set` is the set that it is of.
+    pub fn with_policies(self, set: &Value, policies: &[Arc<Value>]) -> Self {
+        let paused = paused_by(policies, set, self.run.as_ref(), self.paused);
+        Self { paused, ..self }
+    }
+
     /// `2/3`, or a dash without a step.
     fn step_text(&self) -> String {
         match self.step {
@@ -185,24 +192,27 @@ impl Args {
 /// Runs the command without --watch.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
-        let (set, applications, run) = block_on(async {
+        let (set, applications, run, policies) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
             let applications = cluster.applications_by_name(set.namespace()).await?;
             let run = latest(&cluster, &set).await;
-            Ok((set, applications, run))
+            let policies = beside(&cluster, POLICY, std::slice::from_ref(&set)).await;
+            Ok((set, applications, run, policies))
         })?;
         let summary = Summary::read(&set, &applications, run.as_ref());
+        let summary = summary.with_policies(&set, &policies);
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (sets, applications, runs, nothing) = block_on(async {
+    let (sets, applications, runs, policies, nothing) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let (sets, applications, nothing) = read(&cluster, args.all_namespaces).await?;
-        let runs = all_runs(&cluster, &sets).await;
-        Ok((sets, applications, runs, nothing))
+        let runs = beside(&cluster, RUN, &sets).await;
+        let policies = beside(&cluster, POLICY, &sets).await;
+        Ok((sets, applications, runs, policies, nothing))
     })?;
-    args.output.print(&summaries(&sets, applications, &runs), |summaries| {
+    args.output.print(&summaries(&sets, applications, &runs, &policies), |summaries| {
         match summaries.as_slice() {
             [] => nothing,
             summaries => list(summaries),
@@ -254,12 +264,13 @@ fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> 
     printable(&text) + "\n"
 }
 
-/// Summaries of sets, sorted by namespace and name; `applications` and `runs` may be of several
-/// namespaces.
+/// Summaries of sets, sorted by namespace and name; `applications`, `runs` and `policies` may be of
+/// several namespaces.
 pub(super) fn summaries(
     sets: &[Arc<Value>],
     applications: Vec<Arc<Value>>,
     runs: &[Arc<Value>],
+    policies: &[Arc<Value>],
 ) -> Vec<Summary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of =
@@ -272,7 +283,7 @@ pub(super) fn summaries(
     let read = |set: &Arc<Value>| {
         let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
         let run = current(runs, set).map(|run| Run::read(run));
-        Summary::read(set, applications, run.as_ref())
+        Summary::read(set, applications, run.as_ref()).with_policies(set, policies)
     };
     let mut summaries: Vec<Summary> = sets.iter().map(read).collect();
     let key = |summary: &Summary| (summary.namespace.clone(), summary.application_set.clone());

@@ -303,7 +303,7 @@ fn the_latest_run_is_shown_as_st_080() {
     ];
     let summary = Summary::read(&set, &Applications::new(), None);
     assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
-    let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs);
+    let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs, &[]);
     let [summary] = of_all.as_slice() else { panic!("{of_all:?}") };
     let text = status::one_at(summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let line = text.lines().nth(1).unwrap();
@@ -388,6 +388,41 @@ fn a_paused_set_says_so_whatever_its_run_is() {
     assert_eq!(paused(&set, None), None, "nothing holds a set without steps");
 }
 
+/// ST-020: the same of a set that a policy pauses, which `resume` does not end.
+#[test]
+fn a_set_that_a_policy_pauses_says_so_whatever_its_run_is() {
+    let mut set = set(json!({"rollout": {"step": 2, "steps": 2, "progress": "1/1"}}));
+    let policy = |name: &str, spec: Value| {
+        Arc::new(json!({"metadata": {"name": name, "namespace": "argocd"}, "spec": spec}))
+    };
+    let policies = [
+        policy("freeze", json!({"paused": true, "applicationSets": {"names": ["shop"]}})),
+        policy("other", json!({"paused": true, "applicationSets": {"names": ["other"]}})),
+        policy("gates", json!({"paused": false})),
+    ];
+    let paused = |set: &Value, phase: Option<&str>| {
+        let run =
+            phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
+        let summary = Summary::read(set, &Applications::new(), run.as_ref());
+        let summary = summary.with_policies(set, &policies);
+        let explained = explain(set, &Applications::new(), run.as_ref());
+        assert_eq!(explained.with_policies(set, &policies).paused, summary.paused);
+        summary.paused
+    };
+    let why = "paused by RolloutPolicy freeze: nothing is promoted until kubectl -n argocd patch rolloutpolicy \
+               freeze --type merge -p '{\"spec\":{\"paused\":false}}'";
+    for phase in [None, Some("RolledBack"), Some("Complete")] {
+        assert_eq!(paused(&set, phase).as_deref(), Some(why), "{phase:?}");
+    }
+    assert_eq!(paused(&set, Some("Paused")), None, "its run says so");
+    set["metadata"]["annotations"] = json!({"wavegate.dev/paused": "db migration (ann)"});
+    let by_person =
+        "paused: db migration (ann): nothing is promoted until wavegate resume -n argocd shop";
+    assert_eq!(paused(&set, None), Some(format!("{by_person}; {why}")));
+    set["spec"]["strategy"] = Value::Null;
+    assert_eq!(paused(&set, None), None, "nothing holds a set without steps");
+}
+
 #[test]
 fn a_status_that_lists_only_some_applications_says_so_as_191() {
     let listed = json!([{"name": "a"}, {"name": "b"}]);
@@ -445,8 +480,12 @@ fn sets_are_listed_by_namespace_and_name() {
         set["metadata"]["name"] = name.into();
         Arc::new(set)
     };
-    let summaries =
-        status::summaries(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new(), &[]);
+    let summaries = status::summaries(
+        &[named("b", "x"), named("a", "z"), named("a", "y")],
+        Vec::new(),
+        &[],
+        &[],
+    );
     let want = "\
 NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
 a           y        RollingSync   1/2    1/3    -        running

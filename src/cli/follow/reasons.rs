@@ -8,8 +8,9 @@ use super::super::cluster::ClusterConnection;
 use super::super::error::note;
 use super::super::explain::{self, Explanation};
 use super::super::rollout_view::text::Line;
-use super::super::runs::latest;
+use super::super::runs::{beside, latest};
 use crate::api::ObjectKey;
+use crate::api::steering::POLICY;
 use crate::api::time::to_rfc3339;
 use crate::terminal::printable_lines;
 
@@ -45,7 +46,9 @@ impl Reasons {
         };
         let Ok(applications) = cluster.applications_by_name(&set.namespace).await else { return };
         let run = latest(cluster, &found).await;
-        let mut explanation = explain::explain(&found, &applications, run.as_ref());
+        let policies = beside(cluster, POLICY, std::slice::from_ref(&found)).await;
+        let explanation = explain::explain(&found, &applications, run.as_ref());
+        let mut explanation = explanation.with_policies(&found, &policies);
         explanation.look_below(cluster, &applications).await;
         self.stuck = Some(Box::new(explanation));
     }

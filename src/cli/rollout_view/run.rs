@@ -3,18 +3,20 @@
 //!
 //! Of a run that goes on without policies and failures nothing is said: its Applications say it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::text::count;
 use crate::api::ObjectKey;
 use crate::api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
 use crate::api::time::to_rfc3339;
 use crate::cli::commands::{in_namespace, word};
-use crate::decide::rollout::report::Report;
-use crate::decide::steering::{Run, applications};
+use crate::decide::rollout::report::{Report, Set};
+use crate::decide::steering::{Run, applications, paused_by_policies};
 
 /// The latest run of a set, for the output.
 #[derive(Clone, Debug, Serialize)]
@@ -88,10 +90,28 @@ impl RunSummary {
 /// so, or when it is not.
 pub(in crate::cli) fn paused(report: &Report, run: Option<&RunSummary>) -> Option<String> {
     let is_said = run.is_some_and(|run| run.phase == RunPhase::Paused.as_str());
-    let reason = report.set.paused.as_ref().filter(|_| !is_said)?;
+    if is_said { None } else { paused_by_annotation(&report.set) }
+}
+
+/// That a set is paused by its annotation, with the command that ends it; `None` when it is not.
+pub(in crate::cli) fn paused_by_annotation(set: &Set) -> Option<String> {
+    let reason = set.paused.as_deref()?;
     let reason = if reason.is_empty() { "no reason given" } else { reason };
-    let (namespace, set) = (in_namespace(&report.set.namespace), word(&report.set.name));
-    Some(format!("paused: {reason}: nothing is promoted until wavegate resume {namespace}{set}"))
+    let (namespace, name) = (in_namespace(&set.namespace), word(&set.name));
+    Some(format!("paused: {reason}: nothing is promoted until wavegate resume {namespace}{name}"))
+}
+
+/// The same of a set with the policies of its namespace: `said` is that of its annotation.
+pub(in crate::cli) fn paused_by(
+    policies: &[Arc<Value>],
+    set: &Value,
+    run: Option<&RunSummary>,
+    said: Option<String>,
+) -> Option<String> {
+    let is_said = run.is_some_and(|run| run.phase == RunPhase::Paused.as_str());
+    let by_policies = if is_said { None } else { paused_by_policies(set, policies) };
+    let all: Vec<String> = said.into_iter().chain(by_policies).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Since when a run is in its phase.

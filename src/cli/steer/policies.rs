@@ -1,6 +1,7 @@
 //! `wavegate policies`: what holds and limits rollouts.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -8,16 +9,21 @@ use serde_json::Value;
 use crate::api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use crate::api::{IntOrString, Raw, read_leniently};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::output::{Output, or_dash, table};
+use crate::cli::error::note;
+use crate::cli::output::{Output, or_dash, printable, table};
+use crate::cli::rollout_view::run::paused_by_annotation;
+use crate::decide::application_set::shown;
 use crate::decide::names::some_of;
-use crate::decide::steering::selects;
+use crate::decide::rollout::report::Set;
+use crate::decide::steering::{selects, unpause};
 
 /// The most ApplicationSets and gates in a cell.
 const NAMES: usize = 3;
 
 /// List the policies that hold and limit rollouts
 ///
-/// With an ApplicationSet, only those that select it.
+/// With an ApplicationSet, only those that select it. Below the table is what is paused, also by
+/// the annotation of an ApplicationSet, with the command that resumes it.
 #[derive(Clone, Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     /// Only policies that select this ApplicationSet
@@ -56,7 +62,7 @@ struct Policy {
 
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (found, place) = block_on(async {
+    let (found, place, paused) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         if let Some(name) = &args.name {
             let set = cluster.expect_application_set(name).await?;
@@ -68,24 +74,54 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 .map(|policy| Policy::of(policy))
                 .collect();
             let place = format!("selects ApplicationSet {}/{}", set.namespace(), set.name());
-            return Ok((policies, place));
+            return Ok((policies, place, paused(&[set])));
         }
-        let (place, all) = match args.all_namespaces {
-            true => ("exists".to_owned(), cluster.with_labels(POLICY, None, None).await?),
+        let (place, namespace, all) = match args.all_namespaces {
+            true => ("exists".to_owned(), None, cluster.with_labels(POLICY, None, None).await?),
             false => {
                 let (namespace, all) = cluster.here(POLICY, None).await?;
-                (format!("exists in namespace {namespace}; -A lists those of all"), all)
+                let place = format!("exists in namespace {namespace}; -A lists those of all");
+                (place, Some(namespace).filter(|_| !all.is_empty()), all)
             }
         };
-        Ok((all.iter().map(|policy| Policy::of(policy)).collect(), place))
+        let sets = match (&namespace, args.all_namespaces) {
+            (None, false) => cluster.application_sets_here().await.map(|(_, sets)| sets),
+            (namespace, _) => cluster.application_sets(namespace.as_deref()).await,
+        };
+        let sets = sets.unwrap_or_else(|error| {
+            note(&format!("which ApplicationSets are paused by annotation is not known: {error}"));
+            Vec::new()
+        });
+        Ok((all.iter().map(|policy| Policy::of(policy)).collect(), place, paused(&sets)))
     })?;
     let mut found = found;
     found.sort_by(|a, b| (&a.namespace, &a.policy).cmp(&(&b.namespace, &b.policy)));
-    args.output.print(&found, |policies| match policies.as_slice() {
-        [] => crate::cli::output::printable(&format!("No RolloutPolicy {place}.")) + "\n",
-        policies => list(policies),
+    args.output.print(&found, |policies| {
+        let text = match policies.as_slice() {
+            [] => printable(&format!("No RolloutPolicy {place}.")) + "\n",
+            policies => list(policies),
+        };
+        let by_policy = policies.iter().filter(|policy| policy.paused).map(|policy| {
+            let Policy { namespace, policy, .. } = policy;
+            let command = unpause(namespace, policy);
+            format!("RolloutPolicy {namespace}/{policy}: paused: nothing that it selects is promoted until {command}")
+        });
+        let lines: String =
+            by_policy.chain(paused).map(|line| printable(&line) + "\n").collect();
+        if lines.is_empty() { text } else { format!("{text}\n{lines}") }
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sets that are paused by their annotation, a line each, in the order of namespace and name.
+fn paused(sets: &[Arc<Value>]) -> Vec<String> {
+    let mut sets: Vec<_> = sets.iter().map(|set| shown::set(set)).collect();
+    sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let line = |set: &Set| {
+        let paused = paused_by_annotation(set)?;
+        Some(format!("ApplicationSet {}/{}: {paused}", set.namespace, set.name))
+    };
+    sets.iter().filter_map(line).collect()
 }
 
 fn list(policies: &[Policy]) -> String {

@@ -23,7 +23,7 @@ pub use self::again::{retry, skip, undo_skip};
 pub use self::approve::{approve, approve_deletions};
 pub use self::awaited::{Deployed, Ending, Goal, Progress, Seen, is_revision, progress};
 pub use self::end::{Reach, abort, rollback};
-pub use self::pause::{pause, resume};
+pub use self::pause::{pause, paused_by_policies, resume, unpause};
 pub use self::run::{Run, current, number_of};
 pub use self::select::selects;
 use crate::api::Raw;

@@ -42,20 +42,11 @@ pub fn pause(set: &Value, reason: Option<&str>, by: &str) -> Verdict {
 /// Ends a pause by [`pause`]. `policies` are those of the namespace: what one of them pauses
 /// stays paused.
 pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
-    let pauses = |policy: &&Value| {
-        // One that is not understood is no permission.
-        policy["spec"]["paused"] == true && selects(policy, set).unwrap_or(true)
-    };
-    let pausing: Vec<&str> =
-        policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect();
+    let pausing = by_policies(set, policies);
     let by_policy = |rest: &str| {
         let Some(first) = pausing.first() else { return String::new() };
-        let names = pausing.join(", ");
-        let namespace = set.namespace();
-        format!(
-            "{rest}RolloutPolicy {names} pauses it: kubectl -n {namespace} patch rolloutpolicy {first} \
-             --type merge -p '{{\"spec\":{{\"paused\":false}}}}'"
-        )
+        let (names, command) = (pausing.join(", "), unpause(set.namespace(), first));
+        format!("{rest}RolloutPolicy {names} pauses it: {command}")
     };
     let (applications, left) = left(set);
     match annotation(set, PAUSED) {
@@ -74,6 +65,38 @@ pub fn resume(set: &Value, policies: &[impl AsRef<Value>]) -> Verdict {
         None if pausing.is_empty() => Verdict::Already("it is not paused".to_owned()),
         None => Verdict::Refused(by_policy("it is not paused by its annotation, but ")),
     }
+}
+
+/// The names of the policies, of all in its namespace, that pause a set.
+fn by_policies<'a>(set: &Value, policies: &'a [impl AsRef<Value>]) -> Vec<&'a str> {
+    let pauses = |policy: &&Value| {
+        // One that is not understood is no permission.
+        policy["spec"]["paused"] == true && selects(policy, set).unwrap_or(true)
+    };
+    policies.iter().map(AsRef::as_ref).filter(pauses).map(Raw::name).collect()
+}
+
+/// That policies, of all in its namespace, pause a set, with the command that ends that for each;
+/// `None` when none does, and without steps, which nothing holds.
+pub fn paused_by_policies(set: &Value, policies: &[impl AsRef<Value>]) -> Option<String> {
+    let pausing = by_policies(set, policies);
+    let commands: Vec<String> =
+        pausing.iter().map(|policy| unpause(set.namespace(), policy)).collect();
+    (has_steps(set) && !pausing.is_empty()).then(|| {
+        format!(
+            "paused by RolloutPolicy {}: nothing is promoted until {}",
+            pausing.join(", "),
+            commands.join(" and ")
+        )
+    })
+}
+
+/// The command that ends the pause of a policy.
+pub fn unpause(namespace: &str, policy: &str) -> String {
+    format!(
+        "kubectl -n {namespace} patch rolloutpolicy {policy} --type merge -p \
+         '{{\"spec\":{{\"paused\":false}}}}'"
+    )
 }
 
 /// Whether a set rolls out in steps.

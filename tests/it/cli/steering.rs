@@ -181,6 +181,26 @@ async fn a_set_is_paused_and_resumed() {
     world.ann(&["resume", "shop", "-y"]).await.fails(1, &[
         "error: cannot resume: ApplicationSet argocd/shop: it is not paused by its annotation, but RolloutPolicy night pauses it: kubectl -n argocd patch rolloutpolicy night",
     ]);
+    // The run has ended, or is none: what pauses the set is said all the same.
+    world.ann(&["pause", "shop", "-y", "--reason", "freeze"]).await;
+    let by_person =
+        "paused: freeze (ann): nothing is promoted until wavegate resume -n argocd shop";
+    let by_policy = "promoted until kubectl -n argocd patch rolloutpolicy night --type merge -p '{\"spec\":{\"paused\":false}}'";
+    let commands: [&[&str]; 5] = [
+        &["status"],
+        &["status", "shop"],
+        &["explain", "shop"],
+        &["policies"],
+        &["policies", "shop"],
+    ];
+    for args in commands {
+        let shown = world.ann(args).await;
+        assert_eq!(shown.code, 0, "{}", shown.err);
+        assert!(shown.out.contains(by_person), "{args:?}: {}", shown.out);
+        assert!(shown.out.contains(by_policy), "{args:?}: {}", shown.out);
+    }
+    world.ann(&["resume", "shop", "-y"]).await.prints("ApplicationSet argocd/shop: resumed\n");
+    assert!(!world.ann(&["policies", "-A"]).await.out.contains("freeze"));
     world
         .ann(&["pause", "shpo", "-y"])
         .await
