@@ -394,14 +394,16 @@ impl Followed {
             return None;
         }
         let mut sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
-        if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
+        let is_done = |outcome: &Outcome| matches!(outcome, Outcome::Complete | Outcome::RunEnded);
+        if outcomes.iter().all(|(_, outcome)| is_done(outcome)) {
             // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
             let time = match (sets.any(|set| set.report.has_changed()), &self.newest) {
                 (true, Newest::Known(true)) => COMPARED,
                 (true, _) | (false, Newest::Known(true)) => SETTLED,
                 (false, _) => Duration::ZERO,
             };
-            return Some((Ending::Complete, time));
+            let is_stuck = outcomes.iter().any(|(_, outcome)| outcome.is_stuck());
+            return Some((if is_stuck { Ending::Stuck } else { Ending::Complete }, time));
         }
         let is_off = outcomes
             .iter()

@@ -68,9 +68,10 @@ pub(super) fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Ti
             Some(text) => (Style::Yellow, text),
             None => (Style::Plain, waiting(set, now)),
         },
-        Outcome::Blocked { .. } | Outcome::Manual { .. } | Outcome::Invalid { .. } => {
-            (Style::Red, describe(set, outcome))
-        }
+        Outcome::Blocked { .. }
+        | Outcome::Manual { .. }
+        | Outcome::Invalid { .. }
+        | Outcome::RunEnded => (Style::Red, describe(set, outcome)),
     };
     Line::of(Style::Plain, prefix).and(style, text)
 }
@@ -184,6 +185,9 @@ pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
             format!("Not rolled out in steps: {message}")
         }
         Outcome::Invalid { message, .. } => format!("Stopped by an error: {message}"),
+        Outcome::RunEnded => {
+            set.run().and_then(|run| run::ended(run, &set.key())).unwrap_or_default()
+        }
         Outcome::Running | Outcome::Complete => String::new(),
     }
 }

@@ -63,13 +63,26 @@ impl Set {
     pub fn outcome(&self) -> Outcome {
         match self.report.outcome() {
             // What has failed goes back.
-            Outcome::Blocked { .. } if self.is_rolling_back() => Outcome::Running,
+            Outcome::Blocked { .. } | Outcome::Complete if self.is_rolling_back() => {
+                Outcome::Running
+            }
+            // As `wait` has it: also of a run that had started nothing.
+            Outcome::Complete if self.was_ended() => Outcome::RunEnded,
             outcome => outcome,
         }
     }
 
     fn is_rolling_back(&self) -> bool {
-        self.run().is_some_and(|run| run.phase() == RunPhase::RollingBack)
+        self.is_run_in(&[RunPhase::RollingBack])
+    }
+
+    /// Whether its run was ended before it was complete.
+    fn was_ended(&self) -> bool {
+        self.is_run_in(&[RunPhase::Aborted, RunPhase::RolledBack])
+    }
+
+    fn is_run_in(&self, phases: &[RunPhase]) -> bool {
+        self.report.is_rolling() && self.run().is_some_and(|run| phases.contains(&run.phase()))
     }
 
     /// The latest run that a controller has described.

@@ -883,6 +883,40 @@ async fn a_pipeline_does_not_wait_for_what_only_a_person_continues() {
     assert_eq!(stuck.err, line);
 }
 
+/// ST-061, ST-072: after a rollback of nothing, which `kubectl` can write, every step is complete;
+/// `status --watch` said no more than that.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_wait_agree_about_a_run_that_was_taken_back() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let done =
+        json!({"sync": {"status": "Synced", "revision": COMMIT}, "health": {"status": "Healthy"}});
+    world.application(&owner, "a", done).await;
+    let entry = json!({"application": "a", "status": "Healthy", "step": "1", "message": "m", "targetRevisions": [COMMIT],
+        "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let complete = json!({"rollout": {"step": 1, "steps": 1, "progress": "1/1"}, "applicationStatus": [entry]});
+    world.status("ApplicationSet", "shop", complete).await;
+    let commands: [&[&str]; 3] =
+        [&["status", "shop", "--watch"], &["explain", "shop", "--watch"], &["wait", "shop"]];
+    for (phase, code) in [("Complete", 0), ("RolledBack", 1), ("Aborted", 1)] {
+        let run = json!({"phase": phase, "total": 1, "done": 1, "progress": "1/1", "message": "0 of 1 are back",
+            "to": [{"revision": COMMIT, "applications": 1}]});
+        if code == 0 {
+            world.run(&owner, "shop-1", run).await;
+        } else {
+            world.status("RolloutRun", "shop-1", run).await;
+        }
+        for args in commands {
+            let args = [args, &["--no-refresh", "--timeout", "150s"]].concat();
+            let ended = world.ann(&args).await;
+            let text = format!("{}{}", ended.out, ended.err);
+            assert_eq!(ended.code, code, "{args:?} {phase}: {text}");
+            assert!(code == 0 || text.contains("0 of 1 are back"), "{args:?} {phase}: {text}");
+            assert!(!text.contains("after 2m 30s"), "{args:?} {phase}: {text}");
+        }
+    }
+}
+
 /// A note for each attempt to connect again filled the log of a pipeline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pipeline_says_once_that_it_is_disconnected() {

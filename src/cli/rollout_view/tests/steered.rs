@@ -115,16 +115,36 @@ fn what_a_run_left_is_said_at_the_end() {
         assert_eq!(last_line(&watch), want);
         assert!(watch.outcome().is_stuck(), "{:?}", watch.outcome());
     }
+    let complete = || {
+        let status = set_status(2, ["Healthy", "Healthy", "Healthy"], &[]);
+        Watch::default()
+            .observe(&works("dev-eu"))
+            .observe(&works("prod-eu"))
+            .observe(&works("prod-us"))
+            .observe(&set(status))
+    };
+    // Of a run that had started nothing that can go back, every step is complete.
+    for (kind, phase, want) in cases {
+        let message = if phase == "Aborted" { "aborted by ann" } else { "2 of 2 are back" };
+        let watch = complete().observe(&run("shop-2", phase, message, json!({"endedBy": "ann"})));
+        assert_eq!(last_line(&watch).trim_end_matches('.'), want);
+        assert_eq!(
+            (watch.outcome(), watch.outcome().is_stuck()),
+            (Outcome::RunEnded, true),
+            "{kind:?}"
+        );
+    }
+    let back = complete().observe(&run("shop-2", "RollingBack", "0 of 2 are back", json!({})));
+    assert_eq!(back.outcome(), Outcome::Running);
     let failures = json!({"failed": 1, "timeline": [
         {"at": "2026-01-01T00:00:00Z", "what": "Failed", "subject": "prod-us", "message": "no image"},
     ]});
-    let complete = set_status(2, ["Healthy", "Healthy", "Healthy"], &[]);
-    let watch = Watch::default()
-        .observe(&works("dev-eu"))
-        .observe(&works("prod-eu"))
-        .observe(&works("prod-us"))
-        .observe(&set(complete))
-        .observe(&run("shop-2", "CompleteWithFailures", "1 failed, within the budget", failures));
+    let watch = complete().observe(&run(
+        "shop-2",
+        "CompleteWithFailures",
+        "1 failed, within the budget",
+        failures,
+    ));
     let want = "Run shop-2 is complete: 1 failed, within the budget; prod-us failed: no image.";
     assert_eq!(last_line(&watch), want);
     assert_eq!(watch.outcome(), Outcome::Complete);

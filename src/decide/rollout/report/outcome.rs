@@ -15,6 +15,9 @@ pub enum Outcome {
     Running,
     /// Complete.
     Complete,
+    /// Every step is complete, but its run was aborted or taken back: what that rolled out is not
+    /// promoted to. Only a report that knows the run has it.
+    RunEnded,
     /// An Application has failed, or is held, and a person has to act.
     Blocked {
         /// The step, counted from 0.

@@ -83,6 +83,7 @@ fn word(outcome: &Outcome) -> &'static str {
     match outcome {
         Outcome::Running => "Running",
         Outcome::Complete => "Complete",
+        Outcome::RunEnded => "RunEnded",
         Outcome::Blocked { .. } => "Blocked",
         Outcome::Manual { .. } => "Manual",
         Outcome::Invalid { .. } => "Invalid",
