@@ -156,6 +156,8 @@ enum Newest {
     Asked(JoinHandle<Answer>),
     /// With `true`, something was compared.
     Known(bool),
+    /// Not all could be compared.
+    Unknown,
 }
 
 impl Drop for Followed {
@@ -230,9 +232,11 @@ impl Followed {
                 answer = self.newest.answer() => {
                     is_changed = true;
                     self.notes.clear();
-                    let is_any = answer == Answer::Compared(true);
-                    self.newest = Newest::Known(is_any);
                     self.settling = None;
+                    self.newest = match answer {
+                        Answer::Compared(is_any) => Newest::Known(is_any),
+                        Answer::Unknown(_) => Newest::Unknown,
+                    };
                     if let Answer::Unknown(why) = answer {
                         let text = format!("what follows is of the last comparisons: {why}");
                         if is_closed(show.say(self, &text))? {
@@ -305,6 +309,16 @@ impl Followed {
             }
             WatchEvent::Lost(watched, why) => {
                 self.lost.insert(watched, why);
+                self.settling = None;
+                // What does not arrive is no silence of the controller: it is asked again, also
+                // when the request has failed just before.
+                if let Newest::Asked(asking) = &self.newest {
+                    asking.abort();
+                }
+                if matches!(self.newest, Newest::Asked(_) | Newest::Unknown) {
+                    self.newest = Newest::NotAsked;
+                    self.notes.clear();
+                }
                 Vec::new()
             }
             WatchEvent::Refused(watched, why) => {
@@ -368,7 +382,7 @@ impl Followed {
             Newest::NotAsked => {}
             // Still waited for: nothing more is said.
             Newest::Asked(_) => return Some(String::new()),
-            Newest::Known(..) => return None,
+            Newest::Known(..) | Newest::Unknown => return None,
         }
         let sets: Vec<ObjectKey> = self.fleet.known().map(Set::key).collect();
         let known = self.compared.clone();
@@ -399,7 +413,8 @@ impl Followed {
             // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
             let time = match (sets.any(|set| set.report.has_changed()), &self.newest) {
                 (true, Newest::Known(true)) => COMPARED,
-                (true, _) | (false, Newest::Known(true)) => SETTLED,
+                // A lost connection, which may be why, is about to be noticed.
+                (true, _) | (false, Newest::Known(true) | Newest::Unknown) => SETTLED,
                 (false, _) => Duration::ZERO,
             };
             let is_stuck = outcomes.iter().any(|(_, outcome)| outcome.is_stuck());
@@ -439,7 +454,7 @@ impl Newest {
                 Ok(answer) => answer,
                 Err(error) => Answer::Unknown(format!("it could not be asked for: {error}")),
             },
-            Self::NotAsked | Self::Known(..) => std::future::pending().await,
+            Self::NotAsked | Self::Known(..) | Self::Unknown => std::future::pending().await,
         }
     }
 }

@@ -154,23 +154,36 @@ async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(
     }
     drop(writes);
     let (began, all) = (Instant::now(), open.len());
+    // Since when all, or not all, could be read.
+    let (mut heard, mut unheard) = (began, None);
     while !open.is_empty() {
         tokio::time::sleep(PAUSE).await;
         let look = open.drain(..).map(|key| async move {
             let api = api(client, Some(&key.namespace), &resource(kind));
             let is_open = match api.get_opt(&key.name).await {
-                Ok(Some(object)) => annotation(&object.parse(), requested).is_some(),
-                Ok(None) => false,
-                // Looked at again.
-                Err(_) => true,
+                Ok(Some(object)) => Ok(annotation(&object.parse(), requested).is_some()),
+                Ok(None) => Ok(false),
+                Err(error) => Err(unread(kind, &key, &error)),
             };
             (key, is_open)
         });
-        let looked: Vec<(ObjectKey, bool)> =
+        let looked: Vec<(ObjectKey, Result<bool, String>)> =
             futures::stream::iter(look).buffer_unordered(PARALLEL).collect().await;
-        open = looked.into_iter().filter(|(_, is_open)| *is_open).map(|(key, _)| key).collect();
-        let limit = if open.len() == all { NO_ANSWER } else { LONGEST };
-        if let Some(first) = open.iter().min().filter(|_| began.elapsed() >= limit) {
+        let failed = looked.iter().find_map(|(_, is_open)| is_open.as_ref().err()).cloned();
+        // What failed is read again.
+        let is_open = |(_, is_open): &(ObjectKey, Result<bool, String>)| *is_open != Ok(false);
+        open = looked.into_iter().filter(is_open).map(|(key, _)| key).collect();
+        // What cannot be read is no silence of the controller.
+        if let Some(why) = failed {
+            heard = Instant::now();
+            if unheard.get_or_insert(heard).elapsed() >= NO_ANSWER {
+                return Err(why);
+            }
+            continue;
+        }
+        unheard = None;
+        let (since, limit) = if open.len() == all { (heard, NO_ANSWER) } else { (began, LONGEST) };
+        if let Some(first) = open.iter().min().filter(|_| since.elapsed() >= limit) {
             return Err(format!(
                 "no controller has compared {kind} {first} within {} s",
                 limit.as_secs()
@@ -178,6 +191,15 @@ async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Why an object is not read.
+fn unread(kind: &str, key: &ObjectKey, error: &kube::Error) -> String {
+    let why = reason(error);
+    match error {
+        kube::Error::Api(_) => format!("cannot read {kind} {key}: {why}"),
+        _ => format!("the API server does not answer: {why}"),
+    }
 }
 
 #[cfg(test)]

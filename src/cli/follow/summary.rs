@@ -71,6 +71,10 @@ impl Followed {
                         Outcome::Running => waiting(set, now),
                         outcome => describe(set, outcome),
                     };
+                    let why = match self.disconnected() {
+                        Some(lost) => format!("Disconnected: {lost}. The last state: {why}"),
+                        None => why,
+                    };
                     let text = format!("{} is not complete after {time}. {why}", key.name);
                     lines.push(Line::of(Style::Red, text));
                 }

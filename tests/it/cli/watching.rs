@@ -539,6 +539,42 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     }
 }
 
+/// What did not arrive while the API server was away was said to be a silence of the controller.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_outage_the_controller_is_asked_again() {
+    let watched = Watched::rolling().await;
+    for name in ["a", "b", "c"] {
+        watched.application(name, healthy()).await;
+    }
+    watched.status(rollout(2, ["Healthy", "Healthy", "Healthy"], json!([]))).await;
+    let proxy = Proxy::in_front_of(&watched.cluster).await;
+    let asked = |times: usize| {
+        move |screen: &Screen| {
+            let count = screen.history().matches("waiting for comparisons").count();
+            (count >= times).then_some(())
+        }
+    };
+    for arguments in [&["status", "set", "--watch", "--plain"][..], &["explain", "set", "--watch"]]
+    {
+        let mut command = program(arguments);
+        command.env("KUBECONFIG", proxy.kubeconfig());
+        let lines = Arc::new(Terminal::run(command, 120, 40));
+        let until_asked = async |times: usize| {
+            let lines = lines.clone();
+            let until = move || lines.until("a request of comparisons", asked(times));
+            tokio::task::spawn_blocking(until).await.unwrap();
+        };
+        until_asked(1).await;
+        proxy.set_open(false);
+        until(&lines, "disconnected, retrying: ").await;
+        proxy.set_open(true);
+        until_asked(2).await;
+        assert!(!lines.screen().history().contains("no controller"), "{arguments:?}");
+        lines.ctrl('c');
+        assert_eq!(finish(&lines).await.0, 130);
+    }
+}
+
 /// The screen of a large fleet fits a small window, and is drawn at most ten times a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_applications_fit_a_small_window() {
