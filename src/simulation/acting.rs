@@ -18,10 +18,10 @@ use super::fault::{Fault, Part};
 use super::lifeline::Crash;
 use super::replica;
 use crate::act::{manifests, refresh, steering as words};
-use crate::api::steering::RUN;
-use crate::api::{ApplicationSet, ObjectKey};
+use crate::api::steering::{POLICY, RUN};
+use crate::api::{Application, ApplicationSet, ObjectKey};
 use crate::controller::leader::LEASE;
-use crate::decide::steering::{self, Person, Run, Verdict};
+use crate::decide::steering::{self, Person, Reach, Run, Verdict};
 use crate::watch::failure::reason;
 use crate::watch::object::{api, resource};
 
@@ -76,15 +76,20 @@ impl Environment<'_> {
                     .await?;
             }
             Action::Resume => {
-                let none: [Arc<Value>; 0] = [];
-                self.say_of_sets(|set| steering::resume(set, &none)).await?;
+                let policies = self.all(POLICY).await?;
+                self.say_of_sets(|set| steering::resume(set, &policies)).await?;
             }
             Action::Approve(gate) => {
                 let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
                 self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
             }
             Action::Rollback => {
-                self.say_of_runs(|run, person| steering::rollback(run, None, person)).await?;
+                let applications = self.all(Application::KIND).await?;
+                self.say_of_runs(|run, person| {
+                    let reach = Reach::of(&run.name, applications.iter().map(AsRef::as_ref));
+                    steering::rollback(run, Some(&reach), person)
+                })
+                .await?;
             }
             Action::Abort => {
                 self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
@@ -188,11 +193,15 @@ impl Environment<'_> {
             Verdict::Already(how) => Verdict::Refused(how),
             other => other,
         };
-        // Whole: what is seen of them lacks their spec.
-        let all = api(&self.client, None, &resource(ApplicationSet::KIND));
-        let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
-        let sets = all.items.iter().map(|set| Arc::new(set.parse())).collect();
+        let sets = self.all(ApplicationSet::KIND).await?;
         self.say(ApplicationSet::KIND, sets, decide).await
+    }
+
+    /// All objects of a kind. Whole: what is seen of some lacks their spec.
+    async fn all(&self, kind: &str) -> Result<Vec<Arc<Value>>, String> {
+        let all = api(&self.client, None, &resource(kind));
+        let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        Ok(all.items.iter().map(|object| Arc::new(object.parse())).collect())
     }
 
     /// What a person says about the current run of each set.
