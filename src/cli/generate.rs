@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -75,11 +76,22 @@ pub(super) async fn live_sets(
     files: &[PathBuf],
     name: Option<&str>,
 ) -> Result<Vec<Object>, Error> {
-    let mut sets = if files.is_empty() {
+    Ok(live_sets_and_policies(cluster, files, name).await?.0)
+}
+
+/// The same, and the RolloutPolicies of the files.
+pub(super) async fn live_sets_and_policies(
+    cluster: &ClusterConnection,
+    files: &[PathBuf],
+    name: Option<&str>,
+) -> Result<(Vec<Object>, Vec<Arc<Value>>), Error> {
+    let (mut sets, policies) = if files.is_empty() {
         let stored = cluster.expect_application_set(name.unwrap_or_default()).await?;
-        vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
+        let file = "the cluster".to_owned();
+        (vec![Object { file, line: 1, value: (*stored).clone() }], Vec::new())
     } else {
-        input::application_sets(files, name, Inputs::default(), "")?.sets
+        let found = input::application_sets(files, name, Inputs::default(), "")?;
+        (found.sets, found.policies)
     };
     for set in &mut sets {
         let name = crate::desired::name_of(&set.value).to_owned();
@@ -93,7 +105,7 @@ pub(super) async fn live_sets(
             metadata.insert("namespace".to_owned(), namespace.into());
         }
     }
-    Ok(sets)
+    Ok((sets, policies))
 }
 
 /// Problems of generated Applications, by name, as far as they can be found without a

@@ -207,8 +207,7 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let report = match generate::generate_known(set, &mut facts).await {
             Ok(generation) => {
                 let invalid = generate::invalid(&generation);
-                let mut report = report(set, &generation, &invalid, None);
-                report.problems.extend(problems);
+                let report = report(set, &generation, &invalid, None).and(problems);
                 if policies.is_empty() {
                     report
                 } else {
@@ -219,32 +218,30 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
                     report.with(Steering { hash: String::new(), ..steering })
                 }
             }
-            Err(error) => {
-                let mut report = not_generated(set, error)?;
-                report.problems.extend(problems);
-                report
-            }
+            Err(error) => not_generated(set, error)?.and(problems),
         };
         reports.push(report);
     }
-    // With a name, the others may be for sets that are not planned now.
-    if name.is_none()
-        && let Some(first) = reports.first_mut()
-    {
-        first.problems.extend(written.unused(&sets));
-    }
+    written.rest(name, &sets, &mut reports);
     Ok(reports)
 }
 
 impl Report {
-    /// With what policies say; what is wrong with them is a problem of the plan.
+    /// With more problems.
+    fn and(mut self, problems: Vec<Problem>) -> Self {
+        self.problems.extend(problems);
+        self
+    }
+
+    /// With what policies say; what is wrong with them is a problem of the plan, once if their
+    /// definition says it, too.
     fn with(mut self, steering: Steering) -> Self {
-        let problem = |text: &String| Problem {
-            code: INVALID_POLICY,
-            message: format!("RolloutPolicy {text}"),
-            step: None,
-        };
-        self.problems.extend(steering.problems.iter().map(problem));
+        for text in &steering.problems {
+            let message = format!("RolloutPolicy {text}");
+            if self.problems.iter().all(|known| known.message != message) {
+                self.problems.push(Problem { code: INVALID_POLICY, message, step: None });
+            }
+        }
         self.steering = Some(steering);
         self
     }
@@ -297,7 +294,9 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         return Err(Error::input("cannot plan", "--live", why));
     }
     let cluster = ClusterConnection::connect(&args.cluster).await?;
-    let sets = generate::live_sets(&cluster, &args.files, args.name.as_deref()).await?;
+    let name = args.name.as_deref();
+    let (sets, policies) = generate::live_sets_and_policies(&cluster, &args.files, name).await?;
+    let mut written = Written::read(policies).await;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let mut others = OtherSets::new(&cluster, &controller, &sets);
@@ -307,15 +306,17 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let namespace = set.value["metadata"]["namespace"].as_str().unwrap_or(&cluster.namespace);
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
+        let (of_files, problems) = written.of(&set.value);
         let generation = match generate::generate_known(set, &mut facts).await {
             Ok(generation) => generation,
             Err(error) => {
-                reports.push(not_generated(set, error)?);
+                reports.push(not_generated(set, error)?.and(problems));
                 continue;
             }
         };
         let policies = known.of(namespace).await;
-        let rules = steering::rules(policies.unwrap_or_default(), &set.value, &generation);
+        let applied = written::applied(policies.unwrap_or_default(), of_files);
+        let rules = steering::rules(&applied, &set.value, &generation);
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
         let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
@@ -326,8 +327,10 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             // Without its gates it would be that of another plan.
             steering.hash.clear();
         }
-        reports.push(report(set, &generation, &invalid, Some(live)).with(steering));
+        let report = report(set, &generation, &invalid, Some(live));
+        reports.push(report.and(problems).with(steering));
     }
+    written.rest(args.name.as_deref(), &sets, &mut reports);
     Ok(reports)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, steering};
+use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, steering};
 use crate::api::Raw;
 use crate::cli::input::Object;
 use crate::cli::validation::{self, FieldProblem};
@@ -50,8 +50,18 @@ impl Written {
         (policies, problems)
     }
 
+    /// Adds what is wrong with the policies that select none of these sets to the first report.
+    pub fn rest(&self, name: Option<&str>, sets: &[Object], reports: &mut [Report]) {
+        // With a name, the others may be for sets that are not planned now.
+        if name.is_none()
+            && let Some(first) = reports.first_mut()
+        {
+            first.problems.extend(self.unused(sets));
+        }
+    }
+
     /// What is wrong with the policies that select none of these sets; notes that they do not.
-    pub fn unused(&self, sets: &[Object]) -> Vec<Problem> {
+    fn unused(&self, sets: &[Object]) -> Vec<Problem> {
         let mut problems = Vec::new();
         for policy in self.0.iter().filter(|policy| !policy.is_used) {
             let namespace = policy.value.namespace();
@@ -68,6 +78,16 @@ impl Written {
         }
         problems
     }
+}
+
+/// The policies of a namespace once those of files are applied.
+pub(super) fn applied(stored: &[Arc<Value>], of_files: Vec<Arc<Value>>) -> Vec<Arc<Value>> {
+    let is_replaced = |one: &&Arc<Value>| of_files.iter().any(|new| new.name() == one.name());
+    let mut policies: Vec<Arc<Value>> =
+        stored.iter().filter(|one| !is_replaced(one)).cloned().collect();
+    policies.extend(of_files);
+    policies.sort_by(|a, b| a.name().cmp(b.name()));
+    policies
 }
 
 impl WrittenPolicy {

@@ -64,6 +64,7 @@ pub(super) async fn read(args: &Args) -> Result<Case, Error> {
 }
 
 async fn of_files(args: &Args) -> Result<Case, Error> {
+    args.controller.check()?;
     let objects = input::objects(&args.files)?;
     let (sets, others): (Vec<Object>, Vec<Object>) =
         objects.into_iter().partition(|object| is_application_set(&object.value));

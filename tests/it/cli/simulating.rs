@@ -582,6 +582,19 @@ fn what_cannot_be_done_is_an_error() {
     simulate(&["--abort-at", "1h"]).fails(2, &["not done: at 1h: a person aborts the run: "]);
     simulate(&["--resume-at", "10s"])
         .fails(2, &["not done: at 10s: the sets are resumed: it is not paused"]);
+    let (_paused, pause) =
+        file(&policy("argocd", "storefront", 1).replace("spec:", "spec:\n  paused: true"));
+    simulate(&["-f", &pause, "--resume-at", "10s", "--limit", "1h"]).fails(2, &[
+        "not done: at 10s: the sets are resumed: it is not paused by its annotation, but RolloutPolicy ",
+    ]);
+    // Nothing was deployed before, to which anything could go back.
+    simulate(&["--first", "--rollback-at", "10s"]).fails(2, &[
+        "not done: at 10s: a person takes the run back: none of 4 Applications that run storefront-1 started can go back",
+    ]);
+    simulate(&["--policy", "create"]).fails(
+        2,
+        &["policy: create is invalid; use sync, create-update, create-delete or create-only"],
+    );
     // A gate of another set is none of these.
     let (_folder, path) = file(&policy("argocd", "other", 2));
     simulate(&["-f", &path, "--approve", "production@1h"])

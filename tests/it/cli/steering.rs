@@ -242,6 +242,27 @@ async fn a_plan_is_checked_and_approved_by_its_hash() {
     let hash = first["hash"].as_str().unwrap();
     let text = world.ann(&["plan", "--live", "shop", "--check", hash]).await;
     assert_eq!(text.code, 0, "{}{}", text.out, text.err);
+    // A policy of a file takes the place of the stored one, as if it were applied.
+    let set = world.get("ApplicationSet", "shop").await;
+    let of_file = async |policies: &[Value]| {
+        let items = [&[set.clone()][..], policies].concat();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+        let files = folder(&[("all.json", &list)]);
+        let file = in_folder(&files, "all.json");
+        world.ann(&["plan", "--live", "-f", &file, "-o", "json"]).await.json()
+    };
+    assert_eq!(of_file(&[]).await["steering"], first, "the file has none");
+    assert_eq!(of_file(&[policy(1)]).await["steering"], first, "the same");
+    let mut other = policy(2);
+    let changed = of_file(&[other.clone()]).await["steering"].clone();
+    assert_eq!(changed["gates"][0]["approvals"], 2, "{changed}");
+    assert_eq!(changed["gates"].as_array().map(Vec::len), Some(1), "{changed}");
+    assert_ne!(changed["hash"], first["hash"]);
+    other["metadata"]["name"] = json!("day");
+    other["spec"]["gats"] = json!([]);
+    let more = of_file(&[other]).await;
+    assert_eq!(more["steering"]["policies"], json!(["day", "night"]), "{more}");
+    assert_eq!(more["problems"][0]["code"], "UnknownField", "{more}");
     let words = [
         "gate production (policy night) holds 1 until 1 approval and a soak of 5m0s: a",
         "2 may fail, then Hold (policy night)",
