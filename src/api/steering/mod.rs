@@ -8,7 +8,7 @@ mod run;
 mod start;
 
 pub use policy::{
-    Baseline, Deletions, Failures, Format, Gate, OnFailure, Pace, PolicyStatus, Ramp,
+    Baseline, Deletions, Failures, Format, Gate, NO_ADDRESS, OnFailure, Pace, PolicyStatus, Ramp,
     RolloutPolicySpec, SecretRef, SetSelector, Sink, Spread, broken_rules,
 };
 pub use run::{

@@ -15,7 +15,7 @@ const HOLDS_NOTHING: &str = "a gate needs applications or steps: the Application
 /// What a gate lacks that never opens.
 const OPENED_BY_NOTHING: &str = "a gate needs approvals or soak: what opens it";
 /// What a sink without an address lacks.
-const NO_ADDRESS: &str = "a sink needs url, or secretRef to a Secret with the key url";
+pub const NO_ADDRESS: &str = "a sink needs url, or secretRef to a Secret with the key url";
 
 /// What is wrong with a `spec` by the rules of the definition (`x-kubernetes-validations`), as an
 /// API server evaluates them; each with its field.

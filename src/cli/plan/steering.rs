@@ -218,11 +218,13 @@ impl Steering {
                 continue;
             }
             let names = some_of(applications.iter().map(String::as_str), NAMES);
-            let asks = asks.join(" and ");
-            text.push_str(&format!(
-                "gate {name} (policy {policy}) holds {} until {asks}: {names}\n",
-                applications.len()
-            ));
+            let count = applications.len();
+            let holds = match asks.as_slice() {
+                // An API server refuses it; the controller opens it at once.
+                [] => format!("holds none of {count}, since it needs neither approvals nor a soak"),
+                asks => format!("holds {count} until {}", asks.join(" and ")),
+            };
+            text.push_str(&format!("gate {name} (policy {policy}) {holds}: {names}\n"));
         }
         for limit in &self.limits {
             text.push_str(&format!("{limit}\n"));

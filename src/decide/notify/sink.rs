@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Uri, header};
 use ring::hmac;
 
 use super::address;
-use crate::api::steering::Sink;
+use crate::api::steering::{NO_ADDRESS, Sink};
 
 /// The header with the signature of a message.
 pub const SIGNATURE: &str = "x-wavegate-signature";
@@ -220,7 +220,7 @@ pub fn problem(sink: &Sink) -> Option<String> {
     let has_secret = sink.secret_ref.as_ref().is_some_and(|secret| !secret.name.is_empty());
     match sink.url.as_str() {
         "" if has_secret => None,
-        "" => Some("needs url, or secretRef to a Secret with the key url".to_owned()),
+        "" => Some(NO_ADDRESS.to_owned()),
         url => Target::read(url).err().map(|problem| format!("url: {problem}")),
     }
 }

@@ -105,13 +105,24 @@ fn policy(namespace: &str, spec: &str) -> String {
     )
 }
 
+/// A gate that nothing opens had no words for what it waits for.
+#[test]
+fn plan_says_that_a_gate_without_needs_holds_nothing() {
+    let policy = policy("", "{gates: [{name: g, steps: [1]}]}");
+    let input = format!("{}\n{policy}", set(&["a"], json!([{}])));
+    let run = with_input(&["plan", "-f", "-"], input);
+    let want =
+        "gate g (policy p) holds none of 1, since it needs neither approvals nor a soak: a\n";
+    assert!(run.out.contains(want), "{}{}", run.out, run.err);
+}
+
 /// A policy, the codes and the beginnings of the problems, and what is noted.
 type Case = (String, &'static [(&'static str, &'static str)], &'static str);
 
 #[test]
 fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
     let gate = "gates: [{name: g, steps: [1], approvals: 1}]";
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         (policy("", &format!("{{{gate}}}")), &[], ""),
         (
             policy("", &format!("{{{}}}", gate.replace("gates", "gats"))),
@@ -160,6 +171,15 @@ fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
             &[(
                 "InvalidPolicy",
                 "RolloutPolicy p: spec.gates[0]: a gate needs approvals or soak: what opens it",
+            )],
+            "",
+        ),
+        // The definition and the controller have the same rule.
+        (
+            policy("", "{notify: [{format: slack}]}"),
+            &[(
+                "InvalidPolicy",
+                "RolloutPolicy p: spec.notify[0]: a sink needs url, or secretRef to a Secret",
             )],
             "",
         ),

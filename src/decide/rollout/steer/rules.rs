@@ -264,7 +264,7 @@ impl Rules {
         for (index, sink) in spec.notify.iter().enumerate() {
             match sink::problem(sink) {
                 Some(problem) => {
-                    self.problems.push((name(), format!("notify[{index}]: {problem}")))
+                    self.problems.push((name(), format!("spec.notify[{index}]: {problem}")))
                 }
                 None => self.sinks.push(SinkRule { policy: name(), index, sink: sink.clone() }),
             }
@@ -512,8 +512,11 @@ mod tests {
         let found = rules(&[policy("p", sinks)]);
         assert_eq!(found.sinks.iter().map(|sink| sink.index).collect::<Vec<_>>(), [0, 3]);
         let problems: Vec<&str> = found.problems.iter().map(|(_, text)| text.as_str()).collect();
-        assert!(problems[0].starts_with("notify[1]: url: it contains a user"), "{problems:?}");
-        assert!(problems[1].starts_with("notify[2]: needs url, or secretRef"), "{problems:?}");
+        assert!(problems[0].starts_with("spec.notify[1]: url: it contains a user"), "{problems:?}");
+        assert!(
+            problems[1].starts_with("spec.notify[2]: a sink needs url, or secretRef"),
+            "{problems:?}"
+        );
         assert!(!problems.concat().contains("s3cr3t"));
     }
 
