@@ -96,6 +96,7 @@ fn create(state: &mut State, definition: &Value) -> Result<Definition, ApiError>
         manager: String::new(),
         now: Timestamp::UNIX_EPOCH,
         dry_run: false,
+        has_size_limits: true,
         validation: FieldValidation::Strict,
         warnings: Vec::new(),
     };

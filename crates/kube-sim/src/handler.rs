@@ -306,6 +306,7 @@ fn dispatch(
         manager: call.manager.clone(),
         now,
         dry_run: call.dry_run,
+        has_size_limits: server.has_size_limits,
         validation,
         warnings: Vec::new(),
     };

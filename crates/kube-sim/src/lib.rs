@@ -113,7 +113,7 @@ struct Inner {
     recorder: Arc<record::Recorder>,
     /// Room for answers over the network that wait to be read.
     unread: Arc<tokio::sync::Semaphore>,
-    /// Whether the bodies of requests have a limit.
+    /// Whether the bodies of requests and the objects have a limit.
     has_size_limits: bool,
 }
 
@@ -159,7 +159,6 @@ impl Server {
         let recorder = Arc::new(record::Recorder::new(clock.clone()));
         let mut state = state::State::new(seed, clock.now(), recorder.clone());
         definitions.define(&mut state, clock.now());
-        state.has_size_limits = size_limits;
         let state = Mutex::new(state);
         let unread = Arc::new(tokio::sync::Semaphore::new(unread::UNREAD_LIMIT));
         let ledger = Mutex::new(requests::Ledger::new(request_log));

@@ -28,8 +28,6 @@ pub(crate) struct State {
     pub cluster_ip: u32,
     /// Bumped when kinds come or go: documents made from them are then old.
     pub kinds_changed: u64,
-    /// Whether objects have a limit.
-    pub has_size_limits: bool,
 }
 
 impl State {
@@ -44,7 +42,6 @@ impl State {
             event_expiry: EventExpiry::default(),
             cluster_ip: 1,
             kinds_changed: 1,
-            has_size_limits: true,
         };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             let namespace = json!({

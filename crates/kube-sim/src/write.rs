@@ -52,6 +52,8 @@ pub(crate) struct Writer<'a> {
     pub manager: String,
     pub now: Timestamp,
     pub dry_run: bool,
+    /// Whether objects have a limit.
+    pub has_size_limits: bool,
     pub validation: FieldValidation,
     pub warnings: Vec<String>,
 }
@@ -239,11 +241,11 @@ impl Writer<'_> {
     ) -> Result<Arc<Stored>, ApiError> {
         if self.dry_run {
             let text = Text::write(&object);
-            check_size(&text, self.state.has_size_limits)?;
+            check_size(&text, self.has_size_limits)?;
             return Ok(Stored::from_text(text, &object.value));
         }
         let text = self.state.store.write(&mut object);
-        check_size(&text, self.state.has_size_limits)?;
+        check_size(&text, self.has_size_limits)?;
         let place = self.place();
         let stored = self.state.store.commit(&place.0, place.1.clone(), &object.value, text);
         if self.kind.is_crd() {
