@@ -207,6 +207,21 @@ fn a_remote_source_is_rejected() {
     );
 }
 
+/// What is wrong wherever the set is rolled out was hidden by what only the demo refuses.
+#[test]
+fn a_name_that_is_there_twice_is_said_before_a_remote_source() {
+    let folder = tempfile::tempdir().unwrap();
+    own_set(folder.path(), "https://example.com/fleet.git", "");
+    let file = folder.path().join("set.yaml");
+    let set = std::fs::read_to_string(&file).unwrap().replace("{name: second}", "{name: first}");
+    std::fs::write(&file, set).unwrap();
+    let (code, output, errors) = run(demo().arg("--plain").arg("-f").arg(&file));
+    assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+    let twice = line_with(&errors, &["ApplicationSet own: first: ", "it must be unique"]);
+    let remote = line_with(&errors, &["Application first: repoURL https://example.com/fleet.git"]);
+    assert!(twice < remote, "{errors}");
+}
+
 /// Ends the program when a test fails.
 struct Running(Child);
 

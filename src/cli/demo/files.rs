@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::api;
 use crate::api::sources::InEffect;
 use crate::cli::cluster::block_on;
-use crate::cli::error::Error;
+use crate::cli::error::{Error, fault};
 use crate::cli::facts::Facts;
+use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::validation;
 use crate::desired;
@@ -148,9 +149,13 @@ fn check(object: &Object, facts: &mut Facts) -> anyhow::Result<()> {
         })?;
         for application in &generation.applications {
             let name = desired::name_of(application);
-            check_sources(application).map_err(|why| {
-                wrong("cannot use the source", format!("Application {name}: {why}"))
-            })?;
+            let Err(why) = check_sources(application) else { continue };
+            // The rollout, which would say what is wrong wherever it runs, does not begin.
+            for (name, why) in generate::invalid(&generation) {
+                let place = format!("{}: {}", object.place(), object.title());
+                fault(&Error::check("invalid Application", place, format!("{name}: {why}")));
+            }
+            return Err(wrong("cannot use the source", format!("Application {name}: {why}")));
         }
     } else if object.value["kind"] == "Application" {
         check_sources(&object.value).map_err(|why| wrong("cannot use the source", why))?;
