@@ -27,7 +27,7 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
-        let verb = Verb { name: "abort", command: "abort", done: "abort requested" };
+        let verb = Verb { name: "abort", done: "abort requested" };
         let decide = |run: &_, person: Person<'_>| steering::abort(run, args.terminate, person);
         speak_of_runs(&cluster, &args.common, verb, &args.sets, decide).await
     })?;

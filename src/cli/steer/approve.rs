@@ -38,7 +38,7 @@ pub(in crate::cli) struct Args {
 
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let verb = Verb { name: "approve", command: "approve", done: "approved" };
+    let verb = Verb { name: "approve", done: "approved" };
     if let (Some(wanted), Some(set)) = (&args.plan, args.sets.name.as_deref()) {
         let found = block_on(plan::hash_of(&args.common.cluster, &args.controller, set))?;
         if found.as_ref() != Some(wanted) {

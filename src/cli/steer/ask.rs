@@ -29,10 +29,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// A verb, in the words of messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verb {
-    /// As in a sentence.
-    pub name: &'static str,
     /// As on the command line.
-    pub command: &'static str,
+    pub name: &'static str,
     /// What is said when its word is written.
     pub done: &'static str,
 }
@@ -306,7 +304,7 @@ fn confirmed(verb: Verb, count: usize) -> Result<bool, Error> {
     if !std::io::stdin().is_terminal() {
         let why = "standard input is no terminal: --yes writes without a question, --dry-run \
                    shows what would be written";
-        return Err(Error::input("cannot ask", format!("wavegate {}", verb.command), why));
+        return Err(Error::input("cannot ask", format!("wavegate {}", verb.name), why));
     }
     let of = if count == 1 { String::new() } else { format!(" for {count} ApplicationSets") };
     // A closed standard error or input is no "yes".

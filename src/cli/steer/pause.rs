@@ -33,7 +33,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let decide = |set: &_| steering::pause(set, args.reason.as_deref(), by);
         let requests: Vec<Request<'_>> =
             sets.iter().map(|set| Request::to_set(set, decide)).collect();
-        let verb = Verb { name: "pause", command: "pause", done: "paused" };
+        let verb = Verb { name: "pause", done: "paused" };
         speak(&cluster, &args.common, verb, &requests, args.sets.is_one()).await
     })?;
     answer.print(&args.common)

@@ -49,7 +49,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             })
         };
         let requests: Vec<Request<'_>> = sets.iter().map(request).collect();
-        let verb = Verb { name: "resume", command: "resume", done: "resumed" };
+        let verb = Verb { name: "resume", done: "resumed" };
         speak(&cluster, &args.common, verb, &requests, args.sets.is_one()).await
     })?;
     answer.print(&args.common)

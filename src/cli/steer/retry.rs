@@ -37,7 +37,7 @@ pub(in crate::cli) struct Args {
     common: Common,
 }
 
-const VERB: Verb = Verb { name: "retry", command: "retry", done: "retry requested" };
+const VERB: Verb = Verb { name: "retry", done: "retry requested" };
 const WHAT: &str = "cannot retry";
 
 /// Runs the command.

@@ -31,7 +31,7 @@ pub(in crate::cli) struct Args {
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;
-        let verb = Verb { name: "roll back", command: "rollback", done: "rollback requested" };
+        let verb = Verb { name: "rollback", done: "rollback requested" };
         let found = args.sets.with_runs(&cluster).await?;
         let applications = applications(&cluster, &found).await;
         let speaker = Speaker::of(&cluster, &args.common).await?;

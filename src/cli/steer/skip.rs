@@ -44,8 +44,8 @@ type Skipped = BTreeMap<ObjectKey, (Arc<Value>, Named)>;
 /// Runs the command.
 pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verb = match args.undo {
-        true => Verb { name: "skip --undo", command: "skip --undo", done: "skipped no more" },
-        false => Verb { name: "skip", command: "skip", done: "skipped" },
+        true => Verb { name: "skip --undo", done: "skipped no more" },
+        false => Verb { name: "skip", done: "skipped" },
     };
     let answer = block_on(async {
         let cluster = ClusterConnection::connect(&args.common.cluster).await?;

@@ -485,7 +485,9 @@ async fn runs_are_ended_retried_and_reduced() {
     // None of what it started has a revision to go back to.
     let nothing = "none of 17 Applications that run shop-1 started can go back by itself";
     world.ann(&["rollback", "shop", "--dry-run"]).await.fails(1, &[nothing]);
-    world.ann(&["rollback", "shop", "-y"]).await.fails(1, &["cannot roll back: ", nothing]);
+    let data = world.ann(&["rollback", "shop", "--dry-run", "-o", "json"]).await.json();
+    assert_eq!(data["verb"], "rollback");
+    world.ann(&["rollback", "shop", "-y"]).await.fails(1, &["cannot rollback: ", nothing]);
     world.started("shop-eu", "shop-1", &[OTHER]).await;
     world
         .ann(&["rollback", "shop"])
