@@ -129,6 +129,16 @@ pub fn in_application(application: &Value) -> Vec<Unknown> {
     unknown
 }
 
+/// The unknown fields of a source, by their path in it.
+pub fn in_source(source: &Value) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    let known = self::application().field("spec").and_then(|spec| spec.field("source"));
+    if let Some(known) = known {
+        known.find(source, &mut String::new(), &mut unknown);
+    }
+    unknown
+}
+
 /// Known fields at a path of an object.
 #[derive(Clone, Debug)]
 enum Known {

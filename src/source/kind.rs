@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::manifests::RenderError;
 use super::source_directory::SourceDirectory;
+use crate::api::{self, ApplicationSource};
 use crate::yaml::Document;
 
 /// Fields that an override file cannot change, since they determine where the file is
@@ -156,26 +157,54 @@ pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<
     }
 }
 
+/// A source block with the overrides of its repository.
+#[derive(Debug)]
+pub(super) struct Overridden {
+    /// The merged block.
+    pub source: Value,
+    /// Keys that an override file repeats.
+    pub warnings: Vec<String>,
+    /// Fields of an override file that have no effect.
+    pub notes: Vec<String>,
+}
+
 /// The source block merged with the override files of the repository: the one for all, then that
 /// of the Application, which is named as in the tracking (`NAMESPACE_NAME` outside of the
 /// namespace of the control plane).
+///
+/// No API server has checked these files. A value of another type is an error, since it would
+/// count as absent: the source would be rendered without it.
 pub(super) fn with_overrides(
     source_dir: &SourceDirectory,
     source: &Value,
     instance: &str,
-    warnings: &mut Vec<String>,
-) -> Result<Value, RenderError> {
+) -> Result<Overridden, RenderError> {
     let mut merged = source.clone();
+    let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     let own = format!(".argocd-source-{instance}.yaml");
     for name in [".argocd-source.yaml", &own] {
         // The name of an Application has no slash, but the given name may.
         if name.contains('/') {
             continue;
         }
-        if let Some(patch) = override_file(source_dir, name)? {
-            warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
-            json_patch::merge(&mut merged, &patch.value);
-        }
+        let Some(patch) = override_file(source_dir, name)? else { continue };
+        api::read::<ApplicationSource>(&patch.value).map_err(|error| {
+            let reason = format!("{error}; write it as in the source of an Application");
+            RenderError::Unreadable { file: name.to_owned(), reason: super::redact(&reason) }
+        })?;
+        warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
+        let unknown = api::unknown::in_source(&patch.value);
+        notes.extend(unknown.into_iter().map(|field| format!("{name}: {field}")));
+        let fixed = FIXED_FIELDS.into_iter().filter(|field| {
+            let own = patch.value.get(field);
+            own.is_some_and(|own| *own != source[field])
+        });
+        notes.extend(
+            fixed.map(|field| {
+                format!("{name}: {field}: an override file cannot change it; remove it")
+            }),
+        );
+        json_patch::merge(&mut merged, &patch.value);
     }
     if let (Some(merged), Some(source)) = (merged.as_object_mut(), source.as_object()) {
         for field in FIXED_FIELDS {
@@ -185,7 +214,7 @@ pub(super) fn with_overrides(
             };
         }
     }
-    Ok(merged)
+    Ok(Overridden { source: merged, warnings, notes })
 }
 
 fn override_file(

@@ -11,7 +11,7 @@ use super::checkout::Checkout;
 use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Jsonnet};
 use super::in_memory::InMemory;
 use super::jsonnet::JsonnetOptions;
-use super::kind::{EnabledTypes, SourceType, detect, explicit_type, with_overrides};
+use super::kind::{EnabledTypes, Overridden, SourceType, detect, explicit_type, with_overrides};
 use super::manifests::{Manifest, RenderError};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
@@ -115,8 +115,8 @@ async fn render_source(
             }
             let source_dir = SourceDirectory::new(checkout.root(), &path)?;
             let source_dir = source_dir.with_temporary(&checkout.temporary());
-            let mut warnings = Vec::new();
-            let source = with_overrides(&source_dir, &source, &instance, &mut warnings)?;
+            let Overridden { source, warnings, notes } =
+                with_overrides(&source_dir, &source, &instance)?;
             let kind = detect(&source_dir, &source, enabled)?;
             let explicit = explicit_type(&source)?;
             let rendered_by_helm = matches!(kind, SourceType::Helm | SourceType::Plugin);
@@ -139,10 +139,10 @@ async fn render_source(
             }
             // A plugin takes what no block gives to another one, charts included (SE-090).
             let may_be_plugin = explicit.is_none_or(|explicit| explicit == SourceType::Plugin);
-            Ok((source_dir, source, kind, may_be_plugin, warnings))
+            Ok((source_dir, source, kind, may_be_plugin, (warnings, notes)))
         }
     };
-    let (source_dir, source, kind, may_be_plugin, mut warnings) =
+    let (source_dir, source, kind, may_be_plugin, (mut warnings, mut notes)) =
         blocking("source", prepare).await?;
     let environment = BuildEnvironment::new(subject, &source, checkout.revision());
     let plugin = match may_be_plugin {
@@ -153,7 +153,6 @@ async fn render_source(
         false => None,
     };
     let kind = if plugin.is_some() { SourceType::Plugin } else { kind };
-    let mut notes = Vec::new();
     let manifests = match kind {
         SourceType::Helm => {
             let revision = checkout.revision();

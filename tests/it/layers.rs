@@ -26,7 +26,10 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("confined", &[]),
     ("connect", &[]),
     ("evaluator", &["confined", "decide"]),
-    ("source", &["confined", "connect", "glob", "jwt", "redact", "repository", "tls", "yaml"]),
+    (
+        "source",
+        &["api", "confined", "connect", "glob", "jwt", "redact", "repository", "tls", "yaml"],
+    ),
     (
         "providers",
         &["api", "clock", "connect", "desired", "jwt", "redact", "settings", "tls", "watch"],

@@ -6,6 +6,7 @@ mod fetching;
 mod fuzz;
 mod jsonnet;
 mod names;
+mod overrides;
 mod render;
 mod repositories;
 

@@ -1,4 +1,4 @@
-//! Source types, overrides, and other programs (SE-034, SE-037, SE-090 to SE-092, SE-103;
+//! Source types and other programs (SE-034, SE-037, SE-090 to SE-092, SE-103;
 //! rows V-233 and V-234).
 
 use std::os::unix::fs::symlink;
@@ -59,7 +59,7 @@ impl Source {
         self.render_for(source, &subject).await
     }
 
-    async fn render_for(
+    pub(super) async fn render_for(
         &self,
         source: Value,
         subject: &RenderFor,
@@ -188,47 +188,6 @@ async fn a_ref_alone_renders_nothing() {
     );
     let with_path = Source::new(&["a.yaml"]).render(json!({"ref": "values", "path": "."})).await;
     assert_eq!(with_path.unwrap().manifests.len(), 1);
-}
-
-#[tokio::test]
-async fn a_repository_may_override_its_source() {
-    // SE-090: the general file first, then the one of the Application; the location of
-    // the source cannot be overridden.
-    let tree = Source::new(&["apps/a.yaml", "apps/sub/b.yaml", "apps/sub/c.yaml", "other/d.yaml"])
-        .file(
-            "apps/.argocd-source.yaml",
-            "path: other\ndirectory: {recurse: true, exclude: '*b.yaml'}\n",
-        )
-        .file("apps/.argocd-source-shop.yaml", "directory: {exclude: '{*c.yaml,.argocd*}'}\n")
-        .file("apps/.argocd-source-else.yaml", "directory: {recurse: false}\n");
-    let rendered = tree.render(json!({"path": "apps"})).await.unwrap();
-    let files: Vec<&str> = rendered.manifests.iter().map(|m| m.file.as_str()).collect();
-    assert_eq!(files, ["apps/a.yaml", "apps/sub/b.yaml"]);
-    // Outside of the namespace of the control plane the file is named after both.
-    let tree = Source::new(&["a.yaml", "b.yaml"])
-        .file(".argocd-source-team_shop.yaml", "directory: {include: 'b.yaml'}\n");
-    let subject = RenderFor {
-        application: "shop".into(),
-        instance: "team_shop".into(),
-        ..RenderFor::default()
-    };
-    let rendered = tree.render_for(json!({"path": "."}), &subject).await.unwrap();
-    let files: Vec<&str> = rendered.manifests.iter().map(|m| m.file.as_str()).collect();
-    assert_eq!(files, ["b.yaml"]);
-    let tree = Source::new(&["a.yaml"]).file(".argocd-source.yaml", "- a\n");
-    assert!(tree.fails(json!({})).await.contains("expected one mapping"));
-    let outside = tempfile::tempdir().unwrap();
-    write(outside.path(), "o.yaml", "directory: {recurse: true}\n");
-    let tree = Source::new(&["a.yaml"]);
-    symlink("nothing.yaml", tree.directory.path().join(".argocd-source.yaml")).unwrap();
-    let error = tree.fails(json!({})).await;
-    assert!(error.contains(".argocd-source.yaml: symbolic link to a file that does not exist"));
-    let tree = Source::new(&["a.yaml"]);
-    symlink(outside.path().join("o.yaml"), tree.directory.path().join(".argocd-source.yaml"))
-        .unwrap();
-    assert!(
-        tree.fails(json!({})).await.contains(".argocd-source.yaml: symbolic link points outside")
-    );
 }
 
 fn list(object: &Value, field: &str) -> Vec<String> {
