@@ -200,7 +200,8 @@ impl Block {
                 format!(
                     "kustomize.images[{index}]: {text:?}: invalid format of image, use one of the \
                      following options: <image>=<newimage>:<newtag>, <image>=<newimage>@<digest>, \
-                     <image>=<newimage>, <image>:<newtag>, <image>@<digest>"
+                     <image>=<newimage>:<newtag>@<digest>, <image>=<newimage>, <image>:<newtag>, \
+                     <image>:<newtag>@<digest>, <image>@<digest>"
                 )
             })?;
             images.insert(image.name.clone(), image);
@@ -289,30 +290,37 @@ struct Image {
 }
 
 impl Image {
-    /// Reads an override in one of the forms of `kustomize edit set image`.
+    /// Reads an override in one of the forms of `kustomize edit set image`: `[NAME=]IMAGE`, of
+    /// which a part is given besides the name of the image itself.
     fn parse(text: &str) -> Option<Self> {
-        let (name, new) = match text.split('=').collect::<Vec<_>>()[..] {
-            [name, new] => (Some(name), new),
-            _ => (None, text),
+        let (name, new) = match text.split_once('=') {
+            Some((name, new)) => (Some(name), new),
+            None => (None, text),
         };
-        let mut image = Self::default();
-        let at = match (new.split_once('@'), new.rsplit_once(':')) {
-            (Some((before, digest)), _) => {
-                image.digest = digest.split('@').next().unwrap_or_default().to_owned();
-                before
-            }
-            (None, Some((before, tag))) if is_tag(tag) => {
-                image.new_tag = tag.to_owned();
-                before
-            }
-            _ if !new.is_empty() && name.is_some() => new,
-            _ => return None,
+        // A port of the registry is no tag.
+        let host = new.find('/').filter(|end| *end > 0).unwrap_or(0);
+        let (tagged, digest) = match new[host..].find('@') {
+            Some(at) => (&new[..host + at], &new[host + at + 1..]),
+            None => (new, ""),
         };
-        match name {
-            Some(name) => (image.name, image.new_name) = (name.to_owned(), at.to_owned()),
-            None => image.name = at.to_owned(),
+        let (image, tag) = match tagged[host..].find(':') {
+            Some(at) => (&tagged[..host + at], &tagged[host + at + 1..]),
+            None => (tagged, ""),
+        };
+        if image == text {
+            return None;
         }
-        Some(image)
+        let (name, new_name) = match name {
+            Some(name) if !name.is_empty() => (name, image),
+            _ => (image, ""),
+        };
+        Some(Self {
+            name: name.to_owned(),
+            new_name: new_name.to_owned(),
+            new_tag: tag.to_owned(),
+            digest: digest.to_owned(),
+            other: None,
+        })
     }
 
     fn into_value(self) -> Value {
@@ -328,10 +336,6 @@ impl Image {
         }
         Value::Object(fields)
     }
-}
-
-fn is_tag(text: &str) -> bool {
-    text == "*" || text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 /// A patch with the fields that Argo CD knows.
@@ -400,4 +404,36 @@ fn remove_field(fields: &mut Map<String, Value>, name: &str) -> Option<Value> {
     let wanted = super::remote::folded(name);
     let found = fields.keys().find(|field| super::remote::folded(field) == wanted).cloned();
     found.and_then(|field| fields.remove(&field))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SE-037: the forms of `kustomize edit set image`, and what they set: name, new name, tag
+    /// and digest.
+    #[test]
+    fn images_are_read_as_kustomize_reads_them_se_037() {
+        let cases = [
+            ("web:2", Some(["web", "", "2", ""])),
+            ("web@sha256:0a", Some(["web", "", "", "sha256:0a"])),
+            ("web:2@sha256:0a", Some(["web", "", "2", "sha256:0a"])),
+            ("web=other", Some(["web", "other", "", ""])),
+            ("web=a.b:5000/c", Some(["web", "a.b:5000/c", "", ""])),
+            ("web=a.b:5000/c:2@sha256:0a", Some(["web", "a.b:5000/c", "2", "sha256:0a"])),
+            ("a.b:5000/web:2", Some(["a.b:5000/web", "", "2", ""])),
+            ("web=*:2", Some(["web", "*", "2", ""])),
+            ("web:*", Some(["web", "", "*", ""])),
+            ("web", None),
+            ("a.b:5000/web", None),
+            ("", None),
+        ];
+        for (text, want) in cases {
+            let image = Image::parse(text);
+            let found = image.as_ref().map(|image| {
+                [&image.name, &image.new_name, &image.new_tag, &image.digest].map(String::as_str)
+            });
+            assert_eq!(found, want, "{text}");
+        }
+    }
 }

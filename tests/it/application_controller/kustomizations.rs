@@ -50,6 +50,15 @@ fn edits() -> Vec<(Value, Vec<Vec<&'static str>>)> {
         ),
         (json!({"images": ["redis=other"]}), vec![vec!["set", "image", "redis=other"]]),
         (
+            json!({"images": ["redis:7@sha256:0a", "example.com/web=example.org:5000/web:3@sha256:0b"]}),
+            vec![vec![
+                "set",
+                "image",
+                "redis:7@sha256:0a",
+                "example.com/web=example.org:5000/web:3@sha256:0b",
+            ]],
+        ),
+        (
             json!({"replicas": [{"name": "web", "count": 5}]}),
             vec![vec!["set", "replicas", "web=5"]],
         ),
