@@ -17,7 +17,7 @@ use super::helm_client::{HelmClient, Home, Login};
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
+use super::source_directory::{SourceDirectory, leaves};
 use super::tools::Programs;
 
 /// Most dependencies of a chart.
@@ -215,10 +215,11 @@ fn local(source_dir: &SourceDirectory, path: &str) -> Result<(), String> {
     if Path::new(path).is_absolute() {
         return Err(format!("file://{path}: is an absolute path; write one relative to the chart"));
     }
+    if leaves(&source_dir.directory, path, &source_dir.root) {
+        return Err(format!("file://{path}: is outside of the repository"));
+    }
     match source_dir.directory.join(path).canonicalize() {
         Ok(found) if found.starts_with(&source_dir.root) => Ok(()),
-        Ok(_) => Err(format!("file://{path}: is outside of the repository")),
-        // Whether it is there is nothing that a chart may learn about the machine.
-        Err(_) => Err(format!("file://{path}: is not in the repository")),
+        _ => Err(format!("file://{path}: is not in the repository")),
     }
 }

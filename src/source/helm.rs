@@ -16,7 +16,7 @@ use super::kind::only_known;
 use super::manifests::RenderError;
 use super::pattern::{self, Braces};
 use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
+use super::source_directory::{SourceDirectory, leaves};
 use super::version::kube_version;
 use super::{chart, chart_schema};
 
@@ -332,6 +332,10 @@ impl Named<'_> {
         let path = directory.join(relative);
         if pattern::is_pattern(relative) && path.symlink_metadata().is_err() {
             return self.matching(&root, &directory, relative, ignore_missing);
+        }
+        // Whatever is there: the answer must not reveal which files of the machine exist.
+        if leaves(&directory, relative, &root) {
+            return Err(RenderError::OutsidePath { path: written });
         }
         match path.canonicalize() {
             Ok(path) if !path.starts_with(&root) => Err(RenderError::OutsidePath { path: written }),

@@ -363,6 +363,8 @@ async fn values_files_are_files_of_the_repository() {
         ("$ARGOCD_APP_SOURCE_PATH", "must not contain ','"),
         ("file:///etc/passwd", "only files of the Application's sources"),
         ("/../../../../etc/passwd", "outside of the repository"),
+        ("../../no/such-file", "outside of the repository"),
+        ("../*.yaml", "outside of the repository"),
         ("~/.ssh/id_rsa", "no such file or directory"),
         (".", "is not a file"),
     ];
@@ -387,6 +389,16 @@ async fn values_files_are_files_of_the_repository() {
     assert!(tree.fails(source("ok-link")).await.contains("does not exist; correct or remove it"));
     std::fs::remove_file(root.join("ok-link")).unwrap();
     assert!(tree.render(source("none.yaml")).await.is_ok());
+    // Nor one that is not of the repository, whether it exists or not.
+    std::fs::create_dir_all(root.join("deep/er")).unwrap();
+    symlink(outside.path(), root.join("deep/er/out")).unwrap();
+    for name in ["../none.yaml", "deep/er/out/o.yaml", "deep/er/out/none.yaml"] {
+        let error = tree.fails(source(name)).await;
+        assert!(
+            error.contains(&format!("{name}: app path is outside of the repository")),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]

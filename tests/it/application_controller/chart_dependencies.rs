@@ -72,6 +72,9 @@ async fn dependencies_from_elsewhere_are_refused() {
         ("project", "strict", url.as_str(), "is not permitted in project 'strict'"),
         ("absolute", "default", &absolute, "is an absolute path"),
         ("relative", "default", &relative, "is outside of the repository"),
+        // The same where nothing is.
+        ("nothing", "default", "file://../../no/such/chart", "is outside of the repository"),
+        ("missing", "default", "file://../no-such-chart", "is not in the repository"),
         ("alias", "default", "@stable", "names of repositories are not supported"),
         ("scheme", "default", "s3://bucket/charts", "charts are read from https URLs"),
         ("none", "default", "", "it has no repository"),
