@@ -70,10 +70,16 @@ pub(super) async fn built(
         };
         blocking("copy of the chart", make).await?
     };
-    let failed = |error: Error| RenderError::Fetch {
-        application: subject.application.clone(),
-        program: "helm dependency build".to_owned(),
-        error: Box::new(error),
+    let failed = |error: Error| {
+        let application = subject.application.clone();
+        let program = "helm dependency build".to_owned();
+        match error {
+            // Dependencies by their path have no repository that could be named.
+            Error::Git { repo, detail, .. } if repo.is_empty() => {
+                RenderError::Program { application, program, detail, transient: false }
+            }
+            error => RenderError::Fetch { application, program, error: Box::new(error) },
+        }
     };
     let servers: Vec<Address> = logins.iter().map(|login| login.address.server.clone()).collect();
     let id = identity(&logins);

@@ -36,11 +36,21 @@ const NETWORK: [&str; 15] = [
     "unreachable",
 ];
 
+/// Why `helm` or `kustomize` failed, from standard error: without the warnings before it, of which
+/// there may be more than a message has room for.
+pub(super) fn cause(stderr: &str) -> &str {
+    let begins = match stderr.starts_with("Error: ") {
+        true => Some(0),
+        false => stderr.find("\nError: "),
+    };
+    stderr[begins.unwrap_or(0)..].trim()
+}
+
 /// Why `helm` failed: standard output has the cause, and standard error what it led to.
 pub(super) fn reason(stdout: &str, stderr: &str) -> String {
     let lines = stdout.lines().map(str::trim).filter(|line| !line.is_empty());
     let telling = lines.filter(|line| !PROGRESS.iter().any(|begin| line.starts_with(begin)));
-    telling.chain([stderr.trim()]).collect::<Vec<_>>().join(" ")
+    telling.chain([cause(stderr)]).collect::<Vec<_>>().join(" ")
 }
 
 /// The kind of an error, from what `helm` says.
@@ -149,6 +159,14 @@ mod tests {
              Error: no cached repository for repository-0 found."
         );
         assert_eq!(reason("", "Error: x\n"), "Error: x");
+        // Warnings about charts of the index, and about values.
+        let warned = "index.go:370: skipping loading invalid entry for chart \"timeout\"\n\
+            Error: chart \"c\" not found\nError: more\n";
+        assert_eq!(reason("", warned), "Error: chart \"c\" not found\nError: more");
+        assert_eq!(
+            cause("fatal error: runtime: out of memory\n"),
+            "fatal error: runtime: out of memory"
+        );
     }
 
     #[test]

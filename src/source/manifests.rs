@@ -38,7 +38,7 @@ pub enum RenderError {
         path: String,
     },
     /// A symbolic link leaves the repository.
-    #[error("{file}: symbolic link points outside the repository; change its target or exclude it")]
+    #[error("{file}: symbolic link points outside the repository; change its target or remove it")]
     LinkOutside {
         /// The link, relative to the repository root.
         file: String,
@@ -400,7 +400,14 @@ fn documents(
                 None => (documents, None, false),
                 Some(bad) => {
                     let problem = object_problem(&documents[bad].value).unwrap_or_default();
-                    let reason = format!("line {}: {problem}", documents[bad].line);
+                    let line = documents[bad].line;
+                    let template = template_at(text, line);
+                    let reason = match template.filter(|_| strictness == Strictness::Output) {
+                        Some(template) => {
+                            format!("{template}: {problem} (line {line} of the output)")
+                        }
+                        None => format!("line {line}: {problem}"),
+                    };
                     let cut_off = documents.iter().any(|d| begins_manifest(&d.value));
                     documents.truncate(bad);
                     (documents, Some(reason), cut_off)
@@ -423,6 +430,12 @@ fn documents(
         return Ok(Vec::new());
     }
     Err(RenderError::Unreadable { file: file.to_owned(), reason })
+}
+
+/// The template that the output of Helm names before a line, or as the first line of a document.
+fn template_at(text: &str, line: usize) -> Option<&str> {
+    let named = text.lines().take(line + 1).filter_map(|line| line.strip_prefix("# Source: "));
+    named.last()
 }
 
 /// Whether a document that is not an object looks like a manifest: it has a kind, or the

@@ -28,8 +28,8 @@ const MAX_FILES: u64 = 400_000;
 /// removed.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// How much of standard error is kept; the rest is read and discarded, so that the
-/// program does not block.
+/// How much of standard error is kept, from its beginning and from its end, where a program says
+/// why it failed; the rest is read and discarded, so that the program does not block.
 pub(super) const STDERR_LIMIT: usize = 16 * 1024;
 
 /// One program run, with its limits.
@@ -148,7 +148,7 @@ impl Run<'_> {
 
         let finished = async {
             let (stdout, stderr) =
-                tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_beginning(stderr))?;
+                tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_ends(stderr))?;
             // Reaped only after both pipes are closed, for the reason above, and after what it
             // left running is killed.
             exited(child.id()).await;
@@ -242,9 +242,11 @@ async fn read_bounded(
     if bytes.len() > limit { Err(Failure::OutputLimit) } else { Ok(bytes) }
 }
 
-/// Reads to the end and keeps the beginning.
-async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, Failure> {
-    let mut kept = Vec::new();
+/// Reads all, and keeps the beginning and the end.
+async fn read_ends(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, Failure> {
+    const HALF: usize = STDERR_LIMIT / 2;
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let mut is_cut = false;
     if let Some(mut pipe) = pipe {
         let mut chunk = [0; 4096];
         loop {
@@ -252,11 +254,19 @@ async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, 
             if read == 0 {
                 break;
             }
-            let length = STDERR_LIMIT.saturating_sub(kept.len()).min(read);
-            kept.extend_from_slice(&chunk[..length]);
+            let length = HALF.saturating_sub(first.len()).min(read);
+            first.extend_from_slice(&chunk[..length]);
+            last.extend_from_slice(&chunk[length..read]);
+            let over = last.len().saturating_sub(HALF);
+            is_cut |= over > 0;
+            last.drain(..over);
         }
     }
-    Ok(String::from_utf8_lossy(&kept).into_owned())
+    if is_cut {
+        first.extend_from_slice("\n…\n".as_bytes());
+    }
+    first.extend(last);
+    Ok(String::from_utf8_lossy(&first).into_owned())
 }
 
 /// Returns once the directory exceeds its limit; never without a limit.

@@ -244,14 +244,14 @@ impl Programs {
             if let Some(error) = chart::missing_by_helm(source_dir, subject, &output.stderr) {
                 return Err(error);
             }
-            let mut said = super::redact(output.stderr.trim());
+            let mut said = super::redact(helm_errors::cause(&output.stderr));
             if let Some(signal) = output.status.signal() {
                 said = format!("ended by signal {signal} {said}");
             }
             if said.contains("out of memory") || said.contains("cannot allocate memory") {
                 said = format!("needs more than {} MiB of memory: {said}", self.memory_bytes >> 20);
             }
-            let is_away = network && helm_errors::is_away(&output.stderr);
+            let is_away = network && helm_errors::is_away(helm_errors::cause(&output.stderr));
             return Err(failed_for(is_away, said.chars().take(1000).collect()));
         }
         let text =

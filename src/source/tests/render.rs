@@ -452,6 +452,25 @@ async fn programs_are_stopped_at_their_limits() {
         .program("kustomize", "printf 'apiVersion: v1\\nkind: X\\nmetadata: [\\n'");
     assert!(garbage.fails(json!({})).await.contains("Failed to unmarshal \"kustomize\""));
 
+    // What users can find: the template, as Helm names it.
+    let template = Source::new(&["Chart.yaml"]).program(
+        "helm",
+        "printf -- '---\\n# Source: c/templates/a.yaml\\napiVersion: v1\\nkind: X\\nmetadata: {name: x}\\n---\\n# Source: c/templates/b.yaml\\na: 1\\n'",
+    );
+    let error = template.fails(json!({})).await;
+    assert!(
+        error.contains("\"helm\": c/templates/b.yaml: object 'kind' is missing (line "),
+        "{error}"
+    );
+
+    // The cause comes after any number of warnings.
+    let warning = Source::new(&["kustomization.yaml"]).program(
+        "kustomize",
+        "for i in $(seq 300); do echo \"# Warning: 'bases' is deprecated. Please use 'resources' instead. $i\" >&2; done; echo 'Error: the cause' >&2; exit 1",
+    );
+    let error = warning.fails(json!({})).await;
+    assert!(error.contains("application shop: kustomize failed: Error: the cause"), "{error}");
+
     // Kustomize would follow the link.
     let linked = Source::new(&["kustomization.yaml", "x/y.yaml"]).program("kustomize", ECHO);
     symlink("/etc/passwd", linked.directory.path().join("x/link")).unwrap();

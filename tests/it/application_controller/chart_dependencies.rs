@@ -111,6 +111,13 @@ async fn dependencies_from_elsewhere_are_refused() {
     );
     let message = world.refusal_of(&world.with_source("linked", json!({"path": "chart"}))).await;
     assert!(message.contains("is outside of the repository"), "{message}");
+    world.remove("linked");
+    // Helm refuses it: there is no repository to name.
+    parent(&world, &json!([{"name": "redis", "version": "9.0.0", "repository": "file://../lib"}]));
+    let message = world.refusal_of(&world.with_source("version", json!({"path": "chart"}))).await;
+    let want =
+        "application version: helm dependency build failed: Error: can't get a valid version";
+    assert!(message.contains(want), "{message}");
 }
 
 /// SE-032: a rendering with a dependency that the project permitted is not used any more when it
