@@ -105,6 +105,9 @@ struct Step {
     /// Text of the limit, for the table.
     #[serde(skip)]
     max_update_text: String,
+    /// Whether some of its Applications are in no earlier step.
+    #[serde(skip)]
+    has_own: bool,
 }
 
 #[derive(Serialize)]
@@ -371,6 +374,7 @@ fn step((index, step): (usize, PreviewStep)) -> Step {
         limit: step.limit,
         batches: step.batches,
         applications: step.applications,
+        has_own: step.has_own,
     }
 }
 
@@ -484,7 +488,7 @@ fn rows(step: &Step) -> Vec<[String; 5]> {
     if step.batches.is_empty() {
         let names = match step.applications.as_slice() {
             [] => "-".to_owned(),
-            held if step.limit == 0 => {
+            held if step.has_own => {
                 format!("{} (held: each waits for a manual sync)", names(held))
             }
             waited => format!("{} (in an earlier step already)", names(waited)),

@@ -272,6 +272,14 @@ fn batches_follow_max_update_and_names() {
         (&plan["problems"][0]["code"], &plan["problems"][0]["step"]),
         (&json!("SelectedTwice"), &json!(1))
     );
+    // A step whose Applications begin in an earlier one holds none of them.
+    let steps = json!([selects(&["a", "b"], json!(1)), selects(&["a"], Value::Null)]);
+    let run = with_input(&["plan", "-f", "-"], set(&["a", "b"], steps));
+    assert!(
+        run.out.contains("2      100%         0       -       a (in an earlier step already)\n"),
+        "{}",
+        run.out
+    );
 }
 
 #[test]

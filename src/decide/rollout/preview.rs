@@ -28,6 +28,8 @@ pub struct PreviewStep {
     pub limit: u64,
     /// All Applications the step waits for, in name order.
     pub applications: Vec<String>,
+    /// Whether some of them are in no earlier step, which begins with them.
+    pub has_own: bool,
     /// The Applications of each batch, if each batch completes before the next
     /// starts; empty when the limit is 0.
     pub batches: Vec<Vec<String>>,
@@ -66,6 +68,7 @@ pub fn preview(
             max_update: step.max_update.clone(),
             limit: limit.capped(starting.len() as u64),
             applications: members(false),
+            has_own: !starting.is_empty(),
             batches: if size == 0 {
                 Vec::new()
             } else {
