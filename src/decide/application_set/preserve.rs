@@ -48,7 +48,14 @@ impl Preserve {
 
     /// The annotations to write.
     pub fn annotations(&self, generated: &Value, live: &Value) -> Value {
-        merged(generated, live, "annotations", &self.annotations)
+        let mut merged = merged(generated, live, "annotations", &self.annotations);
+        // The request of a template was obeyed, and removed: it would be obeyed without an end.
+        if live["metadata"]["annotations"][annotations::REFRESH].is_null()
+            && let Some(merged) = merged.as_object_mut()
+        {
+            merged.remove(annotations::REFRESH);
+        }
+        merged
     }
 
     /// The labels to write.

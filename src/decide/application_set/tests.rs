@@ -289,6 +289,21 @@ fn metadata_is_preserved_as_in_table_a_11() {
     );
 }
 
+/// AS-154: what a template asks for once is not asked for again when it is done.
+#[test]
+fn a_refresh_that_a_template_requests_ends_as_154() {
+    let mut want = generated("a", spec());
+    want["metadata"]["annotations"] = json!({REFRESH: "hard", "other": "1"});
+    let have = live(&want);
+    assert_eq!(patch_of(&set(), &want, &have), None, "it waits to be obeyed");
+    let mut obeyed = have;
+    obeyed["metadata"]["annotations"] = json!({"other": "0"});
+    let patch = patch_of(&set(), &want, &obeyed).unwrap();
+    assert_eq!(patch["metadata"]["annotations"], json!({"other": "1"}));
+    obeyed["metadata"]["annotations"] = json!({"other": "1"});
+    assert_eq!(patch_of(&set(), &want, &obeyed), None);
+}
+
 #[test]
 fn ignored_fields_are_neither_compared_nor_written_as_162_to_165() {
     let sources = |first: &str, second: &str| {
