@@ -51,13 +51,21 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     let spec = &application["spec"]["syncPolicy"]["syncOptions"];
     let spec =
         SyncOptions::from_list(spec.as_array().into_iter().flatten().filter_map(Value::as_str));
+    let own = &application["metadata"];
+    // One that its own source contains is deleted by this deletion, and would wait for itself.
+    let is_itself = |key: &ResourceKey| {
+        key.kind == "Application"
+            && key.group == crate::api::GROUP
+            && own["name"] == *key.name
+            && own["namespace"] == *key.namespace
+    };
+    let managed = || managed.iter().filter(|(key, _)| !is_itself(key));
     let going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
     let held_by = |live: &Value| -> Vec<String> {
         let own = names::finalizers(live);
         own.filter(|own| is_of_somebody_else(own)).map(str::to_owned).collect()
     };
-    let going =
-        managed.iter().filter(|(_, live)| going(live)).map(|(key, live)| (key, held_by(live)));
+    let going = managed().filter(|(_, live)| going(live)).map(|(key, live)| (key, held_by(live)));
     let going: Vec<(&ResourceKey, Vec<String>)> = going.collect();
     if let Some((key, held)) = going.iter().find(|(_, held)| !held.is_empty()) {
         let held = held.join(", ");
@@ -66,20 +74,15 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     if let Some((key, _)) = going.first() {
         return Cascade::Wait(format!("waiting for deletion of {key}"));
     }
-    let own = &application["metadata"];
     let option = |live: &Value| {
         let resource = SyncOptions::of_object(live);
         resource.value("Delete").or(spec.value("Delete")).map(str::to_owned)
     };
-    let deletable: Vec<(&ResourceKey, &Arc<Value>)> = (managed.iter())
+    let deletable: Vec<(&ResourceKey, &Arc<Value>)> = managed()
         .filter(|(key, live)| {
-            let itself = key.kind == "Application"
-                && key.group == crate::api::GROUP
-                && own["name"] == *key.name
-                && own["namespace"] == *key.namespace;
             let definition = key.kind == "CustomResourceDefinition";
             let kept = option(live).as_deref() == Some("false") || is_kept_by_helm(live);
-            !itself && !definition && !kept
+            !definition && !kept
         })
         .collect();
     let deleted_at = own["deletionTimestamp"].as_str().and_then(from_rfc3339);

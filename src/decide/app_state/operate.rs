@@ -521,15 +521,22 @@ fn live(
             .as_array()
             .is_some_and(|owners| !owners.is_empty());
         let named_by_hook = hook && resource.target.is_some();
+        let is_itself = resource.key.kind == "Application"
+            && resource.key.group == crate::api::GROUP
+            && object["metadata"]["uid"] == uid;
         if (owned || !resource.self_referenced) && !named_by_hook {
             continue;
         }
         let entry = LiveObject {
             object: object.clone(),
-            health: checked(object, resource.health.clone()),
+            health: match is_itself {
+                true => None,
+                false => checked(object, resource.health.clone()),
+            },
             out_of_sync: resource.modified,
             tracked: observation.tracking.owns(object) && !resource.managed_namespace,
             objection: owner.objection(&resource.key, object).filter(|_| hook),
+            is_itself,
         };
         live.insert(resource.key.clone(), entry);
     }
@@ -539,6 +546,7 @@ fn live(
         out_of_sync: false,
         tracked: false,
         objection: owner.objection(key, object),
+        is_itself: false,
     };
     // Objects of targets that are not resources, such as deletion hooks.
     for target in &observation.placed.targets {

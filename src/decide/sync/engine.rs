@@ -402,7 +402,8 @@ impl<'a> Engine<'a> {
         let leaving: Vec<usize> = (0..self.tasks.len())
             .filter(|at| {
                 let pruned = self.result(*at).filter(|r| r.status == ResultCode::Pruned);
-                let view = self.tasks[*at].live_view().filter(|_| self.tasks[*at].is_prune());
+                let task = &self.tasks[*at];
+                let view = task.live_view().filter(|_| task.is_prune() && !task.is_itself());
                 let (Some(result), Some(view)) = (pruned, view) else { return false };
                 view.is_deleting() || view.uid() == result.uid
             })

@@ -111,6 +111,10 @@ pub struct LiveObject {
     /// Why it must neither be deleted nor replaced for a hook of its name;
     /// `None` for a hook of this Application.
     pub objection: Option<String>,
+    /// Whether it is the Application of this operation, which its own source contains. It is
+    /// never awaited: its deletion waits for the end of the operation (SE-513), and its
+    /// health may depend on later waves.
+    pub is_itself: bool,
 }
 
 /// A sync request (SE-040..SE-049), resolved.

@@ -75,6 +75,17 @@ impl<'a> Task<'a> {
         self.live.map(|live| live.object.as_ref())
     }
 
+    /// Whether it is about the Application of this operation.
+    pub fn is_itself(&self) -> bool {
+        self.live.is_some_and(|live| live.is_itself)
+    }
+
+    /// Whether it would apply the Application of this operation, which is being deleted.
+    pub fn is_leaving_itself(&self) -> bool {
+        let goes = self.live_view().is_some_and(Raw::is_deleting);
+        self.is_itself() && goes && self.is_pending() && self.target.is_some()
+    }
+
     /// Whether this task has created the live object: this operation, this
     /// attempt, this phase.
     pub fn is_created(&self) -> bool {

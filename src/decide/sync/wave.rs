@@ -74,7 +74,8 @@ impl Engine<'_> {
     }
 
     fn dry_runs(&self, tasks: &[usize]) -> Vec<(usize, Action)> {
-        let checked = tasks.iter().filter(|at| !self.tasks[**at].skip_dry_run);
+        let is_checked = |task: &Task<'_>| !task.skip_dry_run && !task.is_leaving_itself();
+        let checked = tasks.iter().filter(|at| is_checked(&self.tasks[**at]));
         checked.filter_map(|at| Some((*at, Action::DryRun(self.apply(*at)?)))).collect()
     }
 
@@ -214,6 +215,7 @@ impl Engine<'_> {
 
         let mut groups = std::mem::take(&mut self.cleanup);
         groups.push(Group { actions: prunes, stops_on_failure: true });
+        self.spare_itself(wave);
         let (ready, leaving) = self.without_leaving(wave);
         if blocked.is_empty() {
             groups.extend(self.creations(&ready));
@@ -257,6 +259,19 @@ impl Engine<'_> {
         (groups, waiting)
     }
 
+    /// Nothing is applied to the Application of this operation while it is being deleted, and it
+    /// is not awaited either: its deletion waits for the end of the operation (SE-513).
+    fn spare_itself(&mut self, wave: &[usize]) {
+        for at in wave.iter().copied() {
+            if !self.tasks[at].is_leaving_itself() {
+                continue;
+            }
+            self.in_flight.remove(&self.tasks[at].key);
+            let message = "not applied: the application is being deleted";
+            self.set(at, Some(ResultCode::Synced), OperationPhase::Succeeded, message);
+        }
+    }
+
     /// The tasks of a wave that can be applied, and those whose object is being deleted: what
     /// is applied to it goes with it, so it is applied when it is gone. A namespace or a
     /// definition also holds what comes after it, which may belong to it; other objects hold
@@ -266,6 +281,9 @@ impl Engine<'_> {
         for at in wave.iter().copied() {
             let task = &self.tasks[at];
             let applied = task.target.as_deref().filter(|_| task.is_pending() && !task.hook);
+            if task.is_itself() && !task.is_pending() {
+                continue;
+            }
             let goes = task.live_view().is_some_and(Raw::is_deleting);
             let Some(target) = applied.filter(|_| goes) else {
                 ready.push(at);

@@ -277,3 +277,54 @@ async fn a_deletion_waits_for_a_kind_that_cannot_be_listed_for_now_se_436() {
     world.until("app", "gone", Value::is_null).await;
     assert!(world.get("v1", "ServiceAccount", "web", "left").await.is_null());
 }
+
+/// A root that manages itself, which waited for its own deletion: when a person deletes it, when
+/// its sync prunes it, and when it is deleted during a sync that applies it (SE-513, SE-514).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_application_in_its_own_source_is_deleted_se_513_se_514() {
+    for how in ["by a person", "by its sync", "during a sync"] {
+        let world = World::start().await;
+        let mut itself = world.application("root", "root");
+        itself["apiVersion"] = "argoproj.io/v1alpha1".into();
+        itself["kind"] = "Application".into();
+        world.write("root/itself.json", &itself.to_string());
+        world.write("root/one.json", &config_map("one", "1", &[]));
+        world.write("root/two.json", &config_map("two", "2", &[(WAVE, "1")]));
+        deployed(&world, "root").await;
+        let listed = |app: &Value| {
+            let all = app["status"]["resources"].as_array().into_iter().flatten();
+            all.into_iter().any(|one| one["kind"] == "Application" && one["name"] == "root")
+        };
+        world.until("root", "managed by itself", listed).await;
+        match how {
+            "by a person" => delete(&world, "root").await,
+            "by its sync" => {
+                world.remove("root/itself.json");
+                let revision = world.commit();
+                world.sync("root", json!({"revision": revision, "prune": true})).await;
+            }
+            _ => {
+                let hang = ("simulate.wavegate.dev/outcome", "hang");
+                world.write("root/pre.json", &job("pre", &[(HOOK, "PreSync"), hang]));
+                let revision = world.commit();
+                world.sync("root", json!({"revision": revision})).await;
+                let waits = |app: &Value| message(app).contains("waiting for completion");
+                world.until("root", "under way", waits).await;
+                delete(&world, "root").await;
+                let going = |app: &Value| !app["metadata"]["deletionTimestamp"].is_null();
+                world.until("root", "going", going).await;
+                let done =
+                    json!({"status": {"conditions": [{"type": "Complete", "status": "True"}]}});
+                let jobs = world.api("batch/v1", "Job", "web");
+                let done = Patch::Merge(done);
+                jobs.patch_status("pre", &PatchParams::default(), &done).await.unwrap();
+            }
+        }
+        let gone = world.until("root", "gone", Value::is_null);
+        let gone = tokio::time::timeout(LIMIT, gone).await;
+        assert!(gone.is_ok(), "{how}: {}", world.app("root").await);
+        for name in ["one", "two"] {
+            assert!(world.get("v1", "ConfigMap", "web", name).await.is_null(), "{how}: {name}");
+        }
+    }
+}

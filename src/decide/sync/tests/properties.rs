@@ -255,8 +255,10 @@ proptest! {
         for object in live {
             if let Some(key) = ResourceKey::from_object(&object) {
                 let object = Arc::new(object);
-                let (out_of_sync, tracked, objection) = (true, true, None);
-                let live = LiveObject { object, health: None, out_of_sync, tracked, objection };
+                let (out_of_sync, tracked, objection, is_itself) = (true, true, None, false);
+                let health = None;
+                let live =
+                    LiveObject { object, health, out_of_sync, tracked, objection, is_itself };
                 snapshot.live.insert(key, live);
             }
         }

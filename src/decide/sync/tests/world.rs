@@ -277,7 +277,8 @@ impl World {
             let object = Arc::new(object.clone());
             let tracked = !self.untracked.contains(&key.name);
             let objection = self.unrelated.contains(&key.name).then(|| "not ours".to_owned());
-            let live = LiveObject { object, health, out_of_sync, tracked, objection };
+            let is_itself = false;
+            let live = LiveObject { object, health, out_of_sync, tracked, objection, is_itself };
             snapshot.live.insert(key.clone(), live);
         }
         if self.objects.keys().any(|k| k.kind == "Namespace" && k.name == "default") {
