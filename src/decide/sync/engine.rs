@@ -135,6 +135,11 @@ impl<'a> Engine<'a> {
         self.outcomes.get(&(&self.tasks[task].key, verb)).copied()
     }
 
+    /// Whether an action was tried for an object that may be no task.
+    pub fn is_tried(&self, task: &TaskKey, verb: Verb) -> bool {
+        self.outcomes.contains_key(&(task, verb))
+    }
+
     pub fn result(&self, task: usize) -> Option<&ResourceResult> {
         self.index.get(&self.tasks[task].key).map(|at| &self.results[*at])
     }

@@ -1,18 +1,23 @@
 //! The end of operations: succeeded, failed with SyncFail hooks, or terminated;
 //! and the conversion of a decision to a plan.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::engine::Engine;
 use super::gate;
 use super::messages;
 use super::plan::{
-    DeleteReason, Ending, Group, Happened, Progress, SyncPlan, Verb, WaitReason, Waiting,
+    Action, DeleteReason, Ending, Group, Happened, Object, Progress, SyncPlan, TaskKey, Verb,
+    WaitReason, Waiting,
 };
 use super::snapshot::HookPolicyScope;
 use super::task::Task;
-use crate::api::hooks::DeletePolicy;
-use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
+use crate::api::Raw;
+use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::hooks::{DeletePolicy, role};
+use crate::api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 
 impl Engine<'_> {
     /// Removes the finalizer of completed hooks (SE-241.6) and deletes those
@@ -60,6 +65,35 @@ impl Engine<'_> {
         }
     }
 
+    /// Removes the finalizer of hooks that are no task of this operation, but of an earlier state
+    /// of it or of an earlier operation: the destination or the source has changed meanwhile.
+    /// Nothing else would do so, and the objects could never be deleted.
+    fn release_abandoned(&self) -> Vec<Group> {
+        let known: BTreeSet<&str> =
+            self.tasks.iter().filter_map(|task| Some(task.live_view()?.uid())).collect();
+        let left = self.snapshot.live.iter().filter(|(_, live)| {
+            let is_held = live.object.finalizers().any(|name| name == HOOK_FINALIZER);
+            is_held
+                && live.tracked
+                && role(&live.object).is_hook()
+                && !known.contains(live.object.uid())
+        });
+        let tasks = left.map(|(resource, live)| {
+            (TaskKey { phase: SyncPhase::Sync, resource: resource.clone() }, &*live.object)
+        });
+        let untried = tasks.filter(|(task, _)| !self.is_tried(task, Verb::RemoveFinalizer));
+        let released = untried.map(|(task, view)| {
+            let key = task.resource.clone();
+            let (version, uid) = (view.version().to_owned(), view.uid().to_owned());
+            Action::RemoveFinalizer(Object { task, key, version, uid })
+        });
+        let actions: Vec<Action> = released.collect();
+        match actions.is_empty() {
+            true => Vec::new(),
+            false => vec![Group { actions, stops_on_failure: false }],
+        }
+    }
+
     /// A failed operation: deletes HookFailed hooks, runs SyncFail hooks wave
     /// by wave, then ends (SE-241.7, SE-271..SE-274).
     pub(super) fn fail(mut self) -> SyncPlan {
@@ -103,7 +137,8 @@ impl Engine<'_> {
             false => OperationPhase::Error,
         };
         self.progress.ending = Some(ending.clone());
-        let groups = self.clean_up(|engine, at| engine.delete_reason(at, Some(phase)));
+        let mut groups = self.clean_up(|engine, at| engine.delete_reason(at, Some(phase)));
+        groups.extend(self.release_abandoned());
         match groups.is_empty() {
             true => self.complete(phase, ending.message),
             false => self.act(groups),
@@ -114,7 +149,7 @@ impl Engine<'_> {
     pub(super) fn terminate(mut self) -> SyncPlan {
         let running: Vec<bool> = self.tasks.iter().map(Task::is_running).collect();
         self.refresh();
-        let groups = self.clean_up(|engine, at| {
+        let mut groups = self.clean_up(|engine, at| {
             let task = &engine.tasks[at];
             match task.is_running() {
                 true => Some(DeleteReason::Terminated),
@@ -125,6 +160,7 @@ impl Engine<'_> {
                 .then_some(DeleteReason::HookFailed),
             }
         });
+        groups.extend(self.release_abandoned());
         if !groups.is_empty() {
             let message = match self.progress.timed_out {
                 true => messages::TIMED_OUT,

@@ -11,6 +11,7 @@ use super::plan::{WaitReason, Waiting};
 use super::snapshot::SyncSettings;
 use super::task::Task;
 use crate::api::Raw;
+use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::OperationPhase;
 use crate::api::operation::ResourceResult;
 use crate::decide::health::Status;
@@ -123,6 +124,18 @@ pub(super) fn waiting(
 }
 
 fn condition(task: &Task<'_>) -> String {
+    let state = state(task);
+    let is_held = |live: &Value| live.finalizers().any(|own| own == HOOK_FINALIZER);
+    let goes = task.live_view().is_some_and(|live| live.is_deleting() && is_held(live));
+    match goes && task.hook {
+        true => format!(
+            "{state}, being deleted; it is held until it completes, or the operation is terminated"
+        ),
+        false => state,
+    }
+}
+
+fn state(task: &Task<'_>) -> String {
     match task.live.map(|live| &live.health) {
         None => "not seen yet".to_owned(),
         Some(None) => String::new(),

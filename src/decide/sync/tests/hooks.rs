@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::super::hooks::purpose;
 use super::super::*;
 use super::world::{START, World, manifest};
+use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::api::operation::SyncPhase::{PostSync, PreSync, Sync};
 use crate::decide::health::Status;
@@ -186,4 +187,60 @@ fn a_hook_that_is_misspelt_or_left_behind_is_reported() {
         "SE-183, SE-296, SE-302"
     );
     assert!(plan.results.is_empty(), "V-040, SE-191");
+}
+
+/// One of a former destination or source kept its finalizer, so that neither it nor its namespace
+/// could ever be deleted (SE-194, SE-241).
+#[test]
+fn hooks_that_are_no_task_any_more_are_released_at_the_end_se_194() {
+    const HELD: &str = "argocd.argoproj.io/hook-finalizer";
+    for ends in ["Succeeded", "Failed", "Terminated"] {
+        let mut job = manifest("Job", "run").hook("PostSync");
+        job.0["metadata"]["namespace"] = "default".into();
+        let world = World::new([job, manifest("Secret", "s")]).no_delay();
+        let mut world = world
+            .live(manifest("Job", "former").hook("PreSync").finalizer(HELD))
+            .live(manifest("Job", "theirs").hook("PreSync").finalizer(HELD))
+            .live(manifest("Job", "plain").finalizer("example.com/hold"));
+        world.seen.operation.prune = false;
+        world.untracked.insert("theirs".into());
+        world.set_health("run", Status::Progressing);
+        world.pump();
+        let held = |world: &World, name: &str| {
+            let object = &world.objects[&world.key(name).unwrap()];
+            object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
+        };
+        assert!(held(&world, "former"), "{ends}: the operation may still need it");
+        match ends {
+            "Succeeded" => world.set_health("run", Status::Healthy),
+            "Failed" => world.set_health("run", Status::Degraded),
+            _ => world.seen.phase = OperationPhase::Terminating,
+        }
+        let plan = world.run();
+        assert_eq!(plan.phase == OperationPhase::Succeeded, ends == "Succeeded", "{plan:?}");
+        assert!(!held(&world, "former"), "{ends}");
+        assert!(held(&world, "theirs") && held(&world, "plain"), "{ends}");
+        assert!(!world.objects[&world.key("former").unwrap()].is_deleting(), "{ends}");
+    }
+}
+
+/// A person deletes a hook that hangs, and nothing happens: what holds it was not said (SE-260).
+#[test]
+fn a_hook_that_is_being_deleted_is_awaited_and_says_so_se_260() {
+    let target = manifest("Job", "run").hook("PreSync");
+    let mut world = World::new([target, manifest("Secret", "s")]).no_delay();
+    world.set_health("run", Status::Progressing);
+    let plan = world.pump();
+    assert_eq!(plan.waiting_for[0].detail, "Progressing");
+    let key = world.key("run").unwrap();
+    world.objects.get_mut(&key).unwrap()["metadata"]["deletionTimestamp"] =
+        "2026-01-01T00:00:00Z".into();
+    let plan = world.pump();
+    assert_eq!(plan.phase, OperationPhase::Running);
+    assert_eq!(
+        plan.waiting_for[0].detail,
+        "Progressing, being deleted; it is held until it completes, or the operation is terminated"
+    );
+    world.set_health("run", Status::Healthy);
+    assert_eq!(world.run().phase, OperationPhase::Succeeded);
 }
