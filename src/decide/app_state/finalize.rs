@@ -27,6 +27,9 @@ use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 /// A deletion is reconciled after this time, even without an event.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
+/// A deletion that has taken longer says what it waits for.
+const SILENT: SignedDuration = SignedDuration::from_mins(1);
+
 /// How many objects a message names.
 const NAMED: usize = 5;
 
@@ -286,7 +289,11 @@ pub fn record(app: &mut App, state: DeletionState, now: Timestamp) -> Wait {
             (None, again(WaitFor::Deletion))
         }
         DeletionState::Waits { keep: true, .. } => return again(WaitFor::Deletion),
-        DeletionState::Waits { keep: false, .. } => (None, again(WaitFor::Deletion)),
+        DeletionState::Waits { keep: false, reason } => {
+            let is_long = asked_at(app.raw()).is_some_and(|at| now.duration_since(at) >= SILENT);
+            warning = is_long.then(|| Condition::new(DELETION_WARNING, reason));
+            (None, again(WaitFor::Deletion))
+        }
         DeletionState::Stuck { message, next } => {
             let again = again(WaitFor::FailedDeletion);
             let next = next.map(|at| Wait::until(WaitFor::FailedDeletion, at));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::api::conditions::application::DELETION_ERROR;
+use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
 use crate::decide::app_state::deletion_scope::Scope;
 use crate::decide::app_state::errors::ObserveError;
@@ -504,6 +504,26 @@ fn a_deletion_runs_its_steps_in_order() {
     assert!(!finalize::is_held(&Fields::of(&app)));
     assert_eq!(recorded(&mut app, DeletionState::Done, at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
+}
+
+/// A hook that never ends, or an object that Kubernetes holds, was in the log only (SE-514, SE-517).
+#[test]
+fn a_deletion_that_takes_long_says_what_it_waits_for_se_514() {
+    let mut app = application();
+    app["metadata"]["deletionTimestamp"] = crate::api::time::to_rfc3339(at(0)).into();
+    let waits = |reason: &str| DeletionState::Waits { reason: reason.to_owned(), keep: false };
+    for (now, reason, said) in [
+        (at(1), "waiting for hook a", None),
+        (at(59), "waiting for hook a", None),
+        (at(60), "waiting for hook a", Some("waiting for hook a")),
+        (at(90), "waiting for deletion of b", Some("waiting for deletion of b")),
+    ] {
+        let wake = recorded(&mut app, waits(reason), now);
+        assert!(wake.at().is_some_and(|at| at > now), "{reason}");
+        let condition = &app["status"]["conditions"][0];
+        assert_eq!(condition["message"].as_str(), said, "{now}");
+        assert_eq!(condition["type"] == DELETION_WARNING, said.is_some(), "{now}");
+    }
 }
 
 /// It counted as complete, and resources of kinds that could not be listed were left without a
