@@ -234,6 +234,9 @@ impl Feed {
                 cluster.trigger_affected(key, change, "");
             }
             let ready = matches!(self.state.get(), State::Ready);
+            if !listed && ready {
+                cluster.survey.was_listed(&self.resource);
+            }
             if defines && (listed && counts || !listed && ready) {
                 cluster.definitions_changed(listed).await;
             }

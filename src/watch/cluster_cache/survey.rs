@@ -89,11 +89,13 @@ struct Failure {
     is_forbidden: bool,
     /// Since when it has failed each time.
     since: Instant,
+    /// The kind; `None` for more than one.
+    kind: Option<GroupVersionKind>,
 }
 
 impl Failure {
     fn new(why: String) -> Self {
-        Self { why, is_forbidden: false, since: Instant::now() }
+        Self { why, is_forbidden: false, since: Instant::now(), kind: None }
     }
 
     fn of(error: &kube::Error) -> Self {
@@ -105,6 +107,15 @@ impl Survey {
     /// Lists kinds that are new.
     pub fn again(&self) {
         self.again.notify_one();
+    }
+
+    /// After the watch of a kind has listed it: what could not be listed before is known now,
+    /// and must not be reported any more.
+    pub fn was_listed(&self, resource: &ApiResource) {
+        let kind = Some(gvk(resource));
+        if self.failed.lock().values().any(|failure| failure.kind == kind) {
+            self.again();
+        }
     }
 }
 
@@ -218,7 +229,9 @@ impl ClusterCache {
             let kind = gvk(resource);
             let excluded = self.reach.filter.excludes(&kind.group, &kind.kind);
             let known = || {
-                let watched = !self.feeds_of(&kind).is_empty();
+                // A watch that fails shows no objects.
+                let feeds = self.feeds_of(&kind);
+                let watched = !feeds.is_empty() && feeds.iter().all(|feed| feed.check().is_ok());
                 watched || self.survey.looked.lock().contains(&kind)
             };
             self.reach.surveys(*namespaced)
@@ -251,10 +264,12 @@ impl ClusterCache {
                     not_found.insert(gvk(&resource));
                 }
                 Err(Unlisted::NotFound(why)) => {
-                    failed.insert(name(&resource), Failure::new(why));
+                    let kind = Some(gvk(&resource));
+                    failed.insert(name(&resource), Failure { kind, ..Failure::new(why) });
                 }
                 Err(Unlisted::Failed(failure)) => {
-                    failed.insert(name(&resource), failure);
+                    let kind = Some(gvk(&resource));
+                    failed.insert(name(&resource), Failure { kind, ..failure });
                 }
             }
         }

@@ -155,3 +155,31 @@ async fn a_version_that_is_not_installed_is_named_with_the_one_that_is() {
         world.crash().await;
     }
 }
+
+/// The condition stayed for ten minutes after the kind could be listed, on all Applications.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
+    let mut world = World::start().await;
+    world.crash().await;
+    let forbidden = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let account = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "account"},
+    });
+    world.write("other/account.json", &account.to_string());
+    world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    let reported =
+        |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
+    world.until("app", "reported of the gap", reported).await;
+    world.server.clear_faults();
+    world.create_app(&world.application("other", "other")).await;
+    for name in ["other", "app"] {
+        let listed = |app: &Value| app["status"]["sync"]["status"] == "OutOfSync" && !reported(app);
+        world.until(name, "listed", listed).await;
+    }
+}
