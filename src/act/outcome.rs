@@ -24,7 +24,12 @@ pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Hap
         true => Default::default(),
         false => (text("uid"), text("resourceVersion")),
     };
-    Happened::Done { message: message(key, verb, dry_run), uid, resource_version }
+    // A name that the server has chosen: that of the key is only a placeholder.
+    let chosen = text("name");
+    let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
+        .then(|| ResourceKey { name: chosen, ..key.clone() });
+    let message = message(named.as_ref().unwrap_or(key), verb, dry_run);
+    Happened::Done { message, uid, resource_version }
 }
 
 /// `deployment.apps/web configured`; an object that is updated as a whole, in the words of

@@ -297,3 +297,19 @@ async fn conflicts_are_retried() {
         assert_eq!(world.maps().get("a").await.unwrap().data["data"]["value"], "new", "{how:?}");
     }
 }
+
+/// The message named an object that does not exist, by the place of its manifest (SE-193, SE-341).
+#[test]
+fn a_created_object_is_named_as_the_server_has_named_it_se_341() {
+    let key = ResourceKey::new("", "ConfigMap", "web", "report-0");
+    let created = json!({"metadata": {"name": "report-x7knm", "uid": "u"}});
+    for (object, dry_run, want) in [
+        (&created, false, "configmap/report-x7knm created"),
+        (&created, true, "configmap/report-0 created (dry run)"),
+        (&Value::Null, false, "configmap/report-0 created"),
+    ] {
+        let done = super::outcome::done(&key, "created", object, dry_run);
+        let Happened::Done { message, .. } = done else { panic!("{done:?}") };
+        assert_eq!(message, want);
+    }
+}

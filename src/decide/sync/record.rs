@@ -47,7 +47,9 @@ impl Engine<'_> {
                 && (task.is_created() || announced)
                 && let Some(view) = task.live_view()
             {
-                let message = messages::as_by_kubectl(&task.key.resource, "created");
+                let mut key = task.key.resource.clone();
+                key.name = view.name().to_owned();
+                let message = messages::as_by_kubectl(&key, "created");
                 self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
                 self.note(at, view.uid(), view.resource_version());
                 self.lost.retain(|(lost, _)| *lost != at);
