@@ -70,7 +70,7 @@ lenient! {
         /// Who asks for it.
         #[schemars(length(min = 1, max = 256))]
         pub by: String,
-        /// When: the identity of the request.
+        /// When. A request is acted on once: the same again has another time.
         pub at: Option<Time>,
         /// Names of the Applications; all failed ones of the run when empty.
         #[schemars(length(max = 1000), inner(length(min = 1, max = 253)))]
@@ -121,6 +121,8 @@ lenient! {
         pub quarantine: String,
         /// When each of the retries in the spec was acted on.
         pub retried: Vec<Time>,
+        /// Hashes of these retries, by which a retry is known wherever it is in the list.
+        pub retried_for: Vec<String>,
         /// The abort that was acted on.
         pub aborted_at: Option<Time>,
         /// The request of a rollback that was acted on.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Change, Person, Run, Verdict, applications};
 use crate::api::steering::RunPhase;
+use crate::decide::rollout::steer::open_retries;
 
 /// Starts Applications of a run again, once each: those that failed, or the named ones. Lifts the
 /// quarantine of the run.
@@ -15,8 +16,7 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
         return Verdict::Refused(why);
     }
     let status = &run.status;
-    // Those that were acted on are the first ones.
-    let mut open = run.spec.retries.iter().skip(status.retried.len());
+    let mut open = open_retries(&run.spec, status);
     let is_same = |given: &Vec<String>| {
         given.is_empty()
             || (!names.is_empty() && names.iter().all(|name| given.iter().any(|one| one == name)))

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::Run;
 use crate::api::steering::RunPhase;
 use crate::decide::rollout::report::{Outcome, Report};
-use crate::decide::rollout::steer::REVISIONS;
+use crate::decide::rollout::steer::{REVISIONS, open_retries};
 
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +216,7 @@ fn of_run(run: &Run, is_newest: bool) -> Progress<'_> {
 
 /// Whether a retry was asked for that no controller has acted on.
 fn is_retried(run: &Run) -> bool {
-    run.spec.retries.len() > run.status.retried.len()
+    open_retries(&run.spec, &run.status).next().is_some()
 }
 
 /// Of a set without runs.

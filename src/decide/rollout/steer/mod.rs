@@ -21,6 +21,7 @@ mod estimate;
 mod failures;
 mod gates;
 pub(super) mod pace;
+mod retries;
 mod rollback;
 pub mod rules;
 mod run;
@@ -35,6 +36,7 @@ mod timeline;
 
 use jiff::Timestamp;
 
+pub use self::retries::open as open_retries;
 pub use self::run::{NewRun, RunDecision};
 pub use self::run_name::number_of;
 pub use self::run_status::REVISIONS;

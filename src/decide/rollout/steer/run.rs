@@ -14,7 +14,7 @@ use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
-use super::{estimate, gates};
+use super::{estimate, gates, retries};
 use crate::api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
@@ -78,6 +78,8 @@ pub(super) struct State {
     verdict: Verdict,
     rollback: Progress,
     terminates: Vec<String>,
+    /// Whether it acts on a retry.
+    acts_on_retry: bool,
     is_paused: Option<String>,
 }
 
@@ -102,6 +104,7 @@ impl State {
             verdict: Verdict::default(),
             rollback: Progress::default(),
             terminates: Vec::new(),
+            acts_on_retry: false,
             is_paused: None,
         };
         // One that cannot be read stays as it is: what it does not say now may be an abort.
@@ -259,10 +262,10 @@ impl State {
     /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again. One
     /// of a run that goes back repeats the ways back that failed, and lifts none.
     fn retry(&mut self, rows: &mut [Row<'_>], deadline: Option<SignedDuration>, now: Timestamp) {
-        let known = self.status.retried.len().min(self.spec.retries.len());
-        self.status.retried.truncate(known);
-        for retry in self.spec.retries.clone().iter().skip(known) {
-            self.status.retried.push(Time(stored(now)));
+        let spec = std::mem::take(&mut self.spec);
+        let new = retries::take(&spec, &mut self.status, &Time(stored(now)));
+        self.acts_on_retry = !new.is_empty();
+        for retry in new {
             let is_meant = |name: &str| {
                 retry.applications.is_empty() || retry.applications.iter().any(|one| one == name)
             };
@@ -289,8 +292,10 @@ impl State {
                 Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
             timeline::add(&mut self.status, transition, now);
         }
+        self.spec = spec;
+        let last = self.status.retried.iter().max_by_key(|at| at.0).cloned();
         for row in rows.iter_mut() {
-            let last = self.status.retried.last().filter(|_| self.is_retried(row, deadline, now));
+            let last = last.as_ref().filter(|_| self.is_retried(row, deadline, now));
             row.steering.retried_at = last.map(|last| last.0);
         }
     }
@@ -651,7 +656,8 @@ impl State {
         }
         let is_urgent = self.new.is_some() || differs(&self.before, &status);
         let is = |phase: RunPhase| (status.phase == phase) != (self.before.phase == phase);
-        let must_be_stored = status.retried != self.before.retried
+        let must_be_stored = self.acts_on_retry
+            || status.retried != self.before.retried
             || status.aborted_at != self.before.aborted_at
             || status.rollback_at != self.before.rollback_at
             || is(RunPhase::Aborted)

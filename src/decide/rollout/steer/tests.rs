@@ -681,6 +681,31 @@ fn a_retry_starts_a_failed_application_once_as_st_063() {
     assert_eq!(fleet.status().retried.len(), 1);
 }
 
+/// A merge patch with one retry takes the place of the retry before it. It was ignored, and nothing
+/// said so.
+#[test]
+fn a_retry_in_the_place_of_an_earlier_one_counts_as_st_063() {
+    let mut fleet = Fleet::new(&[2], json!(null));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Degraded;
+    fleet.run(20);
+    let mut starts = vec![fleet.apps["s1-0"].started.clone().unwrap().at];
+    for _ in 0..2 {
+        let retry = crate::api::steering::Retry {
+            by: "ann".to_owned(),
+            at: Some(crate::api::Time(fleet.now)),
+            applications: Vec::new(),
+        };
+        // Written twice, it counts once.
+        fleet.said(|spec| spec.retries = vec![retry.clone(), retry]);
+        fleet.run(60);
+        starts.push(fleet.apps["s1-0"].started.clone().unwrap().at);
+    }
+    assert!(starts.is_sorted_by(|earlier, later| earlier < later), "{starts:?}");
+    let retries = fleet.status().timeline.iter().filter(|entry| entry.what == "Retried").count();
+    assert_eq!(retries, 2);
+}
+
 /// The failed one counts until it is started again, so that one which has drifted meanwhile does
 /// not start in its place.
 #[test]
