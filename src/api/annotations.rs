@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::time::from_rfc3339;
+use super::unknown::nearest;
 
 /// Wave of an object within its phase (SE-186).
 pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";
@@ -79,6 +80,10 @@ pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash
 /// (ST-050). Specific to Wavegate.
 pub const APPROVED_DELETIONS: &str = "wavegate.dev/approved-deletions";
+/// How the annotations of Wavegate begin.
+const OWN: &str = "wavegate.dev/";
+/// Those of them that mean something on an ApplicationSet.
+const OF_SETS: [&str; 4] = [PAUSED, APPROVED_DELETIONS, FOUND, RUN_ID];
 /// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm's annotation for waves (SE-186).
@@ -119,6 +124,24 @@ pub const POST_DELETE_CLEANUP_FINALIZER: &str = "post-delete-finalizer.argocd.ar
 /// An annotation of a raw object; `None` when absent or not a string.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][key].as_str()
+}
+
+/// The annotations of Wavegate on a raw ApplicationSet that mean nothing there, in words: with a
+/// misspelt pause, the rollout would go on without a sign of it (ST-020).
+pub fn unknown_of_set(set: &Value) -> Vec<String> {
+    let all = set["metadata"]["annotations"].as_object().into_iter().flatten();
+    let own = all.filter_map(|(key, _)| Some((key.as_str(), key.strip_prefix(OWN)?)));
+    let unknown = own.filter(|(key, _)| !OF_SETS.contains(key));
+    unknown
+        .map(|(key, name)| {
+            let by_people = [PAUSED, APPROVED_DELETIONS].map(|known| &known[OWN.len()..]);
+            let hint = match nearest(name, by_people.into_iter()) {
+                Some(near) => format!("; did you mean {OWN}{near}?"),
+                None => String::new(),
+            };
+            format!("metadata.annotations: {key} has no effect on an ApplicationSet{hint}")
+        })
+        .collect()
 }
 
 /// Finalizers of a raw object.

@@ -383,6 +383,7 @@ fn take_over(
         found: set.found.clone(),
         approved_deletions: set.approved_deletions.clone(),
         paused: set.paused.clone(),
+        unknown_annotations: set.unknown_annotations.clone(),
         labels: set.labels.clone(),
         status,
     });

@@ -163,7 +163,10 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         Some(_) => rollout_text(rollout.plan, findings),
         None => "every application of every step is healthy".to_owned(),
     };
-    let problems = &generated.rollout_problems;
+    let mut problems = findings.set.unknown_annotations.clone();
+    if !generated.rollout_problems.is_empty() {
+        problems.push(texts(&generated.rollout_problems));
+    }
     let (invalid, config_reason, config_message) = if problems.is_empty() {
         (
             false,
@@ -171,7 +174,7 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
             "rollout configuration is valid".to_owned(),
         )
     } else {
-        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, texts(problems))
+        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, problems.join("; "))
     };
     vec![
         (condition::ROLLOUT_PROGRESSING, progressing, why, message),

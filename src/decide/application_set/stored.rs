@@ -10,7 +10,7 @@ use super::owner::Identity;
 use super::rollout_storage::Storage;
 use crate::api::annotations::{
     APPLICATION_SET_REFRESH, APPROVED_DELETIONS, PAUSED, RESOURCES_FINALIZER, annotation,
-    finalizers,
+    finalizers, unknown_of_set,
 };
 use crate::api::conditions::application_set as condition;
 use crate::decide::rollout::phase::Entry;
@@ -43,6 +43,8 @@ pub struct Set {
     pub approved_deletions: Option<String>,
     /// Why a person has paused it, if one has (ST-020).
     pub paused: Option<String>,
+    /// Its annotations that have no effect, in words.
+    pub unknown_annotations: Vec<String>,
     /// Its labels, which policies select by.
     pub labels: Labels,
     /// Its status.
@@ -63,6 +65,7 @@ impl Set {
             found: Found::read(set),
             approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
             paused: annotation(set, PAUSED).map(str::to_owned),
+            unknown_annotations: unknown_of_set(set),
             labels: labels_of(set),
             status: Status::read(&set["status"]),
         }

@@ -191,3 +191,22 @@ async fn a_run_with_a_value_that_cannot_be_read_holds_and_stays_as_it_is_as_st_0
     let run = world.until(RUN, "set-1", |_| true).await;
     assert_eq!(run["status"]["quarantine"], aborted["status"]["quarantine"], "{run}");
 }
+
+/// With a misspelt annotation the rollout went on, and nothing said so.
+#[tokio::test]
+async fn a_misspelt_pause_is_reported_as_st_020() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    let annotate = |key: &str, value: Value| json!({"metadata": {"annotations": {key: value}}});
+    let misspelt = annotate("wavegate.dev/pause", json!("incident 42"));
+    world.patch("ApplicationSet", "set", misspelt).await;
+    let text = "metadata.annotations: wavegate.dev/pause has no effect on an ApplicationSet; did you \
+                mean wavegate.dev/paused?";
+    let reason = "ApplicationSetInvalidRolloutConfig";
+    world.until_condition("InvalidRolloutConfig", "True", reason, text).await;
+    assert_eq!(world.until_event(reason).await, text);
+    world.patch("ApplicationSet", "set", annotate("wavegate.dev/pause", json!(null))).await;
+    world.patch("ApplicationSet", "set", annotate("wavegate.dev/paused", json!("x"))).await;
+    let reason = "ApplicationSetValidRolloutConfig";
+    world.until_condition("InvalidRolloutConfig", "False", reason, "").await;
+}
