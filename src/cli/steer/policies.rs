@@ -168,6 +168,8 @@ impl Policy {
             .collect();
         if !policy["status"].is_object() {
             problems.push("no controller has read it yet".to_owned());
+        } else if status.selected <= 0 {
+            problems.push("it selects no ApplicationSet".to_owned());
         }
         Self {
             namespace: policy.namespace().to_owned(),

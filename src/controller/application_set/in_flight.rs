@@ -181,7 +181,7 @@ impl Taken {
 }
 
 /// Whether a policy selects a set. One that cannot be read selects none, as for the set itself.
-fn selects(policy: &Object, set: &Object) -> bool {
+pub(super) fn selects(policy: &Object, set: &Object) -> bool {
     #[derive(serde::Deserialize)]
     struct OfPolicy {
         #[serde(default)]

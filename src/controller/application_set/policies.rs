@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use super::in_flight;
 use crate::act::notify::Problems;
 use crate::act::rollout_policy::{self, Written};
 use crate::api::application_set::ApplicationSetCondition;
@@ -15,6 +16,7 @@ use crate::api::{ObjectKey, Time};
 use crate::controller::context::Core;
 use crate::decide::rollout::steer::rules::Rules;
 use crate::watch::failure::reason;
+use crate::watch::object::Object;
 
 /// The most names of sets in a status.
 const NAMED: usize = 50;
@@ -27,6 +29,9 @@ pub struct Reports {
     policies: Mutex<BTreeMap<ObjectKey, Report>>,
 }
 
+/// UID and `metadata.generation` of a policy.
+pub type Version = (String, Option<i64>);
+
 /// What is known about a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Report {
@@ -34,13 +39,37 @@ struct Report {
     sets: BTreeMap<String, (Vec<String>, String)>,
     /// What is wrong with its sinks, by index.
     sinks: BTreeMap<usize, String>,
+    /// What a set has read of it.
+    version: Version,
     has_changed: bool,
 }
 
 impl Reports {
-    /// Records what a set knows.
-    pub fn report(&self, namespace: &str, set: &str, rules: &Rules) {
+    /// Records what a set knows, and which policies of its namespace it has read: one that selects
+    /// no set is reported, too.
+    pub fn report(
+        &self,
+        namespace: &str,
+        set: &str,
+        rules: &Rules,
+        read: &BTreeMap<String, Version>,
+    ) {
         let mut reports = self.policies.lock();
+        reports.retain(|key, _| key.namespace != namespace || read.contains_key(&key.name));
+        for (policy, version) in read {
+            let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
+            report.has_changed |= report.version != *version;
+            report.version.clone_from(version);
+        }
+        Self::record(&mut reports, namespace, set, rules);
+    }
+
+    fn record(
+        reports: &mut BTreeMap<ObjectKey, Report>,
+        namespace: &str,
+        set: &str,
+        rules: &Rules,
+    ) {
         for (key, report) in reports.iter_mut().filter(|(key, _)| key.namespace == namespace) {
             let is_selected = rules.policies.contains(&key.name);
             if !is_selected && report.sets.remove(set).is_some() {
@@ -74,7 +103,8 @@ impl Reports {
 
     /// Forgets a deleted set.
     pub fn forget(&self, set: &ObjectKey) {
-        self.report(&set.namespace, &set.name, &Rules::default());
+        let mut reports = self.policies.lock();
+        Self::record(&mut reports, &set.namespace, &set.name, &Rules::default());
     }
 
     /// The status of a policy could not be written.
@@ -125,6 +155,10 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
     for (key, report) in reports.changed() {
         let cache = &*core.control_plane.policies;
         let Some(policy) = cache.get(&key) else { continue };
+        if report.sets.is_empty() && is_selected_by_any(core, &policy) {
+            // That set is about to report it.
+            continue;
+        }
         let known = policy.parse_status()["status"].take();
         let known: PolicyStatus = serde_json::from_value(known).unwrap_or_default();
         let status =
@@ -139,6 +173,13 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
         tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");
         reports.again(&key);
     }
+}
+
+/// Whether a policy selects a set of its namespace.
+fn is_selected_by_any(core: &Core, policy: &Object) -> bool {
+    let sets = &core.control_plane.sets;
+    let mut keys = sets.keys().into_iter().filter(|key| key.namespace == policy.key().namespace);
+    keys.any(|key| sets.get(&key).is_some_and(|set| in_flight::selects(policy, &set)))
 }
 
 fn status(
@@ -173,6 +214,11 @@ fn status(
         }
     };
     let valid = match problems.is_empty() {
+        true if report.sets.is_empty() => {
+            let message =
+                "it selects no ApplicationSet of its namespace: nothing is held or limited";
+            condition("Valid", true, "SelectsNone", message.to_owned())
+        }
         true => condition("Valid", true, "Valid", "nothing is wrong with it".to_owned()),
         false => condition("Valid", false, "Problems", problems.join("; ")),
     };

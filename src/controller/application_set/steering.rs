@@ -141,12 +141,18 @@ impl Steered {
             labels: set.labels.clone(),
         };
         if self.from != from {
+            let version = |object: &Object| {
+                let generation = object.parse()["metadata"]["generation"].as_i64();
+                (object.uid().to_owned(), generation)
+            };
+            let read = policies.values().map(|one| (one.name().to_owned(), version(one)));
+            let read = read.collect();
             self.rules = match policies.is_empty() {
                 true => Arc::default(),
                 false => Arc::new(rules(policies.into_values(), set, generated)),
             };
             self.from = from;
-            reports.report(&set.id.namespace, &set.id.name, &self.rules);
+            reports.report(&set.id.namespace, &set.id.name, &self.rules, &read);
         }
         self.observe_runs(plane.runs.owned_by(&set.id.uid));
     }

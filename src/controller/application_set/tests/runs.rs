@@ -192,6 +192,51 @@ async fn a_run_with_a_value_that_cannot_be_read_holds_and_stays_as_it_is_as_st_0
     assert_eq!(run["status"]["quarantine"], aborted["status"]["quarantine"], "{run}");
 }
 
+/// It stayed without a status, as if no controller had read it.
+#[tokio::test]
+async fn a_policy_that_selects_no_set_says_so_as_st_001() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    let other = json!({"applicationSets": {"names": ["other"]}, "paused": true});
+    world.create(POLICY, "careful", other).await;
+    let is_reported = |policy: &Value| condition(policy, "Valid")["reason"] == "SelectsNone";
+    let policy = world.until(POLICY, "careful", is_reported).await;
+    assert_eq!(condition(&policy, "Valid")["status"], "True", "{policy}");
+    world.patch(POLICY, "careful", json!({"spec": {"applicationSets": {"names": ["set"]}}})).await;
+    let policy = world.until(POLICY, "careful", |policy| policy["status"]["selected"] == 1).await;
+    assert_eq!(condition(&policy, "Valid")["reason"], "Valid", "{policy}");
+}
+
+/// What reads the health of a policy from its status waited without end after a change that
+/// reports nothing new.
+#[tokio::test]
+async fn the_status_of_a_policy_is_of_its_last_generation_as_st_001() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    let gate = |approvals: u64| {
+        let gate = json!({"name": "production", "steps": [1], "approvals": approvals});
+        json!({"gates": [gate]})
+    };
+    world.create(POLICY, "careful", gate(1)).await;
+    let is_observed = |policy: &Value| {
+        let observed = &policy["status"]["observedGeneration"];
+        observed.is_i64() && *observed == policy["metadata"]["generation"]
+    };
+    let first = world.until(POLICY, "careful", is_observed).await;
+    world.patch(POLICY, "careful", json!({"spec": gate(2)})).await;
+    let changed = |policy: &Value| {
+        policy["metadata"]["generation"] != first["metadata"]["generation"] && is_observed(policy)
+    };
+    let policy = world.until(POLICY, "careful", changed).await;
+    world.delete(POLICY, "careful").await;
+    world.until_gone(POLICY, "careful").await;
+    world.create(POLICY, "careful", gate(2)).await;
+    let is_another = |another: &Value| {
+        another["metadata"]["uid"] != policy["metadata"]["uid"] && is_observed(another)
+    };
+    world.until(POLICY, "careful", is_another).await;
+}
+
 /// With a misspelt annotation the rollout went on, and nothing said so.
 #[tokio::test]
 async fn a_misspelt_pause_is_reported_as_st_020() {
