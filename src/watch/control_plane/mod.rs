@@ -378,10 +378,13 @@ impl ControlPlane {
         };
         cache.absent(is_hidden);
         if !self.said_absent.swap(true, Ordering::Relaxed) {
-            tracing::info!(
-                "rollouts are not recorded, and no RolloutPolicy applies: cannot watch {}: {why}; {remedy}",
-                cache.kind().plural(),
-            );
+            let plural = cache.kind().plural();
+            let what = "rollouts are not recorded, and no RolloutPolicy applies: cannot watch";
+            match is_hidden {
+                // There may be policies that hold rollouts, and they do not.
+                true => tracing::warn!("{what} {plural}: {why}; {remedy}"),
+                false => tracing::info!("{what} {plural}: {why}; {remedy}"),
+            }
         }
         true
     }

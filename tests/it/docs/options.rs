@@ -16,7 +16,8 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 26] = [
+const OF_OTHERS: [(&str, &str); 27] = [
+    ("--recursive", "kubectl explain"),
     ("--replicas", "argocd admin cluster"),
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
