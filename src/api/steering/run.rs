@@ -106,6 +106,9 @@ lenient! {
         pub unhealthy_before: Vec<String>,
         /// Applications that were skipped (ST-064); at most 50.
         pub skipped: Vec<String>,
+        /// What people wrote into the spec that has no effect, such as an approval of a gate that
+        /// does not exist; at most 10.
+        pub without_effect: Vec<String>,
         /// The last 50 transitions.
         pub timeline: Vec<TimelineEntry>,
         /// Number of all transitions of the run, also those that the timeline has no more.

@@ -258,6 +258,7 @@ pub(super) fn transition(run: &Run, entry: &TimelineEntry) -> Option<String> {
         "ApprovalVoid" => Some(format!("gate {subject}: what was approved{by} has changed{more}")),
         "Skipped" => Some(format!("{subject} is skipped{by}")),
         "Retried" => Some(format!("run {}: retried{by}", run.name)),
+        "WithoutEffect" => Some(format!("run {}: it has no effect{more}", run.name)),
         phase if silent.contains(&phase) => None,
         phase => Some(format!("run {} is {phase}{by}{more}", run.name)),
     }

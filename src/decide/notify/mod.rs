@@ -165,6 +165,7 @@ impl Transition<'_> {
             "Skipped" => format!("{subject} is skipped"),
             "Retried" if subject.is_empty() => format!("{by} retries what has failed"),
             "Retried" => format!("{by} retries {subject}"),
+            "WithoutEffect" => "something in its spec has no effect".to_owned(),
             phase => match RunPhase::from_word(phase) {
                 RunPhase::Progressing if phase == "Progressing" => "it goes on".to_owned(),
                 RunPhase::Progressing => phase.to_owned(),

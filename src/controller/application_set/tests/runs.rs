@@ -192,6 +192,40 @@ async fn a_run_with_a_value_that_cannot_be_read_holds_and_stays_as_it_is_as_st_0
     assert_eq!(run["status"]["quarantine"], aborted["status"]["quarantine"], "{run}");
 }
 
+/// The commands refuse what is about nothing; written with kubectl, it was ignored in silence.
+#[tokio::test]
+async fn words_about_nothing_are_reported_as_st_073() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    let gate = json!({"name": "production", "steps": [1], "approvals": 1});
+    world.create(POLICY, "careful", json!({"gates": [gate]})).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    world.until(RUN, "set-1", |run| run["status"]["phase"] == "AwaitingApproval").await;
+    let words = json!({
+        "approvals": [{"gate": "prodution", "by": "ann", "covers": "x"}],
+        "skip": ["ap"],
+        "retries": [{"by": "bob", "at": "2026-01-02T03:04:05Z", "applications": ["other"]}],
+    });
+    world.patch(RUN, "set-1", json!({ "spec": words })).await;
+    let is_reported = |run: &Value| run["status"]["withoutEffect"].is_array();
+    let run = world.until(RUN, "set-1", is_reported).await;
+    let want = json!([
+        "the approval of gate prodution by ann: no policy of the set has this gate; did you mean \
+         production?",
+        "skip: the set has no Application ap; did you mean app?",
+        "the retry by bob: the set has no Application other",
+    ]);
+    assert_eq!(run["status"]["withoutEffect"], want, "{run}");
+    let event = world.until_event("WithoutEffect").await;
+    assert!(event.starts_with("run set-1: it has no effect: "), "{event}");
+    let right = json!({"approvals": null, "skip": null, "retries": null});
+    world.patch(RUN, "set-1", json!({ "spec": right })).await;
+    let run = world.until(RUN, "set-1", |run| !is_reported(run)).await;
+    let timeline = run["status"]["timeline"].as_array().unwrap();
+    let said = timeline.iter().filter(|entry| entry["what"] == "WithoutEffect").count();
+    assert_eq!(said, 3, "{timeline:?}");
+}
+
 /// It stayed without a status, as if no controller had read it.
 #[tokio::test]
 async fn a_policy_that_selects_no_set_says_so_as_st_001() {

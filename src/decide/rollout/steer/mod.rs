@@ -33,6 +33,7 @@ mod target_set;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod without_effect;
 
 use jiff::Timestamp;
 

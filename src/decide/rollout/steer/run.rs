@@ -14,7 +14,7 @@ use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
-use super::{estimate, gates, retries};
+use super::{estimate, gates, retries, without_effect};
 use crate::api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
@@ -646,6 +646,16 @@ impl State {
             }
         } else {
             run_status::describe(&mut self.status, &self.before, steering, batches, facts, now);
+            if steering.unreadable_run().is_none() && !steering.hides_policies {
+                self.status.without_effect = without_effect::found(
+                    &self.spec,
+                    &self.status.timeline,
+                    &self.before.without_effect,
+                    self.acts_on_retry,
+                    steering.rules,
+                    facts.rows,
+                );
+            }
             self.settle(facts, now);
         }
         self.status.quarantine = self.quarantine.text();

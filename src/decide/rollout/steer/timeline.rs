@@ -80,6 +80,10 @@ pub(super) fn compare(old: &RolloutRunStatus, new: &mut RolloutRunStatus, now: T
         let (what, subject) = ("Skipped", skipped.clone());
         found.push(Transition { what, subject, ..Transition::default() });
     }
+    for message in new.without_effect.iter().filter(|text| !old.without_effect.contains(text)) {
+        let (what, message) = ("WithoutEffect", message.clone());
+        found.push(Transition { what, message, ..Transition::default() });
+    }
     if new.phase != old.phase || old.started_at.is_none() {
         let what = new.phase.as_str();
         let (by, message) = (new.ended_by.clone(), new.message.clone());
