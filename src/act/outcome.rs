@@ -24,7 +24,7 @@ pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Hap
         true => Default::default(),
         false => (text("uid"), text("resourceVersion")),
     };
-    // A name that the server has chosen: that of the key is only a placeholder.
+    // Where the server has chosen the name, no object has that of the key.
     let chosen = text("name");
     let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
         .then(|| ResourceKey { name: chosen, ..key.clone() });

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::time::from_rfc3339;
-use super::unknown::nearest;
+use super::unknown::{hint, nearest};
 
 /// Wave of an object within its phase (SE-186).
 pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";
@@ -135,13 +135,16 @@ pub fn unknown_of_set(set: &Value) -> Vec<String> {
     unknown
         .map(|(key, name)| {
             let by_people = [PAUSED, APPROVED_DELETIONS].map(|known| &known[OWN.len()..]);
-            let hint = match nearest(name, by_people.into_iter()) {
-                Some(near) => format!("; did you mean {OWN}{near}?"),
-                None => String::new(),
-            };
+            let near = nearest(name, by_people.into_iter()).map(|near| format!("{OWN}{near}"));
+            let hint = hint(near.as_deref());
             format!("metadata.annotations: {key} has no effect on an ApplicationSet{hint}")
         })
         .collect()
+}
+
+/// Whether a raw object is kept for the result of a hook, by its finalizer.
+pub fn is_held_as_hook(object: &Value) -> bool {
+    finalizers(object).any(|own| own == HOOK_FINALIZER)
 }
 
 /// Finalizers of a raw object.

@@ -120,8 +120,8 @@ pub mod application {
     /// Specific to Wavegate.
     pub const HELD_BACK_COMPARISON_WARNING: &str = "HeldBackComparisonWarning";
 
-    /// Its deletion waits for a confirmation, or for whoever removes a finalizer, or it has waited
-    /// for long. Specific to Wavegate.
+    /// Its deletion waits for a confirmation or for a finalizer of another controller, or has taken
+    /// longer than a minute. Specific to Wavegate.
     pub const DELETION_WARNING: &str = "DeletionWarning";
 
     /// Types that are errors; all others are warnings.

@@ -50,11 +50,7 @@ pub struct Unknown {
 
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: unknown field", self.path)?;
-        match &self.suggestion {
-            Some(known) => write!(f, "; did you mean {known}?"),
-            None => Ok(()),
-        }
+        write!(f, "{}: unknown field{}", self.path, hint(self.suggestion.as_deref()))
     }
 }
 
@@ -242,6 +238,11 @@ impl Known {
             _ => {}
         }
     }
+}
+
+/// What is added to an error about an unknown name: the name that was perhaps meant, if one is near.
+pub fn hint(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
 
 /// The known name with the smallest edit distance, if it is similar enough.

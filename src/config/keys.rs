@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::accepted;
 use super::reader::Reader;
 use super::unused::{REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS};
-use crate::api::unknown::nearest;
+use crate::api::unknown::{hint, nearest};
 
 /// At most so many unknown keys are named, since a ConfigMap may hold many thousands.
 const NAMED: usize = 20;
@@ -100,8 +100,8 @@ pub(super) fn unknown(read: &Reader<'_>) -> Vec<String> {
     let line = |key: &&str| {
         let shown: String = key.chars().take(SHOWN).collect();
         let near = nearest(key, known.iter().copied().filter(|name| !name.ends_with('.')));
-        let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        format!("{shown} is no setting of Argo CD 3.5 or Wavegate, and has no effect{near}")
+        let hint = hint(near);
+        format!("{shown} is no setting of Argo CD 3.5 or Wavegate, and has no effect{hint}")
     };
     let mut lines: Vec<String> = all.iter().take(NAMED).map(line).collect();
     if let Some(more) = all.len().checked_sub(NAMED).filter(|more| *more > 0) {

@@ -89,8 +89,12 @@ impl RunSummary {
 /// That a set is paused by its annotation, with the command that ends it; `None` while its run says
 /// so, or when it is not.
 pub(in crate::cli) fn paused(report: &Report, run: Option<&RunSummary>) -> Option<String> {
-    let is_said = run.is_some_and(|run| run.phase == RunPhase::Paused.as_str());
-    if is_said { None } else { paused_by_annotation(&report.set) }
+    if is_said_by(run) { None } else { paused_by_annotation(&report.set) }
+}
+
+/// Whether a run says that its set is paused.
+fn is_said_by(run: Option<&RunSummary>) -> bool {
+    run.is_some_and(|run| run.phase == RunPhase::Paused.as_str())
 }
 
 /// That a set is paused by its annotation, with the command that ends it; `None` when it is not.
@@ -108,8 +112,7 @@ pub(in crate::cli) fn paused_by(
     run: Option<&RunSummary>,
     said: Option<String>,
 ) -> Option<String> {
-    let is_said = run.is_some_and(|run| run.phase == RunPhase::Paused.as_str());
-    let by_policies = if is_said { None } else { paused_by_policies(set, policies) };
+    let by_policies = if is_said_by(run) { None } else { paused_by_policies(set, policies) };
     let all: Vec<String> = said.into_iter().chain(by_policies).collect();
     (!all.is_empty()).then(|| all.join("; "))
 }

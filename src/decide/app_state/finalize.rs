@@ -318,17 +318,13 @@ fn is_going(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-fn is_held_as_hook(object: &Value) -> bool {
-    names::finalizers(object).any(|own| own == names::HOOK_FINALIZER)
-}
-
 fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<Removal> {
     let found = keys.iter().filter_map(|key| Some((key, live.get(key)?)));
     let removal = |(key, object): (&ResourceKey, &Arc<Value>)| Removal {
         key: key.clone(),
         object: object.clone(),
         propagation,
-        release: is_held_as_hook(object),
+        release: names::is_held_as_hook(object),
         delete: !is_going(object),
     };
     found.map(removal).collect()
@@ -434,7 +430,8 @@ impl Finalizer<'_> {
     /// Hooks that are already being deleted are released: the sync that would
     /// have done so no longer runs.
     fn released(managed: &Live) -> Vec<Removal> {
-        let held = managed.iter().filter(|(_, live)| is_going(live) && is_held_as_hook(live));
+        let held =
+            managed.iter().filter(|(_, live)| is_going(live) && names::is_held_as_hook(live));
         let held: Vec<ResourceKey> = held.map(|(key, _)| key.clone()).collect();
         removals(&held, managed, Propagation::Foreground)
     }

@@ -16,6 +16,7 @@ use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::operation::SyncOperationResource;
 use crate::api::sources::InEffect;
 use crate::api::sync_options::FORCE;
+use crate::api::unknown::hint;
 use crate::decide::sync::{is_unknown_option, near_option};
 use crate::decide::windows::{self, Evaluation};
 
@@ -228,9 +229,8 @@ pub fn check_option(option: &str) -> Result<(), Invalid> {
     if !is_unknown_option(option) {
         return Ok(());
     }
-    let near = near_option(option);
-    let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    Err(invalid(format!("--option {option}"), format!("is not a known sync option{near}")))
+    let hint = hint(near_option(option).as_deref());
+    Err(invalid(format!("--option {option}"), format!("is not a known sync option{hint}")))
 }
 
 /// A resource as written: `GROUP:KIND:[NAMESPACE/]NAME`; `*` selects all.

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::Raw;
-use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::annotations::is_held_as_hook;
 pub use application::{Combined, Resource, combine};
 pub use checks::{Checks, KindPattern};
 
@@ -95,9 +95,8 @@ pub fn of(object: &Value) -> Option<Health> {
 /// for its result (SE-441.1). Evaluated before scripts.
 pub fn pending_deletion(object: &Value) -> Option<Health> {
     // An empty string is a zero timestamp and not a deletion.
-    let deleted = object.is_deleting();
-    let kept = object.finalizers().any(|own| own == HOOK_FINALIZER);
-    (deleted && !kept).then(|| Health::progressing("Pending deletion"))
+    (object.is_deleting() && !is_held_as_hook(object))
+        .then(|| Health::progressing("Pending deletion"))
 }
 
 /// The rule of the object's kind by the default [`Checks`], without its deletion.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Status::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
 use super::*;
+use crate::api::annotations::HOOK_FINALIZER;
 
 fn assess(object: &Value) -> (Option<Status>, String) {
     match of(object) {

@@ -15,7 +15,7 @@ use super::plan::{
 use super::snapshot::HookPolicyScope;
 use super::task::Task;
 use crate::api::Raw;
-use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::annotations::is_held_as_hook;
 use crate::api::hooks::{DeletePolicy, role};
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 
@@ -72,8 +72,7 @@ impl Engine<'_> {
         let known: BTreeSet<&str> =
             self.tasks.iter().filter_map(|task| Some(task.live_view()?.uid())).collect();
         let left = self.snapshot.live.iter().filter(|(_, live)| {
-            let is_held = live.object.finalizers().any(|name| name == HOOK_FINALIZER);
-            is_held
+            is_held_as_hook(&live.object)
                 && live.tracked
                 && role(&live.object).is_hook()
                 && !known.contains(live.object.uid())

@@ -11,7 +11,7 @@ use super::plan::{WaitReason, Waiting};
 use super::snapshot::SyncSettings;
 use super::task::Task;
 use crate::api::Raw;
-use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::annotations::is_held_as_hook;
 use crate::api::operation::OperationPhase;
 use crate::api::operation::ResourceResult;
 use crate::decide::health::Status;
@@ -125,8 +125,7 @@ pub(super) fn waiting(
 
 fn condition(task: &Task<'_>) -> String {
     let state = state(task);
-    let is_held = |live: &Value| live.finalizers().any(|own| own == HOOK_FINALIZER);
-    let goes = task.live_view().is_some_and(|live| live.is_deleting() && is_held(live));
+    let goes = task.live_view().is_some_and(|live| live.is_deleting() && is_held_as_hook(live));
     match goes && task.hook {
         true => format!(
             "{state}, being deleted; it is held until it completes, or the operation is terminated"

@@ -18,7 +18,7 @@ use super::prune::{self, PruneDecision};
 use super::snapshot::NamespaceFact;
 use super::task::Task;
 use crate::api::Raw;
-use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::annotations::is_held_as_hook;
 use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Engine<'_> {
@@ -381,9 +381,8 @@ impl Engine<'_> {
 
     /// Removes the finalizer of a hook object, unless that was just tried.
     pub(super) fn release(&self, at: usize, view: &Value) -> Option<Action> {
-        let held = view.finalizers().any(|name| name == HOOK_FINALIZER);
         let tried = self.outcome(Verb::RemoveFinalizer, at).is_some();
-        (held && !tried).then(|| Action::RemoveFinalizer(self.object(at, view)))
+        (is_held_as_hook(view) && !tried).then(|| Action::RemoveFinalizer(self.object(at, view)))
     }
 
     /// Deletes a hook object, unless it is being deleted already.

@@ -14,6 +14,23 @@ async fn left_over(world: &World, name: &str, installation: Option<&str>) {
     world.create("v1", "ServiceAccount", &object).await;
 }
 
+/// A world whose controller is not started, and must not list ServiceAccounts.
+async fn without_accounts() -> World {
+    let mut world = World::start().await;
+    world.crash().await;
+    let forbidden = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world
+}
+
+/// Whether an Application reports that gap.
+fn reports_accounts(app: &Value) -> bool {
+    condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount")
+}
+
 fn lists(app: &Value, name: &str) -> bool {
     let rows = app["status"]["resources"].as_array().into_iter().flatten();
     rows.into_iter().any(|row| row["name"] == name && row["requiresPruning"] == true)
@@ -75,23 +92,17 @@ async fn an_object_without_the_installation_id_is_not_tracked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_that_cannot_be_listed_is_reported() {
-    let mut world = World::start().await;
-    world.crash().await;
-    let forbidden = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
-    };
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
-    world.write("app/one.json", &config_map("one", "1", &[]));
+    let mut world = without_accounts().await;
     let revision = world.commit();
     world.run();
     world.create_app(&world.application("app", "app")).await;
-    let reported =
-        |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
-    world.until("app", "reported of the gap", reported).await;
+    world.until("app", "reported of the gap", reports_accounts).await;
     // Applications are not affected.
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world
-        .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && reported(app))
+        .until("app", "synced", |app| {
+            settled(app) && is(app, "Synced", "Healthy") && reports_accounts(app)
+        })
         .await;
 }
 
@@ -159,13 +170,7 @@ async fn a_version_that_is_not_installed_is_named_with_the_one_that_is() {
 /// The condition stayed for ten minutes after the kind could be listed, on all Applications.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
-    let mut world = World::start().await;
-    world.crash().await;
-    let forbidden = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
-    };
-    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
-    world.write("app/one.json", &config_map("one", "1", &[]));
+    let mut world = without_accounts().await;
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "account"},
     });
@@ -173,13 +178,12 @@ async fn a_kind_that_is_listed_after_all_is_not_reported_any_more_se_432() {
     world.commit();
     world.run();
     world.create_app(&world.application("app", "app")).await;
-    let reported =
-        |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
-    world.until("app", "reported of the gap", reported).await;
+    world.until("app", "reported of the gap", reports_accounts).await;
     world.server.clear_faults();
     world.create_app(&world.application("other", "other")).await;
     for name in ["other", "app"] {
-        let listed = |app: &Value| app["status"]["sync"]["status"] == "OutOfSync" && !reported(app);
+        let listed =
+            |app: &Value| app["status"]["sync"]["status"] == "OutOfSync" && !reports_accounts(app);
         world.until(name, "listed", listed).await;
     }
 }

@@ -1,11 +1,12 @@
 //! What people have said in a run that is about nothing: an approval of a gate that there is not,
 //! an Application that the set has not. The commands refuse such words; `kubectl` writes them.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use super::rules::Rules;
 use crate::api::steering::{RolloutRunSpec, TimelineEntry};
-use crate::api::unknown::nearest;
+use crate::api::unknown::{hint, nearest};
 use crate::decide::rollout::snapshot::Row;
 
 /// The most that are named. There may be many thousands, and each is compared with the names of all
@@ -38,13 +39,15 @@ pub fn found(
     });
     let approvals = approvals.take(NAMED).map(|approval| {
         let (by, gate) = (cut(&approval.by), cut(&approval.gate));
-        let hint = hint(&approval.gate, gates());
+        let hint = hint(nearest(&approval.gate, gates()));
         format!("the approval of gate {gate} by {by}: no policy of the set has this gate{hint}")
     });
-    let known: BTreeSet<&str> = names().collect();
+    // Of all Applications, and hardly ever needed.
+    let known = LazyCell::new(|| names().collect::<BTreeSet<_>>());
     let is_unknown = |name: &String| !known.contains(name.as_str());
-    let no_application =
-        |name: &str| format!("the set has no Application {}{}", cut(name), hint(name, names()));
+    let no_application = |name: &str| {
+        format!("the set has no Application {}{}", cut(name), hint(nearest(name, names())))
+    };
     let skips = spec.skip.iter().filter(|name| is_unknown(name));
     let skips = skips
         .filter(|name| !had_effect("Skipped", name, ""))
@@ -69,11 +72,4 @@ pub fn found(
 
 fn cut(name: &str) -> String {
     name.chars().take(NAME).collect()
-}
-
-fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    match nearest(name, known) {
-        Some(near) => format!("; did you mean {near}?"),
-        None => String::new(),
-    }
 }
