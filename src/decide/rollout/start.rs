@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::entry::Earlier;
 use super::gate::Gate;
 use super::listed;
-use super::phase::{Entry, Observed, Phase};
+use super::phase::{Compared, Entry, Observed, Phase};
 use super::snapshot::{InFlight, Member, Places, RolloutSnapshot, Row};
 use super::steer::Steer;
 use super::steer::pace::Pace;
@@ -252,13 +252,14 @@ pub(super) fn starts(
             continue;
         }
         let Some(step) = entry.step.filter(|_| gate.admits(row)) else { continue };
-        // A comparison that failed or used another spec does not give the
-        // revisions that this spec resolves to.
-        let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
         let revisions = match &row.steering.back {
             Some(good) => good.clone(),
-            None if pinned => entry.target_revisions.clone(),
-            None => Vec::new(),
+            None if !snapshot.settings.pin_revisions => Vec::new(),
+            // What the promotion was decided on, also if a later comparison failed: without a
+            // revision the sync would deploy what is new when it begins.
+            None if seen.compared == Compared::Current => entry.target_revisions.clone(),
+            // They are not what this spec resolves to.
+            None => continue,
         };
         starts.push(Start {
             application: entry.application.clone(),

@@ -18,7 +18,8 @@
 //! | Waiting, and a limit of a policy permits no more (`steer/pace.rs`) | `Pace`, `MaxInFlight` |
 //! | Waiting, and the status can hold no more entries in flight | `StatusFull` |
 //! | Waiting otherwise | `Promotion` |
-//! | Pending | `OperationStart` |
+//! | Pending, and its spec was changed before its operation was written | `Comparison` |
+//! | Pending otherwise | `OperationStart` |
 //! | Progressing, and its operation runs or is requested | `Operation` |
 //! | Progressing, and a person or a policy holds its way back or its retry | as when it is Waiting |
 //! | Progressing, and its operation failed | `FailedOperation` |
@@ -235,6 +236,10 @@ impl<'a> Existing<'a> {
         let Self { entry, seen, .. } = self;
         Some(match self.phase {
             Phase::Waiting => self.rung_of_waiting(turn),
+            // Its spec was changed since, so that the revisions of this one are not known.
+            Phase::Pending if seen.compared == Compared::Stale && !entry.is_written(seen) => {
+                Rung::NotCompared(seen)
+            }
             Phase::Pending => Rung::OperationStart,
             Phase::Progressing if seen.has_operation_in_flight() => Rung::Operation(entry, seen),
             Phase::Progressing

@@ -183,6 +183,27 @@ fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
 }
 
 #[test]
+fn what_is_promoted_starts_with_the_revisions_that_it_was_promoted_for() {
+    // AS-365: the API server was away after the promotion, and the comparison of then failed: the
+    // sync had no revision, and deployed a commit that no earlier step had.
+    let failed = seen(H::Unknown, SyncStatusCode::Unknown);
+    let stale =
+        Observed { compared: Compared::Stale, ..seen(H::Healthy, SyncStatusCode::OutOfSync) };
+    let newer = with_revision("newer", 1, &failed);
+    for (name, seen, want, phase) in [
+        ("the comparison failed since", failed, vec![vec!["next".to_owned()]], Pending),
+        ("its spec was changed since", stale, vec![], Pending),
+        ("it failed with a newer revision", newer, vec![], Waiting),
+    ] {
+        let plan = plan(&[("app", "1", at(Pending, "app", "next"), seen)]);
+        let revisions: Vec<_> = plan.starts.iter().map(|start| start.revisions.clone()).collect();
+        assert_eq!(revisions, want, "{name}");
+        assert_eq!(plan.entries[0].phase, phase, "{name}");
+        assert_eq!(plan.waiting.len(), 1, "{name}: it is reported");
+    }
+}
+
+#[test]
 fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
     // The fix was deployed manually or by a revert; the last operation of a
     // rollout, that of the broken revision, has failed.
