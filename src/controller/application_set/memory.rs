@@ -16,6 +16,7 @@ use super::surroundings::Surroundings;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::credentials::RepositorySecrets;
 use crate::decide::application_set::Settings;
+use crate::decide::application_set::asked::Asked;
 use crate::decide::application_set::decision::{Decision, Snapshot};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::Generated;
@@ -70,6 +71,8 @@ pub struct Memory {
     pub(super) surroundings: Surroundings,
     /// Why generated Applications are invalid.
     pub(super) invalid: BTreeMap<String, String>,
+    /// The Applications that were asked to be compared again.
+    pub asked: Asked,
     /// What was already reported.
     pub reported: Reported,
     /// What was logged.
@@ -230,6 +233,7 @@ impl Memory {
             leaving: &self.leaving,
             invalid: &self.invalid,
             failing: self.reported.failing(),
+            asked: &self.asked,
             redact,
             written_at: self.written_at,
             generate_at: self.read_at(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::asked::Asked;
 use super::deletion::{Leaving, Stuck, Unsure};
 use super::emptied::HeldDeletions;
 use super::events::Event;
@@ -41,6 +42,8 @@ pub struct Snapshot<'a> {
     pub invalid: &'a BTreeMap<String, String>,
     /// The Applications that the last reconcile could not write.
     pub failing: &'a Failing,
+    /// The Applications that were asked to be compared again.
+    pub asked: &'a Asked,
     /// The sync windows.
     pub windows: windows::Facts<'a>,
     /// Removes credentials from a text.
@@ -64,6 +67,7 @@ pub struct Snapshot<'a> {
 /// What is known before anything was reported or released.
 static NO_PROBLEMS: BTreeMap<String, String> = BTreeMap::new();
 static NO_FAILURES: Failing = Failing::NONE;
+static NONE_ASKED: Asked = Asked::NONE;
 static NO_RELEASES: Releases = Releases::NONE;
 
 impl<'a> Snapshot<'a> {
@@ -83,6 +87,7 @@ impl<'a> Snapshot<'a> {
             leaving: &[],
             invalid: &NO_PROBLEMS,
             failing: &NO_FAILURES,
+            asked: &NONE_ASKED,
             windows,
             redact: str::to_owned,
             written_at: None,

@@ -236,6 +236,7 @@ pub fn stage(deletion: &Deletion<'_>) -> Stage {
             starts: false,
             changes_spec: true,
             only_records: false,
+            refreshes: false,
         };
         let patches = patches.into_iter().map(patch).collect();
         Stage::Act(WritePlan { patches, ..WritePlan::default() })

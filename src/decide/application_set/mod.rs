@@ -5,6 +5,7 @@
 //! [`mod@plan`] the writes, and [`status`] what is reported.
 
 pub mod approval;
+pub mod asked;
 pub mod autosync;
 mod conditions;
 pub mod decision;

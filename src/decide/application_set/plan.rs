@@ -148,6 +148,7 @@ fn guard(existing: &Existing) -> Option<Patch> {
         starts: false,
         changes_spec: true,
         only_records: false,
+        refreshes: false,
     })
 }
 
@@ -305,6 +306,7 @@ fn patch(
         starts: start.is_some(),
         changes_spec: is_update,
         only_records: !is_update && start.is_none() && !refreshes,
+        refreshes,
     })
 }
 

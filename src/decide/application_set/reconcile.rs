@@ -73,7 +73,10 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let listed = listed.unwrap_or_default();
     // Nor is anything written while the strategy is unknown (AS-304).
     let gate = generated.gate(settings);
-    let mut writes = plan_writes(snapshot, &unwritable, plan.as_ref(), &listed).behind(gate);
+    let behind = plan.as_ref().map_or(&[][..], |plan| &plan.refreshes);
+    let (refreshes, ask_at) = snapshot.asked.due(behind, snapshot.existing, now);
+    let planned = plan_writes(snapshot, &unwritable, plan.as_ref(), &listed, &refreshes);
+    let mut writes = planned.behind(gate);
     let deletes = &writes.deletes;
     let others_wait = others::wait(snapshot.others, snapshot.releases, deletes, now);
     let held_since = set.status.since(condition::DELETIONS_HELD);
@@ -149,6 +152,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let generate = snapshot.generate_at.map(until);
     let waits = [
         (WaitFor::Rollout, wake),
+        (WaitFor::Rollout, ask_at.map(until)),
         (WaitFor::ValidSet, bad_input),
         (WaitFor::PostponedWrites, postponed),
         (WaitFor::StatusWrite, due),
@@ -194,7 +198,7 @@ pub struct SpecWrites {
 /// until other sets are known: for a preview.
 pub fn spec_writes(snapshot: &Snapshot<'_>) -> SpecWrites {
     let unwritable = snapshot.generated.unwritable(snapshot.invalid);
-    let mut writes = plan_writes(snapshot, &unwritable, None, &Listed::default());
+    let mut writes = plan_writes(snapshot, &unwritable, None, &Listed::default(), &[]);
     let gate = snapshot.generated.gate(snapshot.settings);
     let emptied = match gate {
         Gate::Open => hold(snapshot, &[], false, &mut writes).held,
@@ -359,6 +363,7 @@ fn plan_writes(
     unwritable: &BTreeMap<String, String>,
     rollout: Option<&RolloutPlan>,
     listed: &Listed,
+    refreshes: &[String],
 ) -> WritePlan {
     let Snapshot { set, generated, .. } = *snapshot;
     // Nothing is written while the generated Applications are unknown (AS-140).
@@ -393,7 +398,7 @@ fn plan_writes(
         policy: generated.policy,
         operations: &starts.collect::<BTreeMap<_, Operation>>(),
         records: &listed.records.iter().cloned().collect(),
-        refreshes: rollout.map_or(&[], |plan| &plan.refreshes),
+        refreshes,
         others: snapshot.others,
     });
     if let Some(rollout) = rollout {

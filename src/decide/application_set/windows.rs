@@ -74,6 +74,7 @@ pub fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Existing]) {
                 starts: false,
                 changes_spec: false,
                 only_records: false,
+                refreshes: false,
             }),
         }
     }

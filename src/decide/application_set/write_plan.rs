@@ -100,6 +100,8 @@ pub struct Patch {
     pub changes_spec: bool,
     /// Whether it only writes a rollout record.
     pub only_records: bool,
+    /// Whether it asks for a comparison.
+    pub refreshes: bool,
 }
 
 impl Patch {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::super::super::asked::Asked;
 use super::super::super::decision::{Decision, Next, Snapshot};
 use super::super::super::deletion::Leaving;
 use super::super::super::failed;
@@ -68,6 +69,7 @@ pub struct Memory {
     /// The digests of the cached Applications.
     pub existing: Vec<Existing>,
     releases: Releases,
+    asked: Asked,
     pub leaving: Vec<Leaving>,
     pub invalid: BTreeMap<String, String>,
     reported: Reported,
@@ -309,6 +311,7 @@ impl World {
             leaving: &memory.leaving,
             invalid: &memory.invalid,
             failing: memory.reported.failing(),
+            asked: &memory.asked,
             written_at: memory.written_at,
             releases: &memory.releases,
             steering: self.steered.as_ref().map(|all| all.input(memory.set.paused.as_deref())),
@@ -417,6 +420,9 @@ impl World {
             return Some(Next::Again);
         }
         let outcomes = self.write_applications(decision)?;
+        let Memory { asked, existing, .. } = &mut self.memory;
+        let behind = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.refreshes);
+        asked.record(behind, &decision.writes, &outcomes, existing, self.cluster.now);
         let recorded = {
             let mut reported = std::mem::take(&mut self.memory.reported);
             let carried = Carried {
