@@ -93,6 +93,11 @@ impl Glob {
         Ok(Self { tokens, separator })
     }
 
+    /// Whether it is a text that matches only itself.
+    pub fn is_exact(&self) -> bool {
+        self.tokens.iter().all(|token| matches!(token, Token::Exact(_)))
+    }
+
     /// Whether the whole text matches, in at most [`Glob::cost`] steps.
     pub fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();

@@ -80,6 +80,9 @@ pub const FOUND: &str = "wavegate.dev/found";
 /// On an ApplicationSet: a person approves the deletion of the Applications with this hash
 /// (ST-050). Specific to Wavegate.
 pub const APPROVED_DELETIONS: &str = "wavegate.dev/approved-deletions";
+/// On an AppProject: which of its sync windows decide, `argocd` or `seed` (SE-407). Specific to
+/// Wavegate.
+pub const WINDOW_SEMANTICS: &str = "wavegate.dev/window-semantics";
 /// How the annotations of Wavegate begin.
 const OWN: &str = "wavegate.dev/";
 /// Those of them that mean something on an ApplicationSet.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::api::annotations::{WINDOW_SEMANTICS, annotation};
 use crate::api::{AppProject, AppProjectSpec, ObjectKey, Raw};
 use crate::decide::app_state::global_projects::GlobalProjects;
 use crate::decide::app_state::lost::Lost;
@@ -166,7 +167,8 @@ fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) 
         let mut object = object.parse();
         let lost = Lost::of(&object);
         let inherits = global.of(&object).join(" ");
-        (object["spec"].take(), lost, inherits)
+        let semantics = annotation(&object, WINDOW_SEMANTICS).map(str::to_owned);
+        (object["spec"].take(), semantics, lost, inherits)
     };
     old.map(guards) != new.map(guards)
 }

@@ -125,7 +125,7 @@ impl GlobalProjects {
             let own = own.chain(windows::problems(global)).chain(windows::warnings(global));
             all.problems.extend(own.map(|problem| format!("global project {name}: {problem}")));
             let inherited = windows::windows(global).into_iter();
-            all.windows.extend(inherited.map(|window| window.of_global(name)));
+            all.windows.extend(inherited.map(|window| window.of_global(name, project)));
             all.lost = all.lost.or_else(|| Lost::of(global).map(|lost| lost.message(name)));
             append(&mut all.spec, spec, name);
         }

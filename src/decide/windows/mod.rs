@@ -10,18 +10,22 @@
 //! | else an inactive allow window | manual syncs if all of them have `manualSync`; running syncs if all have `syncOverrun`; otherwise no |
 //! | only inactive deny windows | yes |
 //!
+//! An annotation of the project changes which of them decide ([`Semantics`], SE-407).
+//!
 //! Windows never fail or end an operation, and do not prevent its termination (SE-410).
 //! This module reads no clock and no cluster.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod cron;
+mod semantics;
 mod window;
 
 use jiff::Timestamp;
 
 use super::application_set::operation::USERNAME;
 use crate::api::time::to_rfc3339;
+pub use semantics::Semantics;
 pub use window::{Kind, Rule, Window, problems, warnings, windows};
 
 /// Message of a blocked operation (SE-410).
@@ -97,10 +101,13 @@ pub fn evaluate(windows: &[Window], attempt: &SyncAttempt, now: Timestamp) -> Ev
         let reason = format!("{} is invalid: {problem}", window.name());
         return Evaluation { allowed: false, reason, problem: Some(problem), next_change: None };
     }
-    let matching: Vec<Readable> = matching
+    let mut matching: Vec<Readable> = matching
         .into_iter()
         .filter_map(|window| Some(Readable { window, rule: window.rule.as_ref().ok()? }))
         .collect();
+    if matching.first().is_some_and(|each| each.window.semantics == Semantics::Seed) {
+        most_specific(&mut matching, attempt);
+    }
     let (allowed, reason) = decide(&matching, attempt, now);
     let next_change = matching.iter().filter_map(|each| each.rule.next_change(now)).min();
     Evaluation { allowed, reason, problem: None, next_change }
@@ -113,13 +120,33 @@ struct Readable<'a> {
     rule: &'a Rule,
 }
 
+/// Keeps of each kind those with the most specific selector (SE-407).
+fn most_specific(matching: &mut Vec<Readable>, attempt: &SyncAttempt) {
+    for kind in [Kind::Allow, Kind::Deny] {
+        let is_other = |each: &Readable| each.rule.kind != kind;
+        let of_kind = matching.iter().filter(|each| !is_other(each));
+        let most = of_kind.map(|each| each.window.specificity(attempt)).max().flatten();
+        matching.retain(|each| is_other(each) || each.window.specificity(attempt) == most);
+    }
+}
+
+/// Whether an active allow window does not permit this sync, since it permits manual ones only
+/// (SE-407).
+fn is_for_others(window: &Window, attempt: &SyncAttempt) -> bool {
+    window.semantics == Semantics::Seed && window.manual_sync && !attempt.manual
+}
+
 /// The table in the module documentation, at one point in time.
 fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool, String) {
     let (mut denying, mut allowing, mut shut) = (Vec::new(), Vec::new(), Vec::new());
+    let mut for_others = Vec::new();
     for each in windows {
         let &Readable { window, rule } = each;
         match (rule.kind, rule.open_until(now)) {
             (Kind::Deny, Some(until)) => denying.push((window, until)),
+            (Kind::Allow, Some(until)) if is_for_others(window, attempt) => {
+                for_others.push((window, until));
+            }
             (Kind::Allow, Some(until)) => allowing.push((window, until)),
             (Kind::Allow, None) => shut.push(each),
             (Kind::Deny, None) => {}
@@ -135,6 +162,16 @@ fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool,
     }
     if let Some((first, until)) = allowing.first() {
         return (true, format!("{} is active until {}", first.name(), to_rfc3339(*until)));
+    }
+    let overruns = || {
+        let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
+        !stopping.is_empty() && excuse(&stopping, windows, attempt).is_some()
+    };
+    if let Some((first, until)) = for_others.first()
+        && !overruns()
+    {
+        let (name, until) = (first.name(), to_rfc3339(*until));
+        return (false, format!("{name} permits manual syncs only, until {until}"));
     }
     let opens = |&Readable { rule, .. }: &&Readable| {
         rule.next_change(now).is_some().then(|| rule.schedule.next(&rule.zone, now)).flatten()

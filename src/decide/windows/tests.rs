@@ -243,6 +243,88 @@ fn selectors_match() {
 }
 
 #[test]
+fn the_more_specific_window_takes_priority_where_a_project_says_so_se_407() {
+    let only = |field: &str, text: &str| {
+        let mut selectors = json!({"applications": []});
+        selectors[field] = json!([text]);
+        selectors
+    };
+    let (name, pattern) = (only("applications", "web"), only("applications", "w*"));
+    let (namespace, namespaces) = (only("namespaces", "prod"), only("namespaces", "p*"));
+    let (cluster, clusters) = (only("clusters", "in-cluster"), only("clusters", "*"));
+    let order = [&name, &pattern, &namespace, &namespaces, &cluster, &clusters];
+    let seed = |list: &Value, attempt: &SyncAttempt| {
+        let mut project = project(list.clone());
+        project["metadata"]["annotations"]["wavegate.dev/window-semantics"] = "seed".into();
+        assert_eq!(warnings(&project), [""; 0]);
+        evaluate(&windows(&project), attempt, at(NOON))
+    };
+    for pair in order.windows(2) {
+        let [more, less] = pair else { unreachable!() };
+        let list = json!([open("deny", (*less).clone()), shut("deny", (*more).clone())]);
+        assert!(seed(&list, &AUTO).allowed, "{list}");
+        assert!(!allowed(&list, &AUTO, NOON), "{list}");
+        let list = json!([open("allow", (*less).clone()), shut("allow", (*more).clone())]);
+        assert!(!seed(&list, &AUTO).allowed, "{list}");
+        assert!(allowed(&list, &AUTO, NOON), "{list}");
+    }
+    let both = json!({"applications": ["web", "w*"], "namespaces": ["p*"], "andOperator": true});
+    let manual = json!({"manualSync": true});
+    let (auto, by_person) = (AUTO, MANUAL);
+    for (why, list, attempt, want) in [
+        (
+            "the same rank",
+            json!([open("deny", name.clone()), shut("deny", name.clone())]),
+            auto,
+            false,
+        ),
+        (
+            "by its most specific selector",
+            json!([open("deny", pattern.clone()), shut("deny", both)]),
+            auto,
+            true,
+        ),
+        (
+            "of another kind",
+            json!([shut("allow", name.clone()), open("deny", clusters.clone())]),
+            auto,
+            false,
+        ),
+        (
+            "only a window that matches",
+            json!([open("deny", clusters), shut("deny", only("applications", "api"))]),
+            auto,
+            false,
+        ),
+        ("only manual syncs", json!([open("allow", manual.clone())]), auto, false),
+        ("manual syncs", json!([open("allow", manual.clone())]), by_person, true),
+        (
+            "another one is active",
+            json!([open("allow", manual.clone()), open("allow", json!({}))]),
+            auto,
+            true,
+        ),
+        (
+            "the other one is not",
+            json!([open("allow", manual), shut("allow", json!({}))]),
+            auto,
+            false,
+        ),
+    ] {
+        assert_eq!(seed(&list, &attempt).allowed, want, "{why}: {list}");
+    }
+    let mut typo = project(json!([]));
+    typo["metadata"]["annotations"]["wavegate.dev/window-semantics"] = "Seed".into();
+    assert_eq!(
+        warnings(&typo),
+        [
+            "metadata.annotations: wavegate.dev/window-semantics is \"Seed\"; it has to be argocd or \
+          seed, and argocd is assumed"
+        ]
+    );
+}
+
+#[test]
 fn an_invalid_window_blocks_matching_applications() {
     let cases = [
         ("V-195", allow("* 10 * * 7", "1h", json!({})), "cannot parse schedule '* 10 * * 7': day"),

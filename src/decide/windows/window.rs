@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::SyncAttempt;
 use super::cron::Schedule;
+use super::semantics::{Semantics, Specificity};
 use crate::glob::Glob;
 use gotime::duration;
 
@@ -31,6 +32,8 @@ pub struct Window {
     pub index: usize,
     /// The global project that has it; `None` for the project itself.
     global: Option<String>,
+    /// How all windows of its project decide.
+    pub(super) semantics: Semantics,
     /// The rule, or why it is invalid. An invalid window blocks each sync that it matches
     /// (SE-410).
     pub rule: Result<Rule, Vec<String>>,
@@ -71,10 +74,11 @@ pub struct Rule {
 /// so keep the result until the project changes.
 pub fn windows(project: &Value) -> Vec<Window> {
     let list = project["spec"]["syncWindows"].as_array().map_or(&[][..], Vec::as_slice);
-    list.iter().enumerate().map(|(index, entry)| read(index, entry)).collect()
+    let semantics = Semantics::of(project);
+    list.iter().enumerate().map(|(index, entry)| read(index, entry, semantics)).collect()
 }
 
-fn read(index: usize, entry: &Value) -> Window {
+fn read(index: usize, entry: &Value, semantics: Semantics) -> Window {
     let mut fields = Fields { entry, problems: Vec::new() };
     let kind = fields.text("kind");
     let schedule = fields.text("schedule");
@@ -124,6 +128,7 @@ fn read(index: usize, entry: &Value) -> Window {
     Window {
         index,
         global: None,
+        semantics,
         rule,
         manual_sync,
         sync_overrun,
@@ -269,39 +274,49 @@ impl Window {
         format!("spec.syncWindows[{}]{} ({})", self.index, of.unwrap_or_default(), self.title)
     }
 
-    /// The same of a global project, which others inherit.
-    pub fn of_global(self, project: &str) -> Self {
-        Self { global: Some(project.to_owned()), ..self }
+    /// The same of a global project, as the project `heir` inherits it: it decides like the
+    /// others there.
+    pub fn of_global(self, global: &str, heir: &Value) -> Self {
+        Self { global: Some(global.to_owned()), semantics: Semantics::of(heir), ..self }
     }
 
     /// A window that permits no sync of any Application, for a reason.
     pub fn closed(problem: String) -> Self {
         let applications = Glob::new("*").into_iter().collect();
         let title = "unknown".to_owned();
-        let none = read(0, &Value::Null);
+        let none = read(0, &Value::Null, Semantics::default());
         Self { rule: Err(vec![problem]), applications, title, ..none }
     }
 
     /// Whether it matches this Application (SE-401).
+    pub fn matches(&self, attempt: &SyncAttempt) -> bool {
+        self.specificity(attempt).is_some()
+    }
+
+    /// How specific it matches this Application (SE-407); `None` if it does not (SE-401).
     ///
     /// One matching selector is sufficient; with `andOperator`, all selectors with items
     /// must match. A window without selectors matches nothing.
-    pub fn matches(&self, attempt: &SyncAttempt) -> bool {
+    pub fn specificity(&self, attempt: &SyncAttempt) -> Option<Specificity> {
+        use Specificity::{
+            Application, ApplicationPattern, Cluster, ClusterPattern, Namespace, NamespacePattern,
+        };
         // A cluster has a name, a server or both; an empty value matches no glob.
         let cluster: Vec<&str> =
             [attempt.cluster, attempt.server].into_iter().filter(|text| !text.is_empty()).collect();
-        let selectors: [(&[Glob], &[&str]); 3] = [
-            (&self.clusters, &cluster),
-            (&self.namespaces, &[attempt.namespace]),
-            (&self.applications, &[attempt.application]),
+        let selectors: [(&[Glob], &[&str], Specificity, Specificity); 3] = [
+            (&self.clusters, &cluster, Cluster, ClusterPattern),
+            (&self.namespaces, &[attempt.namespace], Namespace, NamespacePattern),
+            (&self.applications, &[attempt.application], Application, ApplicationPattern),
         ];
-        let mut hits =
-            selectors.iter().filter(|(globs, _)| !globs.is_empty()).map(|(globs, texts)| {
-                globs.iter().any(|glob| texts.iter().any(|text| glob.matches(text)))
-            });
+        let written = selectors.iter().filter(|(globs, ..)| !globs.is_empty());
+        let mut hits = written.map(|(globs, texts, name, pattern)| {
+            let hits = globs.iter().filter(|glob| texts.iter().any(|text| glob.matches(text)));
+            hits.map(|glob| if glob.is_exact() { *name } else { *pattern }).max()
+        });
         match self.and_operator {
-            true => hits.next().is_some_and(|first| first && hits.all(|hit| hit)),
-            false => hits.any(|hit| hit),
+            true => hits.try_fold(None, |most, hit| Some(most.max(Some(hit?)))).flatten(),
+            false => hits.flatten().max(),
         }
     }
 }
@@ -380,11 +395,12 @@ pub fn problems(project: &Value) -> Vec<String> {
 }
 
 /// Warnings about valid windows: unknown time zones (SE-404), windows that never start or
-/// match.
+/// match, and unknown semantics (SE-407).
 pub fn warnings(project: &Value) -> Vec<String> {
     let said = |window: Window| {
         let name = format!("spec.syncWindows[{}]", window.index);
         window.warnings.into_iter().map(move |warning| format!("{name}: {warning}"))
     };
-    windows(project).into_iter().flat_map(said).collect()
+    let of_windows = windows(project).into_iter().flat_map(said);
+    Semantics::warning(project).into_iter().chain(of_windows).collect()
 }

@@ -224,6 +224,53 @@ async fn windows_decide_together_se_406_se_409_se_411() {
     }
 }
 
+/// SE-407: an annotation of the project makes the more specific window take priority, and an active
+/// allow window with `manualSync` permit manual syncs only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_semantics_of_windows_are_those_of_their_project_se_407() {
+    let world = World::start().await;
+    let always = |kind: &str, more: Value| window(kind, "* * * * *", "1h", more);
+    let never = window("deny", "0 0 30 2 *", "1h", json!({"applications": ["exact"]}));
+    let manual = json!({"manualSync": true});
+    for (name, windows) in [
+        ("exact", json!([always("deny", json!({})), never])),
+        ("manual", json!([always("allow", manual)])),
+    ] {
+        world.write(&format!("{name}/one.json"), &config_map(name, "1", &[]));
+        world.project(name, json!({"syncWindows": windows})).await;
+    }
+    world.commit();
+    let semantics = async |project: &str, value: &str| {
+        let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+        let annotations = json!({"wavegate.dev/window-semantics": value});
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        projects.patch(project, &PatchParams::default(), &patch).await.unwrap();
+    };
+    let begin = async |name: &str, automated: bool| {
+        let mut app = world.application(name, name);
+        app["spec"]["project"] = name.into();
+        world.create_app(&app).await;
+        world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
+        let operation = json!({"sync": {}, "initiatedBy": {"automated": automated}});
+        world.patch(name, json!({ "operation": operation })).await;
+    };
+    let blocked = |app: &Value| message(app).starts_with("Sync operation blocked by sync window");
+    begin("exact", false).await;
+    world.until("exact", "each deny window counts", blocked).await;
+    semantics("exact", "sed").await;
+    let text = "wavegate.dev/window-semantics is \"sed\"; it has to be argocd or seed";
+    let is_named = |app: &Value| condition(app, "InvalidProjectWarning", text) && blocked(app);
+    world.until("exact", "a misspelt value", is_named).await;
+    semantics("exact", "seed").await;
+    let done = |app: &Value| phase(app) == "Succeeded";
+    world.until("exact", "the window of its name is not active", done).await;
+    semantics("manual", "seed").await;
+    begin("manual", true).await;
+    world.until("manual", "it permits manual syncs only", blocked).await;
+    semantics("manual", "argocd").await;
+    world.until("manual", "it permits all", done).await;
+}
+
 /// SE-408: an operation that was permitted when it began goes on where the windows say so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_overruns_its_window_only_where_it_may_se_408() {
