@@ -1,37 +1,31 @@
 //! The run of a rollout (ST-002 … ST-006): when one begins, what people say about it, and its
 //! next state.
 
-use std::collections::BTreeSet;
+mod hold;
+mod people;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::failures::{self, Verdict};
 use super::pace::Batch;
-use super::rollback::{self, Progress};
+use super::rollback::Progress;
 use super::rules::Rules;
 use super::run_name::{name_of, number_of};
 use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
-use super::{estimate, gates, retries, without_effect};
+use super::{estimate, without_effect};
 use crate::api::steering::{
     OnFailure, RolloutRunSpec, RolloutRunStatus, RunGate, RunPhase, RunStep, TimelineEntry,
 };
-use crate::api::time::{of_word, stored};
-use crate::api::{HealthStatus, OperationPhase, Time};
-use crate::decide::names::some_of;
+use crate::api::time::stored;
+use crate::api::{HealthStatus, Time};
 use crate::decide::rollout::cut::cut;
-use crate::decide::rollout::phase::{Observed, Phase};
+use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::snapshot::Row;
-use crate::decide::rollout::steering::{CurrentRun, Excuse, Hold, Steering};
+use crate::decide::rollout::steering::{CurrentRun, Excuse, Steering};
 use crate::decide::rollout::wait_kind::WaitKind;
-
-/// How much a time of another clock, or of a promotion, may be ahead.
-const AHEAD: SignedDuration = SignedDuration::from_secs(3);
-
-/// How many policies a message names.
-const NAMED: usize = 3;
 
 /// What is to be recorded of runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -202,7 +196,7 @@ impl State {
     /// Judges each Application: whether the run has started it, whether it is skipped, failed or
     /// tried again; then what people and the budgets say.
     pub fn judge(&mut self, steering: &Steering<'_>, rows: &mut [Row<'_>], now: Timestamp) {
-        self.is_paused = paused(steering);
+        self.is_paused = hold::paused(steering);
         let Some(name) = self.name.clone() else { return };
         for row in rows.iter_mut() {
             let revisions = row.entry.as_ref().map(|entry| entry.target_revisions.as_slice());
@@ -256,334 +250,6 @@ impl State {
             // What went back is at rest, and gave its place away.
             let went_back = row.member.started.is_some_and(|started| started.goes_back);
             row.steering.keeps_place = had_place && !is_over && !went_back;
-        }
-    }
-
-    /// Acts on retries (ST-063): each lifts a quarantine, and starts failed Applications again. One
-    /// of a run that goes back repeats the ways back that failed, and lifts none.
-    fn retry(&mut self, rows: &mut [Row<'_>], deadline: Option<SignedDuration>, now: Timestamp) {
-        let spec = std::mem::take(&mut self.spec);
-        let new = retries::take(&spec, &mut self.status, &Time(stored(now)));
-        self.acts_on_retry = !new.is_empty();
-        for retry in new {
-            let is_meant = |name: &str| {
-                retry.applications.is_empty() || retry.applications.iter().any(|one| one == name)
-            };
-            let phase = self.status.phase;
-            let lifts = phase != RunPhase::RollingBack;
-            for row in rows.iter().filter(|row| lifts && is_meant(row.member.name)) {
-                self.quarantine.remove(row);
-            }
-            // For some of them only, a run that was ended stays ended for the others.
-            let is_for_all = retry.applications.is_empty();
-            let goes_on = match phase {
-                RunPhase::Aborted | RunPhase::RolledBack => is_for_all,
-                RunPhase::CompleteWithFailures => true,
-                _ => false,
-            };
-            if goes_on {
-                self.status.phase = RunPhase::Progressing;
-                self.status.ended_at = None;
-                self.status.ended_by = String::new();
-            }
-            let subject = retry.applications.join(", ");
-            let what = "Retried";
-            let transition =
-                Transition { what, subject, by: retry.by.clone(), ..Transition::default() };
-            timeline::add(&mut self.status, transition, now);
-        }
-        self.spec = spec;
-        let last = self.status.retried.iter().max_by_key(|at| at.0).cloned();
-        for row in rows.iter_mut() {
-            let last = last.as_ref().filter(|_| self.is_retried(row, deadline, now));
-            row.steering.retried_at = last.map(|last| last.0);
-        }
-    }
-
-    /// Whether a retry is due for an Application: it has failed, or is held at its last good
-    /// revisions, or a person's sync holds it; and it was not started since. When it is named, it
-    /// is also enough that somebody changed what its sync deployed, and nothing syncs it again.
-    fn is_retried(&self, row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
-        let (Some(entry), Some(seen)) = (&row.entry, row.member.observed) else { return false };
-        let retries = self.spec.retries.iter().zip(&self.status.retried);
-        let due = retries
-            .filter(|(_, since)| row.member.started.is_none_or(|started| started.at < since.0));
-        let is_named =
-            |applications: &[String]| applications.iter().any(|name| name == row.member.name);
-        if entry.is_held() {
-            // One that a person has synced is taken back only when it is named.
-            return due.clone().any(|(retry, since)| {
-                // Also when no controller has read it before the sync.
-                let said = retry.at.as_ref().map_or(since.0, |at| at.0.min(since.0));
-                let is_older = seen.person.as_ref().is_none_or(|sync| sync.started_at <= said);
-                is_named(&retry.applications) && is_older
-            });
-        }
-        let Some(started) = row.member.started.filter(|_| row.steering.is_started) else {
-            return false;
-        };
-        let is_rolling_back = self.status.phase == RunPhase::RollingBack;
-        let has_failed = match started.goes_back {
-            true if is_rolling_back => {
-                rollback::standing(started, seen, false) == rollback::Standing::Failed
-            }
-            true => entry.phase != Phase::Healthy,
-            false => !is_rolling_back && failures::of(row, deadline, now).is_some(),
-        };
-        let is_left_behind = !started.goes_back
-            && !is_rolling_back
-            && entry.phase != Phase::Healthy
-            && seen.stays_out_of_sync();
-        // One of all is about those that had failed when it was read. When one that was Healthy has
-        // become Degraded is not known.
-        let ended = seen.operation.as_ref().and_then(|last| last.finished_at);
-        let was_overdue = |since: &Time| {
-            deadline.is_some_and(|deadline| since.0.duration_since(started.at) >= deadline)
-        };
-        let abort = self.spec.abort.as_ref().filter(|abort| abort.terminate);
-        let was_terminated = abort.and_then(|abort| abort.at.as_ref()).is_some_and(|at| {
-            started.at <= at.0 && seen.operation.as_ref().is_some_and(|last| last.has_failed())
-        });
-        let had_failed = |since: &Time| {
-            let had_ended = ended.is_none_or(|ended| ended.duration_since(since.0) <= AHEAD);
-            has_failed && (had_ended || was_terminated || was_overdue(since))
-        };
-        let is_meant = |applications: &[String], since: &Time| {
-            had_failed(since) && applications.is_empty()
-                || (has_failed || is_left_behind) && is_named(applications)
-        };
-        !seen.has_operation_in_flight()
-            && due.clone().any(|(retry, since)| is_meant(&retry.applications, since))
-    }
-
-    /// Holds what a policy may hold while the policies that applied to the run, or to the one
-    /// before it, cannot be read; and what approvals, failures or an ended run may hold while runs
-    /// cannot: a permission that was taken away opens no gate, lifts no limit, and promotes to no
-    /// target that was aborted. A run with a value that cannot be read holds all.
-    fn is_unreadable(&self, steering: &Steering<'_>, rows: &mut [Row<'_>]) -> bool {
-        let policies = match self.name {
-            Some(_) if steering.hides_policies => &self.status.policies[..],
-            _ => &[],
-        };
-        let lacks_runs = !steering.records_runs;
-        // What a run has started says that there are runs.
-        let has_hidden = lacks_runs
-            && steering.hides_runs
-            && rows.iter().any(|row| row.member.started.is_some());
-        let needs_runs = !steering.rules.gates.is_empty() || !steering.rules.budgets.is_empty();
-        let unreadable = steering.unreadable_run();
-        let is_run_unreadable = unreadable.is_some();
-        let message = if let Some(why) = unreadable {
-            why
-        } else if !policies.is_empty() {
-            format!(
-                "RolloutPolicies cannot be read, and {} applied before: give the controller get, \
-                 list and watch on them",
-                some_of(policies, NAMED)
-            )
-        } else if has_hidden || lacks_runs && needs_runs {
-            "RolloutRuns, which have the approvals, failures and aborted targets, cannot be read: \
-             give the controller get, list, watch, create and patch on them"
-                .to_owned()
-        } else {
-            return false;
-        };
-        let all = is_run_unreadable
-            || !policies.is_empty()
-            || has_hidden
-            || !steering.rules.budgets.is_empty();
-        for row in rows.iter_mut().filter(|row| row.steering.hold.is_none()) {
-            if all || !steering.rules.gates_of(row.member.name).is_empty() {
-                let (kind, message) = (WaitKind::Unreadable, message.clone());
-                row.steering.hold = Some(Hold { kind, message, until: None });
-            }
-        }
-        true
-    }
-
-    /// Acts on an abort and on a rollback that people ask for (ST-060, ST-061).
-    fn obey(&mut self, rows: &[Row<'_>], now: Timestamp) {
-        if let Some(abort) = self.spec.abort.clone() {
-            let at = of_word(abort.at.as_ref());
-            let is_new = self.status.aborted_at.as_ref() != Some(&at);
-            self.status.aborted_at = Some(at);
-            if is_new && !self.status.phase.has_ended() {
-                self.abort(rows, &abort.by, "", now);
-            }
-            if abort.terminate && self.status.phase == RunPhase::Aborted {
-                // As long as they run, since a write may fail; but not what was started later.
-                let ended = self.status.ended_at.as_ref().map(|ended| ended.0);
-                let last = ended.and_then(|ended| ended.checked_add(AHEAD).ok());
-                let is_of_run = |promotion: Timestamp| last.is_some_and(|last| promotion <= last);
-                let is_own = |row: &&Row<'_>| {
-                    let running = row.member.observed.is_some_and(|seen| {
-                        seen.operation.as_ref().is_some_and(|last| {
-                            last.phase == OperationPhase::Running
-                                && last.promotion.is_some_and(is_of_run)
-                        })
-                    });
-                    row.steering.is_started && running
-                };
-                let names = rows.iter().filter(is_own).map(|row| row.member.name.to_owned());
-                self.terminates = names.collect();
-            }
-        }
-        if let Some(rollback) = self.spec.rollback.clone() {
-            let at = of_word(rollback.at.as_ref());
-            let is_new = self.status.rollback_at.as_ref() != Some(&at);
-            self.status.rollback_at = Some(at);
-            let can = !matches!(
-                self.status.phase,
-                RunPhase::Superseded | RunPhase::RollingBack | RunPhase::RolledBack
-            );
-            if is_new && can {
-                self.roll_back(rows, &rollback.by, "", now);
-            }
-        }
-    }
-
-    /// Ends the run: its targets are not promoted to any more (ST-060).
-    fn abort(&mut self, rows: &[Row<'_>], by: &str, why: &str, now: Timestamp) {
-        self.quarantine_all(rows);
-        self.status.phase = RunPhase::Aborted;
-        self.status.ended_at = Some(Time(stored(now)));
-        self.status.ended_by = by.to_owned();
-        self.status.message = match why {
-            "" => format!("aborted by {by}"),
-            why => format!("aborted: {why}"),
-        };
-    }
-
-    fn roll_back(&mut self, rows: &[Row<'_>], by: &str, why: &str, _now: Timestamp) {
-        self.quarantine_all(rows);
-        self.status.phase = RunPhase::RollingBack;
-        self.status.ended_at = None;
-        self.status.ended_by = by.to_owned();
-        self.status.message = match why {
-            "" => format!("{by} takes it back"),
-            why => format!("taken back: {why}"),
-        };
-    }
-
-    fn quarantine_all(&mut self, rows: &[Row<'_>]) {
-        let is_of_run = |row: &&Row<'_>| {
-            let is_open = row.member.step().is_some() && row.phase() != Some(Phase::Healthy);
-            row.steering.is_started || is_open
-        };
-        rows.iter().filter(is_of_run).for_each(|row| self.quarantine.add(row));
-        let others = || rows.iter().filter(|row| !row.steering.is_started);
-        // What others had before is not new.
-        let known: BTreeSet<&[String]> = others().map(|row| deployed(row)).collect();
-        for row in rows.iter().filter(is_of_run) {
-            let started = row.member.started.filter(|_| row.steering.is_started);
-            let good = started.map(|started| &*started.good).filter(|good| !good.is_empty());
-            let before = good.unwrap_or_else(|| deployed(row));
-            self.quarantine.add_revisions(row, before, &known);
-        }
-        // The others may not have been compared with what these were started for.
-        others().for_each(|row| self.quarantine.add_late(row));
-    }
-
-    /// Holds Applications, once it is known which steps are open. `heals` is whether one that is
-    /// held at its last good revisions is synced to them again when it has drifted.
-    pub fn hold(
-        &mut self,
-        steering: &Steering<'_>,
-        heals: bool,
-        rows: &mut [Row<'_>],
-        now: Timestamp,
-    ) {
-        if let Some(why) = &self.is_paused {
-            let hold = Hold { kind: WaitKind::Paused, message: why.clone(), until: None };
-            rows.iter_mut().for_each(|row| row.steering.hold = Some(hold.clone()));
-        }
-        if !steering.hides_policies {
-            self.status.policies.clone_from(&steering.rules.policies);
-            self.status.policies.truncate(run_status::NAMES);
-        }
-        let is_unreadable = self.is_unreadable(steering, rows);
-        let Some(name) = self.name.clone() else { return };
-        if !is_unreadable && !self.status.phase.has_ended() {
-            self.status.gates =
-                gates::evaluate(steering.rules, &self.spec, &self.status.gates, rows, now);
-        }
-        let is_held = is_unreadable || self.is_paused.is_some();
-        if self.status.phase == RunPhase::RollingBack {
-            let holds: Vec<Option<Hold>> = match is_held {
-                true => rows.iter().map(|row| row.steering.hold.clone()).collect(),
-                false => Vec::new(),
-            };
-            self.rollback = rollback::decide(steering, rows, heals.then_some(now));
-            // Nothing goes back while the set is paused, or its limits are not known.
-            for (row, hold) in rows.iter_mut().zip(holds) {
-                row.steering.back = None;
-                row.steering.hold = hold;
-            }
-            return;
-        }
-        if is_held {
-            return;
-        }
-        let shut = gates::shut(steering, &self.status.gates, rows, now);
-        let budget = match (&self.verdict.exceeded, self.status.phase.has_ended()) {
-            (Some((OnFailure::Hold, why)), false) => Some(format!(
-                "{why}: {}, wavegate skip, {}, {}",
-                steering.command("retry"),
-                steering.command("abort"),
-                steering.command("rollback")
-            )),
-            _ => None,
-        };
-        for row in rows.iter_mut() {
-            let held_by = |kind, message| Some(Hold { kind, message, until: None });
-            let is_quarantined = self.quarantine.has(row);
-            row.steering.is_over = is_quarantined;
-            // One that went back from another target is not held for this one.
-            let is_of_target =
-                |started: &&Started| started.goes_back && row.has_target(&started.target);
-            let back = row.member.started.filter(is_of_target);
-            row.steering.hold = if row.steering.excuse == Some(Excuse::Skipped) {
-                held_by(WaitKind::Skipped, format!("run {name} skips it"))
-            } else if is_quarantined && let Some(back) = back {
-                let good = back.good.join(", ");
-                let has_drifted = |seen| rollback::is_to_be_healed(back, seen, now);
-                if heals && row.member.observed.is_some_and(has_drifted) {
-                    row.steering.back = Some(back.good.clone());
-                }
-                let differs = match row.member.observed {
-                    Some(seen) if seen.has_left_its_hold => ", and differs from it",
-                    _ => "",
-                };
-                let message = format!(
-                    "it is held at {good} after a rollback{differs}, until its target changes: {}",
-                    steering.command("retry")
-                );
-                match row.steering.back {
-                    Some(_) => None,
-                    None => held_by(WaitKind::HeldBack, message),
-                }
-            } else if is_quarantined {
-                let why = match self.status.phase {
-                    RunPhase::Aborted => "its run was aborted",
-                    RunPhase::RollingBack | RunPhase::RolledBack => "its run was taken back",
-                    _ => "a run was aborted or has ended without it",
-                };
-                let message = format!(
-                    "{why}, and its target is not promoted to again: {}",
-                    steering.command("retry")
-                );
-                held_by(WaitKind::Quarantined, message)
-            } else if !row.steering.retries()
-                && let Some(why) = &budget
-            {
-                held_by(WaitKind::FailureBudget, why.clone())
-            } else if self.status.phase.has_ended() && is_known(row) {
-                // A gate was open for it before, and no gate of this run can open any more.
-                None
-            } else {
-                let gates = steering.rules.gates_of(row.member.name);
-                gates.iter().find_map(|gate| shut.get(gate)?.hold_of(row)).cloned()
-            };
         }
     }
 
@@ -802,25 +468,9 @@ fn inherited(
     inherited
 }
 
-/// The revisions of the last sync of an Application that succeeded; none if they are not known.
-fn deployed<'a>(row: &Row<'a>) -> &'a [String] {
-    row.member.observed.map_or(&[], Observed::deployed_revisions)
-}
-
 /// Whether a run has started an Application for its present target.
 fn is_known(row: &Row<'_>) -> bool {
     row.member.started.is_some_and(|one| row.has_target(&one.target))
-}
-
-/// Why the set is paused (ST-020).
-fn paused(steering: &Steering<'_>) -> Option<String> {
-    if let Some(reason) = steering.paused {
-        let reason = if reason.is_empty() { "no reason given" } else { reason };
-        return Some(format!("paused: {}: {}", cut(reason), steering.command("resume")));
-    }
-    let (policy, why) = steering.rules.paused.first()?;
-    let edit = format!("kubectl -n {} edit rolloutpolicy {policy}", steering.namespace);
-    Some(format!("paused by policy {policy}: {}: {edit}", cut(why)))
 }
 
 /// Whether a gate was open for the same targets.
