@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file below `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 41] = [
+const READERS: [(&str, &str, &str); 42] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("decide/rollout/held.rs", "SINCE", "the same"),
@@ -40,6 +40,8 @@ const READERS: [(&str, &str, &str); 41] = [
     // What is printed already is not printed again.
     ("cli/sync/result.rs", "one.message.as_str()", "`operationState.message`"),
     ("decide/blocking_resource.rs", "resource.message", "`operationState.message`"),
+    // What a status says already is not said again; a list in it is of texts.
+    ("decide/rollout/steer/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
     // The words of other programs.
     ("cli/explain/advice.rs", "exited with code", "of a kubelet"),
     ("cli/explain/advice.rs", "namespaces \\\"", "of an API server"),

@@ -87,6 +87,18 @@ async fn write(
             other => return Ok(other),
         }
     }
+    for late in &decision.late {
+        let Some(old) = steered.run(&late.name) else { continue };
+        let status = marked(&late.status, Some(old), steered, context);
+        match rollout_run::write_status(client, cache, &old.object, &status).await? {
+            Written::Outdated => return Ok(Written::Outdated),
+            // Nothing depends on it.
+            Written::Refused(reason) => {
+                tracing::warn!(run = late.name, error = reason, "cannot record the RolloutRun");
+            }
+            Written::Done(_) | Written::Unchanged | Written::Absent | Written::Taken => {}
+        }
+    }
     let stored = steered.run(&decision.name);
     let object = match &decision.new {
         Some(new) => {

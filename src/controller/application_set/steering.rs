@@ -14,7 +14,7 @@ use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::stored::Set;
 use crate::decide::rollout::steer::number_of;
 use crate::decide::rollout::steer::rules::{Policy, Rules};
-use crate::decide::rollout::steering::{CurrentRun, Pool, Steering, Unreadable};
+use crate::decide::rollout::steering::{CurrentRun, LateWords, Pool, Steering, Unreadable};
 use crate::watch::control_plane::ControlPlane;
 use crate::watch::object::Object;
 
@@ -52,6 +52,8 @@ pub struct Steered {
     pub(super) runs: Vec<Run>,
     /// The states of the ended ones before the latest.
     history: Vec<RolloutRunStatus>,
+    /// What people said to those before the latest.
+    late: Vec<LateWords>,
     has_runs: bool,
     /// Whether there may be runs, and policies, that cannot be read.
     hides_runs: bool,
@@ -182,6 +184,11 @@ impl Steered {
         runs.sort_by_key(Run::number);
         let before = runs.len().saturating_sub(1);
         self.history = runs.iter().take(before).map(|run| run.status.clone()).collect();
+        let late = |run: &Run| match run.unreadable {
+            None => LateWords::of(run.object.name(), &run.spec, &run.status),
+            Some(_) => None,
+        };
+        self.late = runs.iter().take(before).filter_map(late).collect();
         self.runs = runs;
     }
 
@@ -226,6 +233,7 @@ impl Steered {
             taken: self.taken,
             pools: &self.pools,
             history: &self.history,
+            late: &self.late,
             written_at: self.written_at,
         })
     }

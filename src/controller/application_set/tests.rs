@@ -204,6 +204,17 @@ impl ClusterState {
         found.unwrap_or_else(|_| panic!("no Event {reason}"))
     }
 
+    /// Waits for an Event with this reason and text.
+    async fn until_note(&self, reason: &str, text: &str) {
+        let find = async {
+            while !self.events(reason).await.iter().any(|note| note == text) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(LIMIT, find).await;
+        found.unwrap_or_else(|_| panic!("no Event {reason}: {text}"));
+    }
+
     /// Waits until a condition of the ApplicationSet `set` has this status and reason, and a
     /// message that contains a text.
     async fn until_condition(&self, kind: &str, status: &str, reason: &str, text: &str) -> Value {

@@ -84,14 +84,14 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
     events
 }
 
-/// What policies and people say about a run. Nothing of one that simply goes on, which the Events
+/// What policies and people say about a run, and about earlier ones. Nothing of one that simply goes on, which the Events
 /// of its steps say.
 pub fn run(decision: &RunDecision) -> Vec<Event> {
-    let event = |entry: &TimelineEntry| {
+    let event = |run: &str, entry: &TimelineEntry| {
         let TimelineEntry { what, subject, by, message, .. } = entry;
         let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
         let more = if message.is_empty() { String::new() } else { format!(": {message}") };
-        let of_run = |text: String| format!("run {}: {text}", decision.name);
+        let of_run = |text: String| format!("run {run}: {text}");
         let (warning, reason, text) = match what.as_str() {
             "GateApproved" => (false, "GateApproved", format!("gate {subject} is approved{by}")),
             "GateOpened" => (false, "GateOpened", format!("gate {subject} opens")),
@@ -113,7 +113,9 @@ pub fn run(decision: &RunDecision) -> Vec<Event> {
         };
         Some(Event { warning, reason, action: "Rollout", text: of_run(text) })
     };
-    decision.news.iter().filter_map(event).collect()
+    let late = decision.late.iter().flat_map(|run| run.news.iter().map(|one| (&run.name, one)));
+    let news = decision.news.iter().map(|one| (&decision.name, one));
+    late.chain(news).filter_map(|(run, one)| event(run, one)).collect()
 }
 
 /// A wait that exceeds the timeout (AS-611).

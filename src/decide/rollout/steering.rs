@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::cut::cut;
 use super::steer::rules::Rules;
+use super::steer::without_effect;
 use super::wait_kind::WaitKind;
 use crate::api::steering::{RolloutRunSpec, RolloutRunStatus};
 
@@ -35,6 +36,8 @@ pub struct Steering<'a> {
     pub pools: &'a [Pool],
     /// The ended runs before the latest one, for the estimate.
     pub history: &'a [RolloutRunStatus],
+    /// What people said to earlier runs, which act on nothing any more.
+    pub late: &'a [LateWords],
     /// When the status of a run was written last, as far as this controller knows.
     pub written_at: Option<Timestamp>,
 }
@@ -54,6 +57,7 @@ impl<'a> Steering<'a> {
             taken: 0,
             pools: &[],
             history: &[],
+            late: &[],
             written_at: None,
         }
     }
@@ -89,6 +93,28 @@ impl Steering<'_> {
     /// The same for one of its Applications.
     pub fn command_for(&self, verb: &str, name: &str) -> String {
         format!("wavegate {verb} -n {} {name}", self.namespace)
+    }
+}
+
+/// What people said to a run that a later one has followed, and that its status does not name yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateWords {
+    /// The name of the run.
+    pub run: String,
+    /// Its status as it is stored.
+    pub status: RolloutRunStatus,
+    /// In words.
+    pub found: Vec<String>,
+}
+
+impl LateWords {
+    /// Of a run that is not the current one.
+    pub fn of(run: &str, spec: &RolloutRunSpec, status: &RolloutRunStatus) -> Option<Self> {
+        // Without a status, nothing of it was read.
+        status.started_at.as_ref()?;
+        let found = without_effect::found_late(spec, status, false);
+        let is_any = !found.is_empty();
+        is_any.then(|| Self { run: run.to_owned(), status: status.clone(), found })
     }
 }
 

@@ -226,6 +226,60 @@ async fn words_about_nothing_are_reported_as_st_073() {
     assert_eq!(said, 3, "{timeline:?}");
 }
 
+/// The commands refuse them; written with kubectl, they were ignored in silence: an abort was even
+/// recorded as acted on.
+#[tokio::test]
+async fn words_to_a_run_that_is_over_are_reported_as_st_073() {
+    let world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "Synced", "Healthy", "r1").await;
+    let phase = |phase: &'static str| move |run: &Value| run["status"]["phase"] == phase;
+    world.until(RUN, "set-1", phase("Complete")).await;
+    let words = json!({
+        "abort": {"by": "ann", "at": "2026-01-02T03:04:05Z"},
+        "approvals": [{"gate": "production", "by": "bob", "covers": "x"}],
+        "skip": ["app"],
+    });
+    world.patch(RUN, "set-1", json!({ "spec": words })).await;
+    let said = |run: &Value| run["status"]["withoutEffect"].as_array().map_or(0, Vec::len);
+    let run = world.until(RUN, "set-1", |run| said(run) == 3).await;
+    let want = json!([
+        "the approval of gate production by bob: the run has ended (Complete)",
+        "the skip of app: the run has ended (Complete)",
+        "the abort by ann: the run has ended (Complete)",
+    ]);
+    assert_eq!(
+        (&run["status"]["withoutEffect"], &run["status"]["phase"]),
+        (&want, &json!("Complete"))
+    );
+    world.compare("app", "OutOfSync", "Healthy", "r2").await;
+    world.until(RUN, "set-2", phase("Progressing")).await;
+    let words = json!({
+        "abort": {"by": "ann", "at": "2026-01-02T04:04:05Z"},
+        "rollback": {"by": "ann", "at": "2026-01-02T04:04:05Z"},
+        "retries": [{"by": "eve", "at": "2026-01-02T04:04:05Z"}],
+    });
+    world.patch(RUN, "set-1", json!({ "spec": words })).await;
+    let is_said = |run: &Value| {
+        let text = run["status"]["withoutEffect"].to_string();
+        text.contains("the retry by eve: a later run has followed this one")
+    };
+    let run = world.until(RUN, "set-1", is_said).await;
+    // That abort of ann is named already.
+    let want = [
+        &want[0],
+        &want[1],
+        &want[2],
+        &json!("the rollback by ann: a later run has followed this one"),
+        &json!("the retry by eve: a later run has followed this one"),
+    ];
+    assert_eq!(run["status"]["withoutEffect"], json!(want), "{run}");
+    let event = "run set-1: it has no effect: the retry by eve: a later run has followed this one";
+    world.until_note("WithoutEffect", event).await;
+    let other = world.until(RUN, "set-2", |_| true).await;
+    assert_eq!(other["status"]["phase"], "Progressing", "{other}");
+}
+
 /// It stayed without a status, as if no controller had read it.
 #[tokio::test]
 async fn a_policy_that_selects_no_set_says_so_as_st_001() {

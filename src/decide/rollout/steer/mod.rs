@@ -33,12 +33,12 @@ mod target_set;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod without_effect;
+pub(super) mod without_effect;
 
 use jiff::Timestamp;
 
 pub use self::retries::open as open_retries;
-pub use self::run::{NewRun, RunDecision};
+pub use self::run::{LateRun, NewRun, RunDecision};
 pub use self::run_name::number_of;
 pub use self::run_status::REVISIONS;
 use self::started::Started;

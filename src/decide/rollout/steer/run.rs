@@ -47,6 +47,19 @@ pub struct RunDecision {
     pub terminates: Vec<String>,
     /// The transitions that are new.
     pub news: Vec<TimelineEntry>,
+    /// The earlier runs to which people said something.
+    pub late: Vec<LateRun>,
+}
+
+/// An earlier run to which people said something: it records that this has no effect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateRun {
+    /// Its name.
+    pub name: String,
+    /// Its status.
+    pub status: RolloutRunStatus,
+    /// The transitions that are new.
+    pub news: Vec<TimelineEntry>,
 }
 
 /// A run to create.
@@ -75,6 +88,8 @@ pub(super) struct State {
     /// Whether it acts on a retry.
     acts_on_retry: bool,
     is_paused: Option<String>,
+    /// The abort that came after its end, in words.
+    late_abort: Option<String>,
 }
 
 impl State {
@@ -100,6 +115,7 @@ impl State {
             terminates: Vec::new(),
             acts_on_retry: false,
             is_paused: None,
+            late_abort: None,
         };
         // One that cannot be read stays as it is: what it does not say now may be an abort.
         if !steering.records_runs || steering.unreadable_run().is_some() {
@@ -302,12 +318,21 @@ impl State {
         now: Timestamp,
     ) -> Option<RunDecision> {
         let name = self.name.clone()?;
+        let late = steering.late.iter().map(|words| {
+            let (status, news) = without_effect::recorded(&words.status, &words.found, now);
+            LateRun { name: words.run.clone(), status, news }
+        });
+        let late: Vec<LateRun> = late.collect();
         let had_ended = self.before.phase.has_ended() && self.new.is_none();
         let has_ended = self.status.phase.has_ended();
         self.status.quarantine = self.quarantine.text();
         if had_ended && has_ended && self.before.phase == self.status.phase {
             // It is history. What people said since is acknowledged.
-            if self.status == self.before && self.terminates.is_empty() {
+            let mut found = without_effect::found_late(&self.spec, &self.before, true);
+            found.extend(self.late_abort.take());
+            found.truncate(without_effect::room(&self.before));
+            self.status.without_effect.extend(found);
+            if self.status == self.before && self.terminates.is_empty() && late.is_empty() {
                 return None;
             }
         } else {
@@ -344,6 +369,7 @@ impl State {
         let is_recorded = is_urgent
             || status != self.before
             || self.superseded.is_some()
+            || !late.is_empty()
             || !self.terminates.is_empty();
         is_recorded.then_some(RunDecision {
             name,
@@ -354,6 +380,7 @@ impl State {
             superseded: self.superseded,
             terminates: self.terminates,
             news,
+            late,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::decide::rollout::observed::{
 };
 use crate::decide::rollout::observed::{End, PersonSync};
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::steering::{CurrentRun, Pool, Steering, Unreadable};
+use crate::decide::rollout::steering::{CurrentRun, LateWords, Pool, Steering, Unreadable};
 use crate::decide::rollout::steps::{Membership, Strategy};
 use crate::decide::rollout::wait_kind::WaitKind;
 use crate::decide::rollout::{Denied, Member, RolloutPlan, RolloutSettings, RolloutSnapshot, step};
@@ -219,6 +219,9 @@ impl Fleet {
         let history: Vec<RolloutRunStatus> =
             self.runs.iter().map(|(_, _, status)| status.clone()).collect();
         let history = &history[..history.len().saturating_sub(1)];
+        let earlier = self.runs.iter().take(history.len());
+        let late = earlier.filter_map(|(name, spec, status)| LateWords::of(name, spec, status));
+        let late: Vec<LateWords> = late.collect();
         let unreadable = self.unreadable_run.as_ref();
         let run = self.runs.last();
         let run = run.map(|(name, spec, status)| CurrentRun { name, spec, status, unreadable });
@@ -240,6 +243,7 @@ impl Fleet {
                 taken: self.taken,
                 pools: &self.pools,
                 history,
+                late: &late,
                 written_at: None,
             }),
         };
@@ -255,6 +259,10 @@ impl Fleet {
             if let Some((name, status)) = &run.superseded {
                 let old = self.runs.iter_mut().find(|(known, ..)| known == name).unwrap();
                 old.2 = status.clone();
+            }
+            for late in &run.late {
+                let old = self.runs.iter_mut().find(|(known, ..)| *known == late.name).unwrap();
+                old.2 = late.status.clone();
             }
             if let Some(new) = &run.new {
                 let spec = RolloutRunSpec {

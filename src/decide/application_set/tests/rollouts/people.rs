@@ -18,7 +18,7 @@ use crate::api::steering::{
 };
 use crate::api::time::stored;
 use crate::decide::rollout::steer::rules::{Policy, Rules};
-use crate::decide::rollout::steering::{CurrentRun, Pool, Steering};
+use crate::decide::rollout::steering::{CurrentRun, LateWords, Pool, Steering};
 
 /// What a person does about a rollout.
 #[derive(Clone, Debug)]
@@ -190,6 +190,7 @@ pub struct Steered {
     pub rules: Rules,
     pools: Vec<Pool>,
     history: Vec<RolloutRunStatus>,
+    late: Vec<LateWords>,
     pub written_at: Option<Timestamp>,
     /// The hashes that gates covered, each with the targets.
     pub covered: BTreeMap<String, BTreeMap<String, String>>,
@@ -221,6 +222,8 @@ impl Steered {
         }
         let before = self.known.len().saturating_sub(1);
         self.history = self.known[..before].iter().map(|run| run.status.clone()).collect();
+        let late = |run: &Run| LateWords::of(&run.name, &run.spec, &run.status);
+        self.late = self.known[..before].iter().filter_map(late).collect();
         let applications = generated.selectable();
         let policies: Vec<Policy> = self
             .policies
@@ -258,6 +261,7 @@ impl Steered {
             taken: 0,
             pools: &self.pools,
             history: &self.history,
+            late: &self.late,
             written_at: self.written_at,
         }
     }

@@ -35,6 +35,7 @@ impl World {
                     taken: 0,
                     pools: &[],
                     history: &[],
+                    late: &[],
                     written_at: None,
                 };
                 let steered = Snapshot { steering: Some(empty), ..self.snapshot() };

@@ -451,6 +451,12 @@ impl World {
                 other => return other,
             }
         }
+        for late in &run.late {
+            match self.write_run(&late.name, &late.status, decision) {
+                Answer::Written => {}
+                other => return other,
+            }
+        }
         if run.new.is_some() {
             let name = run.name.clone();
             let answer = self.attempt(|world| {

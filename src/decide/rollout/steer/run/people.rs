@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::timeline::{self, Transition};
-use super::super::{failures, retries, rollback};
+use super::super::{failures, retries, rollback, without_effect};
 use super::State;
 use crate::api::steering::RunPhase;
 use crate::api::time::{of_word, stored};
 use crate::api::{OperationPhase, Time};
+use crate::decide::rollout::cut::cut;
 use crate::decide::rollout::phase::{Observed, Phase};
 use crate::decide::rollout::snapshot::Row;
 
@@ -128,6 +129,15 @@ impl State {
             self.status.aborted_at = Some(at);
             if is_new && !self.status.phase.has_ended() {
                 self.abort(rows, &abort.by, "", now);
+            }
+            // One that was ended so already is as the word wants it.
+            let is_complete = matches!(
+                self.status.phase,
+                RunPhase::Complete | RunPhase::CompleteWithFailures | RunPhase::Superseded
+            );
+            if is_new && is_complete {
+                let why = without_effect::has_ended(&self.status);
+                self.late_abort = Some(format!("the abort by {}: {why}", cut(&abort.by)));
             }
             if abort.terminate && self.status.phase == RunPhase::Aborted {
                 // As long as they run, since a write may fail; but not what was started later.
