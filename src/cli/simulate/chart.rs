@@ -142,7 +142,7 @@ impl<'a> Chart<'a> {
         let facts = format!(
             "  {}, {}, {}",
             count(self.timeline.applications(), "Application"),
-            count(self.timeline.steps().count(), "step"),
+            count(self.timeline.step_count(), "step"),
             exact(self.clock.length),
         );
         let (glyph, style) = match self.timeline.is_complete {

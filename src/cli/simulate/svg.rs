@@ -87,7 +87,7 @@ fn title(out: &mut Writer, layout: &Layout) -> f64 {
     let facts = format!(
         "{} in {} · {} · from {}",
         count(timeline.applications(), "Application"),
-        count(timeline.steps().count(), "step"),
+        count(timeline.step_count(), "step"),
         exact(layout.clock.length),
         layout.clock.time(0),
     );

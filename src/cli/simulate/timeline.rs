@@ -257,7 +257,12 @@ impl Timeline {
         self.steps().map(|step| step.applications.len()).sum()
     }
 
-    /// The steps of all sets.
+    /// How many steps the sets have; the Applications that no step selects are in none.
+    pub fn step_count(&self) -> usize {
+        self.steps().filter(|step| step.number.is_some()).count()
+    }
+
+    /// The steps of all sets, and what no step selects.
     pub fn steps(&self) -> impl Iterator<Item = &StepLine> {
         self.sets.iter().flat_map(|set| &set.steps)
     }

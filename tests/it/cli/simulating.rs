@@ -415,6 +415,7 @@ fn what_no_step_selects_is_named_and_not_counted() {
         assert_eq!(run.err, note);
         assert!(run.out.contains("Complete after 2m."), "{}", run.out);
         assert!(run.out.contains("No step  1 Application  not opened"), "{}", run.out);
+        assert!(run.out.contains("Applications, 3 steps, "), "{}", run.out);
     }
     let none = regions.replace("values: [staging]", "values: [x]");
     let none = none.replace("values: [production]", "values: [x]");

@@ -154,7 +154,7 @@ Step 1  1 Application  opened 0s, completed 0s
             "two sets",
             two,
             "\
-2 ApplicationSets  2 Applications, 2 steps, 10s
+2 ApplicationSets  2 Applications, 1 step, 10s
 ✔ complete
 
                  0s                 10s
