@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::ObjectKey;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, REFRESH_TIMESTAMP};
-use crate::watch::failure::{is_gone, reason};
+use crate::watch::failure::is_gone;
 use crate::watch::object::{api, resource};
 
 /// Adds the refresh annotation of an Application (SE-377), with the time; the controller removes
@@ -20,13 +20,13 @@ use crate::watch::object::{api, resource};
 ///
 /// # Errors
 ///
-/// The message of the server.
+/// When the request fails.
 pub async fn application(
     client: &Client,
     key: &ObjectKey,
     hard: bool,
     now: Timestamp,
-) -> Result<bool, String> {
+) -> Result<bool, kube::Error> {
     let value = if hard { "hard" } else { "normal" };
     // With fractions of a second: requests of the same second are different ones.
     let annotations = json!({REFRESH: value, REFRESH_TIMESTAMP: now.to_string()});
@@ -39,12 +39,12 @@ pub async fn application(
 ///
 /// # Errors
 ///
-/// The message of the server.
+/// When the request fails.
 pub async fn application_set(
     client: &Client,
     key: &ObjectKey,
     now: Timestamp,
-) -> Result<bool, String> {
+) -> Result<bool, kube::Error> {
     let annotations = json!({APPLICATION_SET_REFRESH: now.to_string()});
     annotate(client, "ApplicationSet", key, annotations).await
 }
@@ -54,12 +54,12 @@ async fn annotate(
     kind: &str,
     key: &ObjectKey,
     annotations: Value,
-) -> Result<bool, String> {
+) -> Result<bool, kube::Error> {
     let patch = json!({"metadata": {"annotations": annotations}});
     let api = api(client, Some(&key.namespace), &resource(kind));
     match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(true),
         Err(error) if is_gone(&error) => Ok(false),
-        Err(error) => Err(reason(&error)),
+        Err(error) => Err(error),
     }
 }

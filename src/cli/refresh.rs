@@ -19,6 +19,7 @@ use crate::act::refresh;
 use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use crate::api::{ObjectKey, Raw};
 use crate::decide::app_state::operation;
+use crate::watch::failure::reason;
 
 /// Prefixes of the name of an ApplicationSet, as for kubectl.
 const SET_PREFIXES: [&str; 4] =
@@ -157,7 +158,7 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
     match written {
         Ok(true) => {}
         Ok(false) => return Err(Error::input("cannot refresh", place, "it was deleted")),
-        Err(reason) => return Err(Error::input("cannot refresh", place, reason)),
+        Err(error) => return Err(Error::input("cannot refresh", place, reason(&error))),
     }
     if args.no_wait {
         return Ok(Refreshed::of(&found));

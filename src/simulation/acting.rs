@@ -113,7 +113,9 @@ impl Environment<'_> {
             self.sources.change(name, change);
             let waiting = self.seen.lock().waiting(name);
             if let Some(key) = waiting {
-                refresh::application(&self.client, &key, true, self.clock.now()).await?;
+                let now = self.clock.now();
+                let written = refresh::application(&self.client, &key, true, now).await;
+                written.map_err(|error| reason(&error))?;
             }
         }
         Ok(())
@@ -173,7 +175,9 @@ impl Environment<'_> {
             let waiting = self.seen.lock().waiting(name);
             self.sources.degrade(name, waiting.is_some());
             if let Some(key) = waiting {
-                refresh::application(&self.client, &key, true, self.clock.now()).await?;
+                let now = self.clock.now();
+                let written = refresh::application(&self.client, &key, true, now).await;
+                written.map_err(|error| reason(&error))?;
             }
             let annotations = json!({OUTCOME_ANNOTATION: "fail"});
             let object = json!({

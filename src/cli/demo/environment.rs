@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
 use crate::source::{self, Repositories};
+use crate::watch::failure::reason;
 use kube_sim::{Guard, Server, workloads};
 
 /// Client name of the controllers' requests.
@@ -151,7 +152,8 @@ impl Environment {
     /// The message of the server.
     pub async fn refresh(&self, applications: &[ObjectKey]) -> Result<(), String> {
         for key in applications {
-            refresh::application(&self.client, key, false, Timestamp::now()).await?;
+            let written = refresh::application(&self.client, key, false, Timestamp::now()).await;
+            written.map_err(|error| reason(&error))?;
         }
         Ok(())
     }

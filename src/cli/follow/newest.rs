@@ -16,7 +16,7 @@ use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
 use crate::api::sources::InEffect;
 use crate::api::{ObjectKey, Raw};
 use crate::decide::application_set::is_owned;
-use crate::watch::failure::reason;
+use crate::watch::failure::{is_transient, reason};
 use crate::watch::object::{api, resource};
 
 /// The most Applications that are compared again: of more, at least one of each source.
@@ -48,30 +48,61 @@ pub(in crate::cli) async fn compare(
     sets: &[ObjectKey],
     known: &BTreeMap<ObjectKey, String>,
 ) -> Answer {
-    let asked = async {
-        let mut is_any = false;
-        let mut owners = Vec::new();
-        for key in sets {
-            let found = api(client, Some(&key.namespace), &resource("ApplicationSet"));
-            let Some(set) = found.get_opt(&key.name).await.map_err(|error| reason(&error))? else {
-                continue;
-            };
-            owners.push(set.parse());
+    let mut failing: Option<Instant> = None;
+    loop {
+        let error = match attempt(client, sets, known).await {
+            Ok(is_any) => return Answer::Compared(is_any),
+            Err(Failure::Silent(why)) => return Answer::Unknown(why),
+            Err(Failure::Request(error)) => error,
+        };
+        // A connection may be lost that a moment later is there again, or that who follows the
+        // cluster has not noticed yet: what it knows is not of now.
+        let since = *failing.get_or_insert_with(Instant::now);
+        if !is_transient(&error) || since.elapsed() >= NO_ANSWER {
+            return Answer::Unknown(reason(&error));
         }
-        let reads = owners.iter().filter(|set| reads_repositories(&set["spec"]["generators"]));
-        let reads: Vec<ObjectKey> = reads.map(ObjectKey::of).collect();
-        is_any |= !reads.is_empty();
-        // First: they may generate other Applications, or others specs.
-        answered(client, "ApplicationSet", reads).await?;
-        let applications = of_sets(client, &owners, known).await?;
-        is_any |= !applications.is_empty();
-        answered(client, "Application", applications).await?;
-        Ok::<bool, String>(is_any)
-    };
-    match asked.await {
-        Ok(is_any) => Answer::Compared(is_any),
-        Err(why) => Answer::Unknown(why),
+        tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Why nothing is known to have been compared.
+enum Failure {
+    /// There was no answer in time.
+    Silent(String),
+    /// A request failed.
+    Request(kube::Error),
+}
+
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(error)
+    }
+}
+
+/// Asks once; whether there was something to compare.
+async fn attempt(
+    client: &Client,
+    sets: &[ObjectKey],
+    known: &BTreeMap<ObjectKey, String>,
+) -> Result<bool, Failure> {
+    let mut is_any = false;
+    let mut owners = Vec::new();
+    for key in sets {
+        let found = api(client, Some(&key.namespace), &resource("ApplicationSet"));
+        let Some(set) = found.get_opt(&key.name).await? else {
+            continue;
+        };
+        owners.push(set.parse());
+    }
+    let reads = owners.iter().filter(|set| reads_repositories(&set["spec"]["generators"]));
+    let reads: Vec<ObjectKey> = reads.map(ObjectKey::of).collect();
+    is_any |= !reads.is_empty();
+    // First: they may generate other Applications, or others specs.
+    answered(client, "ApplicationSet", reads).await?;
+    let applications = of_sets(client, &owners, known).await?;
+    is_any |= !applications.is_empty();
+    answered(client, "Application", applications).await?;
+    Ok(is_any)
 }
 
 /// Whether generators read a repository, at any depth.
@@ -90,14 +121,14 @@ async fn of_sets(
     client: &Client,
     sets: &[Value],
     known: &BTreeMap<ObjectKey, String>,
-) -> Result<Vec<ObjectKey>, String> {
+) -> Result<Vec<ObjectKey>, kube::Error> {
     let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.namespace()).collect();
     let mut found: Vec<(ObjectKey, String)> = Vec::new();
     for namespace in namespaces {
         let api = api(client, Some(namespace), &resource("Application"));
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = api.list(&params).await.map_err(|error| reason(&error))?;
+            let page = api.list(&params).await?;
             for object in &page.items {
                 let live = object.parse();
                 let key = ObjectKey::of(&live);
@@ -137,7 +168,7 @@ pub(in crate::cli) fn sources_of(live: &Value) -> String {
 }
 
 /// Requests a refresh of each, and waits until the controller has removed the requests.
-async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(), String> {
+async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(), Failure> {
     let is_set = kind == "ApplicationSet";
     let requested = if is_set { APPLICATION_SET_REFRESH } else { REFRESH };
     let requests = keys.into_iter().map(|key| async move {
@@ -177,17 +208,16 @@ async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(
         if let Some(why) = failed {
             heard = Instant::now();
             if unheard.get_or_insert(heard).elapsed() >= NO_ANSWER {
-                return Err(why);
+                return Err(Failure::Silent(why));
             }
             continue;
         }
         unheard = None;
         let (since, limit) = if open.len() == all { (heard, NO_ANSWER) } else { (began, LONGEST) };
         if let Some(first) = open.iter().min().filter(|_| since.elapsed() >= limit) {
-            return Err(format!(
-                "no controller has compared {kind} {first} within {} s",
-                limit.as_secs()
-            ));
+            let limit = limit.as_secs();
+            let why = format!("no controller has compared {kind} {first} within {limit} s");
+            return Err(Failure::Silent(why));
         }
     }
     Ok(())
@@ -204,6 +234,7 @@ fn unread(kind: &str, key: &ObjectKey, error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube_sim::{Effect, Fault, RequestRecord, Server, Settings};
     use serde_json::json;
 
     use super::*;
@@ -217,6 +248,21 @@ mod tests {
         };
         assert_eq!(names(2), ["a", "c"]);
         assert_eq!(names(9), ["a", "c", "b", "d"]);
+    }
+
+    /// A request that failed a moment before the watches noticed the loss had `wait` accept what was
+    /// known before the push.
+    #[tokio::test]
+    async fn a_request_that_fails_for_a_moment_is_sent_again() {
+        let server = Server::with(Settings::default());
+        let is_read = |request: &RequestRecord| request.resource == "applicationsets";
+        server.inject(Fault::new(Effect::Status(503), is_read).times(2));
+        let sets = [ObjectKey::new("argocd", "set")];
+        let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
+        assert_eq!(answer, Answer::Compared(false));
+        server.inject(Fault::new(Effect::Status(403), is_read));
+        let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
+        assert!(matches!(answer, Answer::Unknown(_)), "{answer:?}");
     }
 
     #[test]

@@ -297,7 +297,9 @@ impl Webhook {
                 self.asked.lock().insert((kind, key.clone()), at);
                 tracing::info!("refresh requested by a webhook");
             }
-            Err(error) => tracing::warn!(error, "refresh cannot be requested"),
+            Err(error) => {
+                tracing::warn!(error = reason(&error), "refresh cannot be requested");
+            }
         }
     }
 
