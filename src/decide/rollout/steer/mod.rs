@@ -99,7 +99,7 @@ impl<'a> Steer<'a> {
 
     /// Whether another reconcile has to follow soon: what it decides does not wait for an event.
     pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
-        self.run.is_followed(rows)
+        self.run.is_followed(self.steering.set, rows)
     }
 
     /// The run after this reconcile.

@@ -136,7 +136,7 @@ impl State {
         let is_live = state.is_live();
         let is_superseded =
             is_live && rows.iter().any(|row| state.is_superseded_by(row, steering.set));
-        let begins = !is_live && rows.iter().any(|row| state.is_changed(row));
+        let begins = !is_live && rows.iter().any(|row| state.is_changed(row, steering.set));
         if is_superseded || begins {
             state.renew(steering, rows, is_superseded, now);
         }
@@ -159,16 +159,27 @@ impl State {
             && !started.is_of(name, row.member.spec, &entry.target_revisions)
     }
 
-    /// Whether an Application has something to roll out that no run has covered.
-    fn is_changed(&self, row: &Row<'_>) -> bool {
+    /// Whether an Application has something to roll out that no run covers: none has started it for
+    /// its target, or the one that did is gone (ST-006).
+    fn is_changed(&self, row: &Row<'_>, set: &str) -> bool {
         if row.member.spec.is_none() || row.member.step().is_none() {
             return false;
         }
         let Some(entry) = &row.entry else { return true };
         entry.phase != Phase::Healthy
             && !entry.is_held()
-            && !is_known(row)
+            && (!is_known(row) || self.is_lost(row, set))
             && !self.quarantine.has(row)
+    }
+
+    /// Whether the run that has started an Application does not exist any more: a person has
+    /// deleted it, or it could not be recorded. Those of another set have other names.
+    fn is_lost(&self, row: &Row<'_>, set: &str) -> bool {
+        let Some(started) = row.member.started.filter(|started| !started.goes_back) else {
+            return false;
+        };
+        let latest = self.name.as_deref().and_then(number_of).unwrap_or_default();
+        number_in(set, &started.run).is_some_and(|number| number > latest)
     }
 
     fn renew(
@@ -277,8 +288,8 @@ impl State {
     /// Whether another reconcile has to follow: it begins another run, since a retry has lifted the
     /// quarantine of some targets of one that has ended; or all are back that can be, and what holds
     /// the Applications is not their way back any more.
-    pub fn is_followed(&self, rows: &[Row<'_>]) -> bool {
-        let begins = !self.is_live() && rows.iter().any(|row| self.is_changed(row));
+    pub fn is_followed(&self, set: &str, rows: &[Row<'_>]) -> bool {
+        let begins = !self.is_live() && rows.iter().any(|row| self.is_changed(row, set));
         let is_back = self.status.phase == RunPhase::RollingBack && self.rollback.is_complete();
         self.name.is_some() && (begins || is_back)
     }

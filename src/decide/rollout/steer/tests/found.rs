@@ -104,6 +104,28 @@ fn the_name_of_a_deleted_run_is_free_only_for_what_it_has_begun_as_st_006() {
     assert_eq!((names(&fleet), fleet.deployed("r3")), (vec!["shop-2".to_owned()], 2));
 }
 
+/// When all had been started, nothing began another run: there was no record, no budget for
+/// failures, and nothing to abort.
+#[test]
+fn a_run_that_is_deleted_when_all_of_it_has_started_is_written_again_as_st_006() {
+    let mut fleet = Fleet::new(&[2], json!(null)).policy(json!({"failures": {"max": 0}}));
+    fleet.push("r2");
+    fleet.apps.get_mut("s1-0").unwrap().fate = Fate::Hangs;
+    fleet.run(5);
+    assert!(fleet.apps.values().all(|app| app.started.is_some()));
+    fleet.runs.clear();
+    fleet.run(3);
+    let names: Vec<&str> = fleet.runs.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, ["shop-1"], "what it has started still counts");
+    assert_eq!(fleet.status().phase, RunPhase::Progressing);
+    fleet.abort(false);
+    fleet.run(2);
+    assert_eq!(fleet.status().phase, RunPhase::Aborted);
+    let started = fleet.apps["s1-0"].started.clone();
+    fleet.run(20);
+    assert_eq!(fleet.apps["s1-0"].started, started, "no sync is repeated");
+}
+
 #[test]
 fn the_ramp_of_a_run_does_not_count_what_a_deleted_one_has_started_as_st_030() {
     let ramp = json!({"pace": {"ramp": {"start": 1, "factor": 2}}});
