@@ -74,7 +74,7 @@ impl Selector {
             let failed = |cause: String| format!("matchLabels.{key}: {cause}");
             let value =
                 value.as_str().ok_or_else(|| failed("must be a string; quote it".to_owned()))?;
-            check_key(key)?;
+            check_key(key).map_err(|why| format!("matchLabels: {why}"))?;
             check_value(value).map_err(failed)?;
             requirements
                 .push(Requirement { key: key.clone(), rule: Rule::In(vec![value.to_owned()]) });

@@ -188,7 +188,7 @@ impl Steering {
         let hash = HEXLOWER.encode(&hash.finalize()[..8]);
         Self {
             gates,
-            limits: limits(&rules),
+            limits: limits(&rules, labels.keys()),
             problems: rules
                 .problems
                 .iter()
@@ -246,7 +246,7 @@ fn read(policy: &Value) -> Policy {
     }
 }
 
-fn limits(rules: &Rules) -> Vec<String> {
+fn limits<'a>(rules: &Rules, names: impl Iterator<Item = &'a String> + Clone) -> Vec<String> {
     let mut limits = Vec::new();
     for (policy, why) in &rules.paused {
         limits.push(format!("paused by policy {policy}: {why}"));
@@ -264,9 +264,12 @@ fn limits(rules: &Rules) -> Vec<String> {
     if let Some((start, factor)) = rules.ramp {
         limits.push(format!("a step begins with {start}, times {factor} after each batch"));
     }
-    for spread in &rules.spreads {
+    for (index, spread) in rules.spreads.iter().enumerate() {
         let (max, label, policy) = (spread.max, &spread.label, &spread.policy);
-        limits.push(format!("{max} in flight for each value of {label} (policy {policy})"));
+        // A misspelt label holds the whole set to the limit of one value.
+        let is_absent = names.clone().all(|name| rules.value_of(name, index).is_empty());
+        let absent = if is_absent { ", which no Application has" } else { "" };
+        limits.push(format!("{max} in flight for each value of {label}{absent} (policy {policy})"));
     }
     for (policy, max) in &rules.pools {
         limits.push(format!("{max} in flight in all sets of policy {policy}"));

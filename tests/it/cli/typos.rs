@@ -224,6 +224,11 @@ fn plan_lists_what_is_wrong_with_policies_and_exits_1_as_st_001() {
     let nothing = policy("", "{gates: [{name: g, steps: [9], approvals: 1}]}");
     let run = with_input(&["plan", "-f", "-"], format!("{set}\n{nothing}"));
     assert!(run.out.contains("gate g (policy p) holds no Application\n"), "{}", run.out);
+    // A misspelt label holds the whole set to the limit of one value.
+    let absent = policy("", "{pace: {spread: {label: regoin, max: 1}}}");
+    let run = with_input(&["plan", "-f", "-"], format!("{set}\n{absent}"));
+    let line = "1 in flight for each value of regoin, which no Application has (policy p)\n";
+    assert!(run.out.contains(line), "{}", run.out);
     // Of a named set, policies of other sets say nothing.
     let other = policy("", "{applicationSets: {names: [sett]}, pase: {}}");
     let named = with_input(&["plan", "-f", "-", "set"], format!("{set}\n{other}"));

@@ -313,7 +313,7 @@ impl Rules {
             }))
         });
         if let Some(Err(error)) = &selector {
-            problem(self, format!("applications{error}, so it holds all Applications"));
+            problem(self, format!("applications.{error}, so it holds all Applications"));
         }
         let is_selected = |one: &Selectable| {
             let by_labels = match &selector {
@@ -383,7 +383,7 @@ pub fn selects(selector: &SetSelector, set: &str, labels: &Labels) -> Result<boo
         "matchLabels": selector.match_labels,
         "matchExpressions": selector.match_expressions,
     }))
-    .map_err(|error| format!("spec.applicationSets{error}"))?;
+    .map_err(|error| format!("spec.applicationSets.{error}"))?;
     let by_name = selector.names.is_empty() || selector.names.iter().any(|name| name == set);
     Ok(by_name && by_labels.selects(labels))
 }
@@ -440,6 +440,8 @@ mod tests {
             json!({"applicationSets": {"matchExpressions": [{"key": "a", "operator": "Near"}]}});
         let held = rules(&[policy("p", odd)]);
         assert_eq!((held.paused.len(), held.problems.len()), (1, 1));
+        let field = "spec.applicationSets.matchExpressions[0].operator: ";
+        assert!(held.problems[0].1.starts_with(field), "{:?}", held.problems);
         let gate = |gate: serde_json::Value| rules(&[policy("p", json!({"gates": [gate]}))]);
         let none = gate(json!({"name": "g", "applications": {"matchLabels": {"env": "qa"}}}));
         assert!(none.problems[0].1.contains("selects no Application"), "{:?}", none.problems);
@@ -459,6 +461,8 @@ mod tests {
         assert!(["a", "b", "c"].iter().all(|name| odd.gates_of(name) == [0]));
         assert_eq!(odd.gates[0].soak, Err("soon".to_owned()));
         assert_eq!(odd.problems.len(), 2);
+        let field = "gates[0] (g): applications.matchExpressions[0].operator: ";
+        assert!(odd.problems.iter().any(|(_, text)| text.starts_with(field)), "{:?}", odd.problems);
     }
 
     #[test]
