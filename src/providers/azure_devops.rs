@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::failure::{Failure, existing};
+use super::failure::Failure;
 use super::http::{Api, Pages, Reply, path_segments, segment};
 use super::{Asker, Providers};
 use crate::desired::queries::{
@@ -152,7 +152,7 @@ impl AzureDevOps {
             segment(&format!("/{}", path.trim_start_matches('/'))),
             segment(&branch.name)
         );
-        Ok(existing(self.api.get(&path).await)?.is_some())
+        self.api.has(&path).await
     }
 
     pub async fn pull_requests(

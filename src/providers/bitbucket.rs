@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::failure::{Failure, existing};
+use super::failure::Failure;
 use super::http::{Api, Pages, Reply, continued, path_segments, segment};
 use super::{Asker, Providers};
 use crate::desired::queries::{
@@ -158,7 +158,7 @@ impl Bitbucket {
         let place = self.place(&branch.repository);
         let (sha, path) = (segment(&branch.sha), path_segments(path)?);
         let path = format!("{place}/src/{sha}/{path}?format=meta");
-        Ok(existing(self.api.get(&path).await)?.is_some())
+        self.api.has(&path).await
     }
 
     pub async fn pull_requests(

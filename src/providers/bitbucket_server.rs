@@ -158,7 +158,7 @@ impl BitbucketServer {
         let place = Self::place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/browse/{path}?at={name}&type=true&limit=100");
-        Ok(existing(self.api.get(&path).await)?.is_some())
+        self.api.has(&path).await
     }
 
     pub async fn pull_requests(

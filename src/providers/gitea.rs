@@ -145,7 +145,7 @@ impl Gitea {
         let place = self.place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/contents/{path}?ref={name}");
-        Ok(existing(self.api.get(&path).await)?.is_some())
+        self.api.has(&path).await
     }
 
     pub async fn pull_requests(

@@ -179,7 +179,7 @@ impl GitHub {
         let place = Self::place(&branch.repository);
         let (path, name) = (path_segments(path)?, segment(&branch.name));
         let path = format!("{place}/contents/{path}?ref={name}");
-        Ok(existing(self.api.get(&path).await)?.is_some())
+        self.api.has(&path).await
     }
 
     pub async fn pull_requests(

@@ -17,13 +17,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::failure::{Failure, Kind};
-use super::rate_limit;
+use super::failure::{Failure, Kind, existing};
+use super::{error_text, rate_limit};
 use crate::clock::Clock;
 use crate::connect::{Connection, Proxy, Refused};
 use crate::redact;
@@ -48,8 +48,8 @@ const MAX_PAGES: usize = 1_000;
 const MAX_REDIRECTS: usize = 5;
 /// The error of AWS for a folder that does not exist.
 const NO_FOLDER: &str = "FolderDoesNotExistException";
-/// The longest part of what a server says that is shown.
-const MAX_WORDS: usize = 200;
+/// The headers with credentials.
+const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("private-token")];
 
 /// Until when a server has asked not to be asked, by its origin and who asks.
 pub(super) type Blocked = Arc<Mutex<BTreeMap<(String, [u8; 32]), Timestamp>>>;
@@ -95,6 +95,8 @@ impl Reply {
     /// The body as JSON.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {
+            // The error may quote a part of the answer.
+            let error = error_text::shown(&error.to_string());
             Failure::new(format!("{}: the answer cannot be read: {error}", self.shown))
         })
     }
@@ -217,6 +219,14 @@ impl Api {
     /// Gets what is at a path, which begins with a slash.
     pub async fn get(&self, path: &str) -> Result<Reply, Failure> {
         self.get_url(&format!("{}{path}", self.base)).await
+    }
+
+    /// Whether there is something at a path. A page of HTML with a code of success, such as that
+    /// of a proxy or of a sign-in, is no answer to that.
+    pub async fn has(&self, path: &str) -> Result<bool, Failure> {
+        let found = existing(self.get(path).await)?;
+        let read = found.map(|reply| reply.json::<IgnoredAny>()).transpose()?;
+        Ok(read.is_some())
     }
 
     /// Posts a document to a path.
@@ -420,9 +430,9 @@ impl Api {
             return Err(failure);
         }
         let mut text = format!("{}: {}", reply.shown, reply.status);
-        if let Some(words) = words(&reply.body) {
+        if let Some(said) = error_text::said(&reply.body) {
             text.push_str(": ");
-            text.push_str(&words);
+            text.push_str(&error_text::shown(&self.without_credentials(said)));
         }
         let hint = match reply.status {
             StatusCode::UNAUTHORIZED | StatusCode::NON_AUTHORITATIVE_INFORMATION => {
@@ -431,7 +441,7 @@ impl Api {
             StatusCode::FORBIDDEN => "; check what the token permits",
             _ => "",
         };
-        let error = error_of_aws(&reply.body);
+        let error = error_text::code_of_aws(&reply.body);
         let is_not_found =
             reply.status == StatusCode::NOT_FOUND || error.as_deref() == Some(NO_FOLDER);
         let is_throttled = rate_limit::is_throttled(reply.status, error.as_deref());
@@ -443,10 +453,23 @@ impl Api {
         Err(Failure { text: format!("{text}{hint}"), kind })
     }
 
+    /// A text of the server without the credentials that were sent to it.
+    fn without_credentials(&self, said: String) -> String {
+        let sent = CREDENTIALS.into_iter().filter_map(|name| self.headers.get(name)?.to_str().ok());
+        sent.fold(said, |said, value| {
+            // After the scheme, such as Bearer.
+            let credential = value.rsplit(' ').next().unwrap_or(value);
+            match credential.is_empty() {
+                true => said,
+                false => said.replace(credential, redact::HIDDEN),
+            }
+        })
+    }
+
     /// Whose limit counts for a request.
     fn key(&self, target: &Uri) -> (String, [u8; 32]) {
         let mut hash = Sha256::new();
-        for name in [AUTHORIZATION, HeaderName::from_static("private-token")] {
+        for name in CREDENTIALS {
             hash.update(self.headers.get(name).map(HeaderValue::as_bytes).unwrap_or_default());
             hash.update([0]);
         }
@@ -470,36 +493,6 @@ fn origin(url: &Uri) -> String {
 fn shown(url: &Uri) -> String {
     let text = url.to_string();
     redact::url(text.split(['?', '#']).next().unwrap_or_default())
-}
-
-/// What a server says about an error, in one of the usual fields; nothing else of its answer
-/// is shown.
-fn words(body: &[u8]) -> Option<String> {
-    let body: Value = serde_json::from_slice(body).ok()?;
-    let inner = ["/message", "/error/message", "/errors/0/message", "/error", "/Message"];
-    let mut words = inner.into_iter().find_map(|at| body.pointer(at)?.as_str()).map(str::to_owned);
-    if let Some(error) = error_of(&body) {
-        words = Some(format!("{error} {}", words.unwrap_or_default()));
-    }
-    let words = words?;
-    let line: String = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(line.chars().take(MAX_WORDS).collect())
-}
-
-/// The code of an error of AWS, whose status is 400 for all of them. The token service writes
-/// XML.
-fn error_of_aws(body: &[u8]) -> Option<String> {
-    if let Ok(body) = serde_json::from_slice(body) {
-        return error_of(&body);
-    }
-    let text = String::from_utf8_lossy(body);
-    let (_, code) = text.split_once("<Code>")?;
-    Some(code.split_once("</Code>")?.0.trim().to_owned())
-}
-
-fn error_of(body: &Value) -> Option<String> {
-    let error = body["__type"].as_str()?;
-    Some(error.rsplit('#').next().unwrap_or(error).to_owned())
 }
 
 /// A part of a path.

@@ -20,6 +20,7 @@ mod bitbucket;
 mod bitbucket_server;
 mod code_commit;
 mod decisions;
+mod error_text;
 mod failure;
 mod gitea;
 mod github;

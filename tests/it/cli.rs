@@ -40,6 +40,7 @@ mod providers;
 mod providers_hostile;
 mod providers_lists;
 mod providers_live;
+mod providers_pages;
 mod providers_tls;
 mod proxy;
 mod repeated;
