@@ -106,9 +106,21 @@ impl CodeCommit {
                 return Err(Failure::new(format!("the answer has no list {field}")));
             };
             items.extend(more.iter().cloned());
-            match reply[token].as_str() {
-                Some(next) if !next.is_empty() => body[token] = next.into(),
-                _ => return Ok(Pages { items, several: page > 1 }),
+            match &reply[token] {
+                Value::Null => return Ok(Pages { items, several: page > 1 }),
+                Value::String(next) if next.is_empty() => {
+                    return Ok(Pages { items, several: page > 1 });
+                }
+                Value::String(next) if body[token] == next.as_str() => {
+                    let why = "the server names the same page again as the next one";
+                    return Err(Failure::new(format!("{operation}: page {page}: {why}")));
+                }
+                // What follows would be missing.
+                Value::String(next) => body[token] = next.as_str().into(),
+                _ => {
+                    let why = format!("{token} must be a string");
+                    return Err(Failure::new(format!("{operation}: page {page}: {why}")));
+                }
             }
         }
         Err(Failure::new(format!("limit exceeded: the list has more than {MAX_PAGES} pages")))
@@ -190,8 +202,12 @@ impl CodeCommit {
         let target = "CodeCommit_20150413.ListBranches";
         let listed = Self::list(&self.service, target, body, ("branches", "nextToken")).await?;
         let Pages { items, several } = listed;
-        let items = items.iter().filter_map(Value::as_str);
-        Ok(Pages { items: items.map(|name| repository.branch(name, "")).collect(), several })
+        let branch = |name: &Value| {
+            let missing = || Failure::new("ListBranches: a branch of the answer has no name");
+            Ok(repository.branch(name.as_str().ok_or_else(missing)?, ""))
+        };
+        let items: Result<Vec<Branch>, Failure> = items.iter().map(branch).collect();
+        Ok(Pages { items: items?, several })
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {

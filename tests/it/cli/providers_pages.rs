@@ -75,6 +75,38 @@ fn a_page_of_html_is_no_path_as_098() {
     }
 }
 
+/// AWS: a token of another type is no end of the list, a branch without a name is not left out,
+/// and the same page again is an error at once.
+#[test]
+fn a_list_of_aws_is_complete_or_an_error_as_098() {
+    for (branches, why) in [
+        (json!({"branches": ["main"], "nextToken": 7}), "page 1: nextToken must be a string"),
+        (json!({"branches": ["main", 7]}), "a branch of the answer has no name"),
+        (json!({"branches": ["main"], "nextToken": "a"}), "page 2: the server names the same page"),
+    ] {
+        let server = Service::start(move |asked| match asked.header("x-amz-target") {
+            "CodeCommit_20150413.ListRepositories" => {
+                document(json!({"repositories": [{"repositoryName": "app"}]}))
+            }
+            "CodeCommit_20150413.GetRepository" => document(json!({"repositoryMetadata": {
+                "accountId": "1", "repositoryName": "app", "repositoryId": "1",
+                "defaultBranch": "main", "cloneUrlSsh": "s", "cloneUrlHttp": "h",
+            }})),
+            _ => document(branches.clone()),
+        });
+        let generator =
+            json!({"scmProvider": {"awsCodeCommit": {"region": "eu-west-1", "allBranches": true}}});
+        let set = shows(generator, "{{.repository}}-{{.branch}}", "p");
+        let mut command = program(&["render", "-f", "-"]);
+        command.env("AWS_ENDPOINT_URL", server.url());
+        command.env("AWS_ACCESS_KEY_ID", "AKIAOWN").env("AWS_SECRET_ACCESS_KEY", "own-secret");
+        let rendered = finish(command, set.to_string().as_bytes());
+        rendered.fails(1, &["spec.generators[0].scmProvider: 1/app: ListBranches: ", why]);
+        assert_eq!(rendered.out, "", "AS-140");
+        assert!(server.asked().len() <= 4, "{}", server.asked().len());
+    }
+}
+
 /// What a server says is cut after its credentials were removed: half a token is none of the
 /// known ones.
 #[test]
