@@ -175,6 +175,9 @@ pub struct Flags {
     /// Hosts without that proxy, comma separated [default: empty]
     #[arg(long, value_name = "HOSTS", help_heading = "Generators", hide_short_help = true)]
     pub scm_no_proxy: Option<String>,
+    /// Seconds that a generator may ask a server or a plugin, with all requests, up to 800 [default: 200]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(providers::QUERY_SECONDS), help_heading = "Generators", hide_short_help = true)]
+    pub scm_query_timeout_seconds: Option<u32>,
     /// Allow sources that are directories or repositories of this machine [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources")]
     pub allow_local_sources: Option<bool>,

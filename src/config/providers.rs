@@ -1,6 +1,7 @@
 //! Settings of the generators that ask services (AS-501, AS-504).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::Flags;
 use super::reader::{Error, Reader};
@@ -28,6 +29,10 @@ const VARIABLES: [&str; 17] = [
     "BITBUCKET_API_BASE_URL",
 ];
 
+/// The times that a query may take, in seconds: a reconcile, which may take 900, asks some queries
+/// one after the other.
+pub(super) const QUERY_SECONDS: std::ops::RangeInclusive<i64> = 1..=800;
+
 /// Fails where users of further namespaces could send tokens and requests anywhere: there the
 /// addresses must be limited, or these generators disabled (AS-504).
 pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), Error> {
@@ -51,6 +56,16 @@ pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
     );
     let root_ca =
         read.text(flags.scm_root_ca_path.clone(), ("SCM_ROOT_CA_PATH", "scm.root.ca.path"), "");
+    let default = ProviderSettings::default();
+    let query_timeout = read.pick(
+        flags.scm_query_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        ("SCM_QUERY_TIMEOUT_SECONDS", "scm.query.timeout.seconds"),
+        |text| {
+            let seconds = text.parse().ok().filter(|seconds| QUERY_SECONDS.contains(seconds))?;
+            u64::try_from(seconds).ok().map(Duration::from_secs)
+        },
+        default.query_timeout,
+    );
     let environment = read.environment;
     let variable = |name: &&str| Some(((*name).to_owned(), environment(name)?));
     ProviderSettings {
@@ -63,6 +78,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
         root_ca: Some(root_ca).filter(|path| !path.is_empty()).map(PathBuf::from),
         proxy: text(read, &flags.scm_proxy_url, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"),
         no_proxy: text(read, &flags.scm_no_proxy, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY"),
+        query_timeout,
         environment: VARIABLES.iter().filter_map(variable).collect(),
     }
 }

@@ -427,6 +427,14 @@ fn addresses_limits_and_labels_are_read_as_501() {
         let got = (config.application_sets.webhook_parallelism, config.warnings.len());
         assert_eq!(got, (50, 1), "{text}");
     }
+    let key = "applicationsetcontroller.scm.query.timeout.seconds";
+    for (text, want, warnings) in
+        [("", 200, 0), ("800", 800, 0), ("0", 200, 1), ("801", 200, 1), ("-1", 200, 1)]
+    {
+        let config = resolve(Flags::default(), &[], &[(key, text)]).unwrap();
+        let timeout = config.application_sets.providers.query_timeout.as_secs();
+        assert_eq!((timeout, config.warnings.len()), (want, warnings), "{text}");
+    }
     for (text, want) in [("warning", "warn"), ("Fatal", "error"), ("debug", "debug")] {
         let flags = Flags { loglevel: Some(text.into()), ..Flags::default() };
         assert_eq!(resolve(flags, &[], &[]).unwrap().log_level, want);

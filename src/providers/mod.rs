@@ -34,7 +34,6 @@ mod pull_requests;
 mod rate_limit;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use failure::Failure;
 pub use objects::Objects;
@@ -45,10 +44,6 @@ use crate::connect::Proxy;
 use crate::desired::queries::{Answer, Query};
 use crate::settings::ProviderSettings;
 use http::{Blocked, Limits};
-
-/// Timeout of one query with all its requests: a reconcile, which may take 15 minutes, asks some
-/// of them one after the other.
-const QUERY_WITHIN: Duration = Duration::from_secs(200);
 
 /// Asks services.
 #[derive(Clone, Debug)]
@@ -121,13 +116,13 @@ impl Providers {
                 }
             }
         };
-        match tokio::time::timeout(QUERY_WITHIN, answer).await {
+        match tokio::time::timeout(self.settings.query_timeout, answer).await {
             Ok(answered) => answered,
             Err(_) => {
-                let seconds = QUERY_WITHIN.as_secs();
+                let seconds = self.settings.query_timeout.as_secs();
                 Err(Failure::new(format!(
                     "{}: limit exceeded: is not answered in full within {seconds} s; select \
-                     fewer repositories",
+                     fewer repositories, or raise --scm-query-timeout-seconds",
                     query.place()
                 )))
             }

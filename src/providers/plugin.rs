@@ -18,8 +18,9 @@ use crate::redact;
 const DEFAULT_SECRET: &str = "argocd-secret";
 /// Timeout of a request, without another one.
 const TIMEOUT: u64 = 30;
-/// Longest timeout: below that of the whole query (`QUERY_WITHIN`), whose message is about pages.
-const MAX_TIMEOUT: u64 = 190;
+/// How much shorter than that of the whole query the longest timeout is: the message of that one
+/// is about pages.
+const BEFORE: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 struct Reply {
@@ -50,7 +51,7 @@ pub(super) async fn ask(
         "" => TIMEOUT,
         seconds => match seconds.parse::<u64>() {
             Ok(0) => TIMEOUT,
-            Ok(seconds) => seconds.min(MAX_TIMEOUT),
+            Ok(seconds) => seconds,
             Err(_) => {
                 let text = format!("{place}: requestTimeout: must be a number of seconds");
                 return Err(Failure::new(text));
@@ -73,7 +74,8 @@ pub(super) async fn ask(
     let mut api =
         Api::new(base, tls, &providers.proxy, asker.limits.clone(), providers.clock.clone())?
             .with(AUTHORIZATION, &format!("Bearer {}", token.trim()))?;
-    api.timeout = Duration::from_secs(timeout);
+    let longest = providers.settings.query_timeout.saturating_sub(BEFORE);
+    api.timeout = Duration::from_secs(timeout).min(longest.max(Duration::from_secs(1)));
     let parameters: Value = serde_json::from_str(&query.parameters).unwrap_or_default();
     let body = json!({
         "applicationSetName": asker.set.name,

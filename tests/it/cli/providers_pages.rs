@@ -152,3 +152,17 @@ fn an_error_that_quotes_the_claim_of_an_app_is_shown_without_it() {
     failed.fails(1, &["GitHub App: ", "cannot be decoded: Bearer ***"]);
     assert!(!failed.err.contains("eyJ"), "{}", failed.err);
 }
+
+/// The time of a query is a setting, and the error names it.
+#[test]
+fn the_time_of_a_query_is_a_setting_as_501() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let api = format!("http://{}", silent.local_addr().unwrap());
+    let github = json!({"owner": "o", "repo": "r", "api": api, "tokenRef": reference()});
+    let set = shows(json!({"pullRequest": {"github": github}}), "pr-{{.number}}", "p");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [set, token()]});
+    let mut command = program(&["render", "-f", "-"]);
+    command.env("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_QUERY_TIMEOUT_SECONDS", "1");
+    finish(command, list.to_string().as_bytes())
+        .fails(1, &["is not answered in full within 1 s; ", "--scm-query-timeout-seconds"]);
+}
