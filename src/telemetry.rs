@@ -2,9 +2,11 @@
 //! of a command.
 
 mod argo_cd;
+mod json;
 
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -55,6 +57,9 @@ pub enum Error {
     },
 }
 
+/// Whether lines are JSON objects since logging was started.
+static JSON: AtomicBool = AtomicBool::new(false);
+
 /// Starts logging. `RUST_LOG` takes precedence over `level`, unless it is invalid.
 ///
 /// Only the first call has an effect.
@@ -64,8 +69,36 @@ pub enum Error {
 /// When the level is unknown; nothing is logged then.
 pub fn init(format: Format, level: &str) -> Result<(), Error> {
     // Fails only when logging was started before.
-    drop(tracing::subscriber::set_global_default(subscriber(format, level)?));
+    let started = tracing::subscriber::set_global_default(subscriber(format, level)?);
+    if started.is_ok() && format != Format::Text {
+        JSON.store(true, Ordering::Relaxed);
+        // What reads the log expects a JSON object in each line, also after a panic.
+        std::panic::set_hook(Box::new(log_panic));
+    }
     Ok(())
+}
+
+/// Logs an error that ends the program, where lines are JSON objects; `false` where they are not,
+/// or errors are not logged.
+pub fn log_last(error: &str) -> bool {
+    let logs = JSON.load(Ordering::Relaxed) && tracing::enabled!(tracing::Level::ERROR);
+    if logs {
+        tracing::error!("{error}");
+    }
+    logs
+}
+
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let text = panic.payload_as_str().unwrap_or("no message");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    // Empty unless RUST_BACKTRACE asks for it.
+    let backtrace = std::backtrace::Backtrace::capture();
+    match backtrace.status() {
+        std::backtrace::BacktraceStatus::Captured => {
+            tracing::error!(location, %backtrace, "panic: {text}");
+        }
+        _ => tracing::error!(location, "panic: {text}"),
+    }
 }
 
 /// Logs on this thread until the guard is dropped: before all settings are known.
@@ -140,7 +173,10 @@ impl Write for Redacted {
     /// Takes a whole line at a time, as log lines are written.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let text = crate::redact::text(&text);
+        let text = match self.1 {
+            Format::Text => crate::redact::text(&text),
+            Format::Json | Format::ArgoCd => json::redacted(&text),
+        };
         // The library has escaped control characters in fields.
         let text = match self.1 {
             Format::Text => terminal::printable_lines(&text, true),

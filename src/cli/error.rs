@@ -89,9 +89,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Prints an error to standard error and returns its exit code: 2, unless a check failed.
+/// Prints an error to standard error, or logs it where the log has JSON lines, and returns its exit code: 2, unless a check failed.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    print_line("error", &crate::watch::failure::chain(error.as_ref()));
+    let text = crate::watch::failure::chain(error.as_ref());
+    if !crate::telemetry::log_last(&text) {
+        print_line("error", &text);
+    }
     let code = error.downcast_ref::<Error>().map_or(USAGE_ERROR, |error| error.code);
     ExitCode::from(code)
 }

@@ -441,7 +441,7 @@ impl Reconciliation<'_> {
         let digest = operate::wait_digest(state);
         if std::mem::replace(&mut self.cached.logged, digest) != digest {
             let (phase, message) = (state.phase.as_str(), state.message.as_str());
-            tracing::info!(application = %self.key, phase, message, "operation");
+            tracing::info!(application = %self.key, phase, result = message, "operation");
         }
     }
 

@@ -150,6 +150,6 @@ fn log(decision: &RunDecision) {
     }
     if decision.is_urgent {
         let RolloutRunStatus { phase, progress, message, .. } = &decision.status;
-        tracing::info!(run = decision.name, %phase, progress, message, "run");
+        tracing::info!(run = decision.name, %phase, progress, result = message, "run");
     }
 }

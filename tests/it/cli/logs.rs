@@ -1,5 +1,6 @@
 //! Log lines of a rollout (AS-613 to AS-615).
 
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
@@ -150,4 +151,54 @@ async fn a_failed_generation_is_an_error_with_its_generator_as_615() {
         (&line["level"], &line["span"]["applicationset"]),
         (&json!("ERROR"), &json!("argocd/set"))
     );
+}
+
+/// Each line is a JSON object: texts with quotes and URLs in them, from which credentials are
+/// removed, and the error that ends the program.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_line_is_json_until_the_end() {
+    let cluster = Cluster::start().await;
+    let mut running = Running::start(
+        &cluster,
+        &["--probe-addr=", "--metrics-addr=", "--webhook-addr=", "--enable-leader-election"],
+        &[],
+    );
+    let mut odd: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+    odd["spec"]["template"]["spec"]["project"] = "see \"http://foo:bar\" of git@h".into();
+    cluster.create("ApplicationSet", odd).await;
+    running.until_logged("does not exist in namespace").await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "argocd");
+    let other = Patch::Merge(json!({"spec": {"holderIdentity": "other"}}));
+    let name = wavegate::controller::leader::LEASE;
+    leases.patch(name, &PatchParams::default(), &other).await.unwrap();
+    let log = running.until_logged("the lease was lost: ").await;
+    for line in log.lines() {
+        let line =
+            serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(line["level"].is_string() && line["message"].is_string(), "{line}");
+    }
+}
+
+/// A field `message` would be a second one of the line, of which readers keep one.
+#[test]
+fn no_line_has_two_messages() {
+    let call = regex::Regex::new(r"(?s)(?:info|warn|error|debug|trace)!\([^;]*?\);").unwrap();
+    let field = regex::Regex::new(r"[(,]\s*[%?]?message\s*(?:,|= )").unwrap();
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    let mut count = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).unwrap();
+            for call in call.find_iter(&source).map(|call| call.as_str()) {
+                count += 1;
+                assert!(!field.is_match(call), "{}: {call}", path.display());
+            }
+        }
+    }
+    assert!(count > 100, "{count}");
 }
