@@ -268,7 +268,7 @@ impl Kept {
             MetricType::Histogram,
         )?;
         for (key, requests) in &all {
-            let bounds = crate::source::BOUNDS.iter().copied().chain([f64::MAX]);
+            let bounds = crate::source::BOUNDS.iter().copied().chain([f64::INFINITY]);
             let buckets: Vec<(f64, u64)> = bounds.zip(requests.by_duration).collect();
             let labels = of_kind(key);
             let mut metric = metric.encode_family(&labels)?;

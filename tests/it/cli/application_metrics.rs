@@ -158,6 +158,9 @@ async fn what_applications_do_is_counted_se_546_to_se_554() {
         let count = has("argocd_git_request_total", &of);
         assert!(count >= 1.0);
         assert_eq!(has("argocd_git_request_duration_seconds_count", &of), count);
+        // Without it, no quantile can be computed.
+        let all = [of, labels(&[("le", "+Inf")])].concat();
+        assert_eq!(has("argocd_git_request_duration_seconds_bucket", &all), count);
     }
     // SE-554.
     for (name, queue) in
