@@ -14,7 +14,7 @@ mod connection;
 mod metrics;
 mod pending;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ use pending::{Pending, Written};
 
 /// Pauses after failures: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+
+/// Reasons that are logged until Redis is back: a server that starts gives several.
+const MAX_REASONS: usize = 8;
 
 /// Why Redis cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +120,9 @@ impl Writer {
 
     async fn work(&self) {
         let Shared { settings, connector, metrics, .. } = &*self.shared;
-        let (mut connection, mut pause, mut is_away) = (None::<Connection>, PAUSES.0, false);
+        let (mut connection, mut pause) = (None::<Connection>, PAUSES.0);
+        // Why it is away, each reason once; empty while it is there.
+        let mut reasons = BTreeSet::new();
         loop {
             let next = self.shared.state.lock().pending.take();
             let Some((owner, batch)) = next else {
@@ -137,7 +142,7 @@ impl Writer {
             };
             match made {
                 Ok(()) => {
-                    if std::mem::take(&mut is_away) {
+                    if !std::mem::take(&mut reasons).is_empty() {
                         tracing::info!(redis = settings.place(), "Redis is back");
                     }
                     pause = PAUSES.0;
@@ -152,7 +157,7 @@ impl Writer {
                     batch.done();
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut is_away, true) {
+                    if reasons.len() < MAX_REASONS && reasons.insert(error.clone()) {
                         tracing::warn!(
                             redis = settings.place(),
                             error,

@@ -179,6 +179,36 @@ async fn each_line_is_json_until_the_end() {
     }
 }
 
+/// Redis is away for one reason and then for another, such as a password that it has since its
+/// restart: each of them is logged, once.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_reason_why_redis_is_away_is_logged() {
+    let cluster = Cluster::start().await;
+    let redis = unused_address();
+    let flag = format!("--redis={redis}");
+    let mut running = Running::start(
+        &cluster,
+        &["--probe-addr=", "--metrics-addr=", "--webhook-addr=", &flag],
+        &[],
+    );
+    running.until_logged("Connection refused").await;
+    let listener = std::net::TcpListener::bind(&redis).unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            while std::io::Read::read(&mut stream, &mut request).is_ok_and(|read| read > 0) {
+                // As many as a client might wait for.
+                let refused = "-NOAUTH Authentication required.\r\n".repeat(8);
+                if stream.write_all(refused.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    let log = running.until_logged("Authentication required").await;
+    assert_eq!(log.matches("Connection refused").count(), 1, "{log}");
+}
+
 /// A field `message` would be a second one of the line, of which readers keep one.
 #[test]
 fn no_line_has_two_messages() {
