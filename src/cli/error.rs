@@ -89,7 +89,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Prints an error to standard error, or logs it where the log has JSON lines, and returns its exit code: 2, unless a check failed.
+/// Prints an error to standard error, or logs it where the log has JSON lines, and returns its exit
+/// code: 2, unless a check failed.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     let text = crate::watch::failure::chain(error.as_ref());
     if !crate::telemetry::log_last(&text) {

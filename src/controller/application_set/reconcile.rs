@@ -126,8 +126,7 @@ pub async fn reconcile(
     publish(object, context, &decision.events);
     log::patches(&decision.writes);
     let outcomes = write(&set, context, &decision).await;
-    let behind = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.refreshes);
-    memory.asked.record(behind, &decision.writes, &outcomes, &memory.existing, now);
+    memory.asked.record(decision.behind(), &decision.writes, &outcomes, &memory.existing, now);
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
     report_stuck(object, context, memory, &decision.stuck).await;

@@ -192,27 +192,23 @@ impl ClusterState {
 
     /// Waits for an Event with this reason.
     async fn until_event(&self, reason: &str) -> String {
-        let look = async {
+        self.until_note(reason, |_| true).await
+    }
+
+    /// Waits for an Event with this reason, and a message that is meant.
+    async fn until_note(&self, reason: &str, is_meant: impl Fn(&str) -> bool) -> String {
+        let find = async {
             loop {
-                if let Some(note) = self.events(reason).await.into_iter().next() {
+                if let Some(note) =
+                    self.events(reason).await.into_iter().find(|note| is_meant(note))
+                {
                     return note;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let found = tokio::time::timeout(LIMIT, look).await;
-        found.unwrap_or_else(|_| panic!("no Event {reason}"))
-    }
-
-    /// Waits for an Event with this reason and text.
-    async fn until_note(&self, reason: &str, text: &str) {
-        let find = async {
-            while !self.events(reason).await.iter().any(|note| note == text) {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
         let found = tokio::time::timeout(LIMIT, find).await;
-        found.unwrap_or_else(|_| panic!("no Event {reason}: {text}"));
+        found.unwrap_or_else(|_| panic!("no such Event {reason}"))
     }
 
     /// Waits until a condition of the ApplicationSet `set` has this status and reason, and a

@@ -140,6 +140,13 @@ pub struct Decision {
     pub(super) failure: Option<Failure>,
 }
 
+impl Decision {
+    /// The Applications that are behind others, the most urgent first.
+    pub fn behind(&self) -> &[String] {
+        self.rollout.as_ref().map_or(&[], |plan| &plan.refreshes)
+    }
+}
+
 /// What follows a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {

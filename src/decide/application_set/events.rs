@@ -84,8 +84,8 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
     events
 }
 
-/// What policies and people say about a run, and about earlier ones. Nothing of one that simply goes on, which the Events
-/// of its steps say.
+/// What policies and people say about a run, and about earlier ones. Nothing of one that simply goes
+/// on, which the Events of its steps say.
 pub fn run(decision: &RunDecision) -> Vec<Event> {
     let event = |run: &str, entry: &TimelineEntry| {
         let TimelineEntry { what, subject, by, message, .. } = entry;

@@ -163,13 +163,12 @@ fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool,
     if let Some((first, until)) = allowing.first() {
         return (true, format!("{} is active until {}", first.name(), to_rfc3339(*until)));
     }
-    let overruns = || {
-        let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
-        !stopping.is_empty() && excuse(&stopping, windows, attempt).is_some()
+    let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
+    let excuse = match stopping.is_empty() {
+        true => None,
+        false => excuse(&stopping, windows, attempt),
     };
-    if let Some((first, until)) = for_others.first()
-        && !overruns()
-    {
+    if let Some((first, until)) = for_others.first().filter(|_| excuse.is_none()) {
         let (name, until) = (first.name(), to_rfc3339(*until));
         return (false, format!("{name} permits manual syncs only, until {until}"));
     }
@@ -180,8 +179,7 @@ fn decide(windows: &[Readable], attempt: &SyncAttempt, now: Timestamp) -> (bool,
     let soonest = shut.iter().min_by_key(|each| opens(each).unwrap_or(Timestamp::MAX));
     if let Some(soonest) = soonest {
         let name = soonest.window.name();
-        let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
-        return match (excuse(&stopping, windows, attempt), opens(soonest)) {
+        return match (excuse, opens(soonest)) {
             (Some(excuse), _) => (true, format!("{name} is inactive, {excuse}")),
             (None, Some(start)) => {
                 (false, format!("{name} is inactive until {}", to_rfc3339(start)))

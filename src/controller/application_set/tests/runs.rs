@@ -275,7 +275,7 @@ async fn words_to_a_run_that_is_over_are_reported_as_st_073() {
     ];
     assert_eq!(run["status"]["withoutEffect"], json!(want), "{run}");
     let event = "run set-1: it has no effect: the retry by eve: a later run has followed this one";
-    world.until_note("WithoutEffect", event).await;
+    world.until_note("WithoutEffect", |note| note == event).await;
     let other = world.until(RUN, "set-2", |_| true).await;
     assert_eq!(other["status"]["phase"], "Progressing", "{other}");
 }

@@ -421,8 +421,7 @@ impl World {
         }
         let outcomes = self.write_applications(decision)?;
         let Memory { asked, existing, .. } = &mut self.memory;
-        let behind = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.refreshes);
-        asked.record(behind, &decision.writes, &outcomes, existing, self.cluster.now);
+        asked.record(decision.behind(), &decision.writes, &outcomes, existing, self.cluster.now);
         let recorded = {
             let mut reported = std::mem::take(&mut self.memory.reported);
             let carried = Carried {

@@ -67,7 +67,7 @@ impl State {
 
     /// Whether a retry is due for an Application: it has failed, or is held at its last good
     /// revisions, or a person's sync holds it; and it was not started since. When it is named, it
-    /// is also enough that somebody changed what its sync deployed, and nothing syncs it again.
+    /// is also enough that what its sync deployed was changed, and nothing syncs it again.
     fn is_retried(&self, row: &Row<'_>, deadline: Option<SignedDuration>, now: Timestamp) -> bool {
         let (Some(entry), Some(seen)) = (&row.entry, row.member.observed) else { return false };
         let retries = self.spec.retries.iter().zip(&self.status.retried);
