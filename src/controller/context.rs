@@ -10,6 +10,7 @@ use crate::act::events::Recorder;
 use crate::clock::Clock;
 use crate::watch::control_plane::{ControlPlane, Scope};
 use crate::watch::counted;
+use crate::watch::fence::{self, MayWrite};
 
 /// The part of the context that both controllers have: one set of watches, one memory
 /// of own writes, one recorder of Events, one clock.
@@ -25,6 +26,8 @@ pub struct Core {
     pub recorder: Recorder,
     /// The metrics.
     pub metrics: Metrics,
+    /// Whether this process may write now; `None` for always.
+    pub may_write: Option<MayWrite>,
 }
 
 impl Core {
@@ -40,7 +43,14 @@ impl Core {
         );
         let client = counted::client(client, metrics.requests());
         let recorder = Recorder::new(client.clone(), clock.clone());
-        Self { client, clock, control_plane, recorder, metrics }
+        Self { client, clock, control_plane, recorder, metrics, may_write: None }
+    }
+
+    /// The same, which writes only while it may.
+    pub fn fenced(self, may_write: MayWrite) -> Self {
+        let client = fence::client(self.client, Arc::clone(&may_write));
+        let recorder = Recorder::new(client.clone(), self.clock.clone());
+        Self { client, recorder, may_write: Some(may_write), ..self }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Leader election with a [`Lease`]: of several replicas, one is active.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +12,7 @@ use crate::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
 use crate::api::time::to_rfc3339;
 use crate::clock::Clock;
 use crate::watch::failure::reason;
+use crate::watch::fence::MayWrite;
 
 /// Name of the Lease, as in Argo CD (AS-501).
 pub const LEASE: &str = "58ac56fa.applicationsets.argoproj.io";
@@ -24,6 +27,8 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Candidate {
     lease: Lease,
+    /// When the request was sent that acquired or renewed the Lease last.
+    renewed: Arc<Mutex<Option<Instant>>>,
 }
 
 /// Who holds the Lease since when, and what follows from it, for the log.
@@ -40,7 +45,16 @@ fn describe(holder: &Holder) -> String {
 impl Candidate {
     /// A candidate in a namespace. The identity must be unique among the replicas.
     pub fn new(client: Client, namespace: &str, identity: String, clock: Clock) -> Self {
-        Self { lease: Lease::new(client, namespace, LEASE.to_owned(), identity, clock) }
+        let lease = Lease::new(client, namespace, LEASE.to_owned(), identity, clock);
+        Self { lease, renewed: Arc::default() }
+    }
+
+    /// Whether the Lease is certainly held: it was renewed so recently that no other replica can
+    /// have it. A process that was stopped for a while asks this before it finds out by
+    /// [`Self::keep`].
+    pub fn may_write(&self) -> MayWrite {
+        let renewed = Arc::clone(&self.renewed);
+        Arc::new(move || renewed.lock().is_some_and(|renewed| renewed.elapsed() < RENEW_WITHIN))
     }
 
     /// Waits until the Lease is acquired. `None` on `shutdown`.
@@ -54,7 +68,10 @@ impl Candidate {
             match attempt {
                 // After a slow response, the remaining time of the Lease is unknown:
                 // renew once more, so that `keep` starts with the full duration.
-                Ok(Attempt::Held) if requested.elapsed() < RETRY => return Some(()),
+                Ok(Attempt::Held) if requested.elapsed() < RETRY => {
+                    *self.renewed.lock() = Some(requested);
+                    return Some(());
+                }
                 Ok(Attempt::Held | Attempt::Conflict) => {}
                 Ok(Attempt::By(holder)) => {
                     // The duration counts from when we observed the renewal.
@@ -101,8 +118,10 @@ impl Candidate {
                 }
             };
             // The next `keep` starts with the full duration, as after `acquire`.
+            let requested = Instant::now();
             let renewal = tokio::time::timeout(RETRY, self.lease.attempt(|_| false));
             if matches!(renewal.await, Ok(Ok(Attempt::Held))) {
+                *self.renewed.lock() = Some(requested);
                 return Some(prepared);
             }
         }
@@ -142,7 +161,10 @@ impl Candidate {
                 return self.release().await;
             };
             match attempt {
-                Ok(Ok(Attempt::Held)) => renewed = requested,
+                Ok(Ok(Attempt::Held)) => {
+                    renewed = requested;
+                    *self.renewed.lock() = Some(renewed);
+                }
                 Ok(Ok(Attempt::By(holder))) => {
                     tracing::warn!(lease = LEASE, "{}", describe(&holder));
                     return;
@@ -190,6 +212,19 @@ mod tests {
         }));
         candidate.keep(&shutdown).await;
         assert!(written.elapsed() < DURATION, "after {:?}", written.elapsed());
+    }
+
+    /// The time jumps while nothing of the process runs, as when it is stopped and continued.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_renewed_in_time_permits_no_write() {
+        let server = Server::new();
+        let candidate = candidate(&server);
+        let may_write = candidate.may_write();
+        assert!(!may_write(), "it has no Lease");
+        candidate.acquire(&CancellationToken::new()).await.unwrap();
+        assert!(may_write());
+        tokio::time::advance(RENEW_WITHIN).await;
+        assert!(!may_write());
     }
 
     /// What takes longer than the Lease is valid leaves it to the replica, and it is fresh

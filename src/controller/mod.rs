@@ -122,7 +122,7 @@ impl Controllers {
     ///
     /// As [`Self::run`].
     pub async fn lead(
-        self,
+        mut self,
         lease: Option<&Candidate>,
         shutdown: &CancellationToken,
         outdated: impl Future<Output = ()>,
@@ -137,6 +137,9 @@ impl Controllers {
             }
         };
         tokio::pin!(keep);
+        if let Some(candidate) = lease {
+            self.core = self.core.fenced(candidate.may_write());
+        }
         let mut run = Box::pin(self.run(stop.clone()));
         let result = tokio::select! {
             biased;

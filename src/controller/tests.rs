@@ -113,3 +113,35 @@ async fn a_lease_is_released_after_the_last_write_of_a_replica_that_stops() {
     assert!(late.is_empty(), "written after another replica has the Lease: {late:#?}");
     assert_eq!(before.iter().filter(|request| creates(request)).count(), 4, "it was completed");
 }
+
+/// A process that was stopped and continues, such as one in a frozen container, acts before it
+/// finds out whether another replica leads now. Here none does, and the Lease is renewed.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_was_stopped_for_a_while_writes_nothing_before_it_has_renewed_the_lease() {
+    let server = with_set(4).await;
+    let first = candidate(&server, "a");
+    let shutdown = CancellationToken::new();
+    first.acquire(&shutdown).await.unwrap();
+    tokio::time::advance(Duration::from_secs(12)).await;
+    server.forget_requests();
+    let lead = async {
+        let controllers = controllers(&server, "a");
+        controllers.lead(Some(&first), &shutdown, std::future::pending()).await
+    };
+    let created = async {
+        let is_create = |request: &RequestRecord| {
+            request.verb == "create" && request.resource == "applications"
+        };
+        while server.requests().iter().filter(|request| is_create(request)).count() < 4 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        shutdown.cancel();
+    };
+    let both = async { tokio::join!(lead, created) };
+    let (led, ()) = tokio::time::timeout(LIMIT, both).await.expect("both end");
+    assert_eq!(led.unwrap(), Led::UntilShutdown);
+    let requests = server.requests();
+    let mut writes = requests.iter().filter(|request| request.client == "a" && is_write(request));
+    let resource = writes.next().map(|request| request.resource.as_str());
+    assert_eq!(resource, Some("leases"), "written before the renewal: {requests:#?}");
+}

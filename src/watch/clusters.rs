@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster_cache::{ClusterCache, ClusterFacts, Mark, Reach, TreeReaders};
 use super::exec_credentials::Runner;
+use super::fence::{self, MayWrite};
 use super::{cluster_config, read_only, secrets};
 use crate::api::ApplicationDestination;
 use crate::api::annotations::{REFRESH, is_skipped_by};
@@ -200,6 +201,7 @@ pub struct Clusters {
     stop: CancellationToken,
     state: Mutex<State>,
     read_only: bool,
+    may_write: Option<MayWrite>,
     filter: ResourceFilter,
     own_enabled: bool,
     trees: Option<TreeReaders>,
@@ -231,6 +233,7 @@ impl Clusters {
             stop,
             state: Mutex::default(),
             read_only: false,
+            may_write: None,
             filter: ResourceFilter::default(),
             own_enabled: true,
             trees: None,
@@ -263,6 +266,12 @@ impl Clusters {
     /// The same with read-only clients, for a dry run.
     pub fn read_only(self) -> Self {
         Self { own: read_only::client(self.own), read_only: true, ..self }
+    }
+
+    /// The same with clients that write to other clusters only while this process may. The client
+    /// of its own cluster is one already.
+    pub fn fenced(self, may_write: Option<MayWrite>) -> Self {
+        Self { may_write, ..self }
     }
 
     /// Adds or updates a Secret, and ends the connections that it does not describe any more.
@@ -358,7 +367,11 @@ impl Clusters {
         let config = serde_json::from_str(config).unwrap_or_default();
         let client = cluster_config::client(server, &config, self.runner.as_ref()).await;
         let client = client.map_err(|reason| entry.failed(reason))?;
-        Ok(if self.read_only { read_only::client(client) } else { client })
+        let client = if self.read_only { read_only::client(client) } else { client };
+        Ok(match &self.may_write {
+            Some(may_write) => fence::client(client, Arc::clone(may_write)),
+            None => client,
+        })
     }
 
     /// The Secret of a destination; `None` for the own cluster without one.

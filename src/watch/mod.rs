@@ -10,6 +10,7 @@ pub mod control_plane;
 pub mod counted;
 pub mod exec_credentials;
 pub mod failure;
+pub mod fence;
 pub mod follow;
 pub mod impersonation;
 pub mod mutation_cache;

@@ -19,13 +19,15 @@ pub fn client(inner: Client) -> Client {
             if is_read(request.method()) || is_prediction(&request) {
                 return inner.send(request).await;
             }
-            Ok(refusal(request.method(), request.uri().path()))
+            let (method, path) = (request.method(), request.uri().path());
+            let message = format!("dry run: {method} {path} is not sent");
+            Ok(refusal((StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed"), &message))
         }
     };
     Client::new(tower::service_fn(send), namespace)
 }
 
-fn is_read(method: &Method) -> bool {
+pub(super) fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
@@ -40,13 +42,12 @@ fn is_prediction(request: &Request<Body>) -> bool {
     *request.method() == Method::PATCH && is_apply && is_dry
 }
 
-fn refusal(method: &Method, path: &str) -> Response<Body> {
-    let message = format!("dry run: {method} {path} is not sent");
+/// The response to a request that is not sent.
+pub(super) fn refusal((code, reason): (StatusCode, &str), message: &str) -> Response<Body> {
     tracing::warn!("{message}");
-    let code = StatusCode::METHOD_NOT_ALLOWED;
     let status = json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure",
-        "code": code.as_u16(), "reason": "MethodNotAllowed", "message": message,
+        "code": code.as_u16(), "reason": reason, "message": message,
     });
     let mut response = Response::new(Body::from(status.to_string().into_bytes()));
     *response.status_mut() = code;

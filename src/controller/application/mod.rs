@@ -122,7 +122,8 @@ pub async fn run_with(
     let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
         .within(own.reach)
         .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
-        .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())));
+        .with_programs(Arc::new(CredentialPrograms(settings.render.programs.clone())))
+        .fenced(core.may_write.clone());
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let (publisher, trees, of_trees) = match open_readers(&core, &mut settings, compare) {
         Some((publisher, trees, changes)) => (Some(publisher), trees, Some(changes)),
