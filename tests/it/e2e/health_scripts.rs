@@ -12,7 +12,7 @@ pub async fn scripts_of_argocd_cm_act_without_a_restart(mut world: World) {
     let revision = world.repository.commit("v1", &plain("one", "v1"));
     world.start_process(&Setup::default()).await;
     let app = json!({
-        "metadata": {"name": "one", "namespace": world.namespace},
+        "metadata": {"name": world.tagged("one"), "namespace": world.namespace},
         "spec": {
             "project": "my-project",
             "source": {"repoURL": world.repository.url(), "path": "apps/one", "targetRevision": revision},

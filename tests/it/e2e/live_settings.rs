@@ -18,7 +18,7 @@ pub async fn settings_of_argocd_cm_act_without_a_restart(mut world: World) {
     let revision = world.repository.commit("v1", &plain("one", "v1"));
     world.start_process(&Setup::default()).await;
     let app = json!({
-        "metadata": {"name": "one", "namespace": world.namespace},
+        "metadata": {"name": world.tagged("one"), "namespace": world.namespace},
         "spec": {
             "project": "my-project",
             "source": {"repoURL": world.repository.url(), "path": "apps/one", "targetRevision": revision},
@@ -64,10 +64,11 @@ pub async fn settings_of_argocd_cm_act_without_a_restart(mut world: World) {
     }))
     .await;
     until("managed again", &|app| is_good(app) && !has(app, "ExcludedResourceWarning")).await;
+    let name = world.tagged("one");
     world
         .until("SE-112: the label of the setting", |log| {
             let mut all = log.all(Kind::ConfigMap);
-            all.any(|(_, map)| map["metadata"]["labels"]["example.com/instance"] == "one")
+            all.any(|(_, map)| map["metadata"]["labels"]["example.com/instance"] == name)
                 .then_some(())
         })
         .await;

@@ -13,7 +13,7 @@ pub async fn the_server_predicts_a_drift_and_a_setting_ignores_it(mut world: Wor
     world.start_process(&Setup::default()).await;
     let app = json!({
         "metadata": {
-            "name": "one", "namespace": world.namespace,
+            "name": world.tagged("one"), "namespace": world.namespace,
             "annotations": {"argocd.argoproj.io/compare-options": "ServerSideDiff=true"},
         },
         "spec": {

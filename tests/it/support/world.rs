@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::controller::{Process, Setup, Task};
 use super::held::Watches;
 use super::invariants::is_in_flight;
-use super::recorder::{Kind, Log, Recorder};
+use super::recorder::{Kind, Log, Recorder, without_tag};
 use super::repository::Repository;
 
 /// Variable with a kubeconfig; without it, cases for a real server are skipped.
@@ -366,6 +366,11 @@ impl World {
 
     /// Creates an object in a namespace.
     pub async fn create_in(&self, namespace: &str, kind: Kind, mut object: Value) -> Value {
+        if kind == Kind::Application {
+            // The worlds of one cluster would take each other's resources for their own.
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            assert_eq!(name, self.tagged(without_tag(name)), "an Application of this world");
+        }
         object["kind"] = format!("{kind:?}").into();
         let path = kind.path(namespace);
         object["apiVersion"] = api_version(&path).into();
