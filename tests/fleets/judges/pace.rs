@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use kube_sim::Exchange;
 
 use super::{Judge, Known};
+use crate::track::{Moment, begun};
 use crate::world::Changed;
 
 /// Requests in a minute in which nothing but the controllers changed anything: what is fixed, and
@@ -34,7 +35,8 @@ pub struct Pace {
     listed: VecDeque<(Timestamp, String)>,
     /// The same of Leases.
     leases: VecDeque<(Timestamp, String)>,
-    /// When something changed that the controllers did not write.
+    /// When something changed that the controllers did not write, or a sync began: one that fails
+    /// gives reason for others, and for its own retries.
     stirred: Option<Timestamp>,
     has_said: bool,
 }
@@ -42,6 +44,18 @@ pub struct Pace {
 impl Judge for Pace {
     fn name(&self) -> &'static str {
         "pace"
+    }
+
+    fn change(
+        &mut self,
+        _: &Known<'_>,
+        changed: &Changed,
+        moments: &[Moment],
+    ) -> Result<(), String> {
+        if begun(moments).is_some() {
+            self.stirred = Some(changed.at);
+        }
+        Ok(())
     }
 
     fn outside(&mut self, _: &Known<'_>, exchange: &Exchange, caused: &[Changed]) {
