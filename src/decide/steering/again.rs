@@ -17,9 +17,11 @@ pub fn retry(run: &Run, names: &[&str], person: Person<'_>) -> Verdict {
     }
     let status = &run.status;
     let mut open = open_retries(&run.spec, status);
-    let is_same = |given: &Vec<String>| {
-        given.is_empty()
-            || (!names.is_empty() && names.iter().all(|name| given.iter().any(|one| one == name)))
+    // One of all is not about an Application that has not failed, such as one that was changed
+    // after its sync: it has to be named.
+    let is_same = |given: &Vec<String>| match names {
+        [] => given.is_empty(),
+        names => names.iter().all(|name| given.iter().any(|one| one == name)),
     };
     if let Some(same) = open.find(|retry| is_same(&retry.applications)) {
         return Verdict::Already(format!(

@@ -514,7 +514,12 @@ fn starting_again_and_leaving_out() {
             "already: bob has asked for it; no controller has acted yet",
         ),
         (
+            // It may be one that has not failed, which the other one is not about.
             retry(&in_phase("Held", asked.clone(), json!({})), &["web"], PERSON),
+            "will retry web in run shop-7, once",
+        ),
+        (
+            retry(&in_phase("Held", of_web.clone(), json!({})), &["web"], PERSON),
             "already: bob has asked for it; no controller has acted yet",
         ),
         (
