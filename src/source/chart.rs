@@ -9,7 +9,7 @@ use super::manifests::RenderError;
 use super::mirror::replace;
 use super::remote::folded;
 use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
+use super::source_directory::{SourceDirectory, points_outside};
 
 /// Files that declare dependencies; the second one in charts of API version v1.
 const DECLARING: [&str; 2] = ["Chart.yaml", "requirements.yaml"];
@@ -270,10 +270,15 @@ fn is_vendored(chart: &Path, name: &str, declared: &[Dependency]) -> bool {
     })
 }
 
-/// A link of a chart that leads nowhere is an error: the chart would be rendered without it.
+/// A link of a chart that leads nowhere is an error: the chart would be rendered without it. One
+/// that leads out of the repository is refused before anything is read through it.
 pub(super) fn check_links(source_dir: &SourceDirectory) -> Result<(), RenderError> {
     walk(source_dir, &mut |path, shown| {
         let is_link = path.symlink_metadata().is_ok_and(|meta| meta.is_symlink());
+        // Whether the file exists or not: the answer must not reveal which do.
+        if is_link && points_outside(path, &source_dir.root) {
+            return Err(RenderError::LinkOutside { file: shown.to_owned() });
+        }
         if is_link && path.canonicalize().is_err() {
             return Err(RenderError::DanglingLink { file: shown.to_owned() });
         }

@@ -11,7 +11,7 @@ use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
 use super::pattern::{Braces, expand};
 use super::render_for::RenderFor;
-use super::source_directory::SourceDirectory;
+use super::source_directory::{SourceDirectory, leaves};
 use super::tools::BuildOptions;
 use super::version::kube_version;
 
@@ -134,8 +134,12 @@ fn edited(
     environment: &BuildEnvironment,
     limit: u64,
 ) -> Result<Mirror, RenderError> {
-    let found: Vec<&str> =
-        NAMES.into_iter().filter(|name| source_dir.directory.join(name).is_file()).collect();
+    // What leads elsewhere is there, whether its target exists or not.
+    let is_there = |name: &&str| {
+        source_dir.directory.join(name).is_file()
+            || leaves(&source_dir.directory, name, &source_dir.root)
+    };
+    let found: Vec<&str> = NAMES.into_iter().filter(is_there).collect();
     let shown = |name: &str| match source_dir.relative.as_str() {
         "" => name.to_owned(),
         relative => format!("{relative}/{name}"),
@@ -177,10 +181,11 @@ fn read(source_dir: &SourceDirectory, name: &str, shown: &str) -> Result<Value, 
         file: shown.to_owned(),
         error: error.kind().to_string(),
     };
-    let path = source_dir.directory.join(name).canonicalize().map_err(failed)?;
-    if !path.starts_with(&source_dir.root) {
+    // Before it is resolved: the answer must not reveal which files of the machine exist.
+    if leaves(&source_dir.directory, name, &source_dir.root) {
         return Err(RenderError::LinkOutside { file: shown.to_owned() });
     }
+    let path = source_dir.directory.join(name).canonicalize().map_err(failed)?;
     if path.metadata().map_err(failed)?.len() > MAX_FILE {
         let what = format!("{shown}: larger than {MAX_FILE} bytes");
         return Err(RenderError::TooLarge { what });

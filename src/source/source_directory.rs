@@ -43,6 +43,9 @@ impl SourceDirectory {
         let relative = parts.join("/");
         let missing = |_| RenderError::MissingPath { path: named() };
         let root = checkout_root.canonicalize().map_err(missing)?;
+        if leaves(&root, &relative, &root) {
+            return Err(RenderError::OutsidePath { path: named() });
+        }
         let directory = root.join(&relative).canonicalize().map_err(missing)?;
         if !directory.starts_with(&root) {
             return Err(RenderError::OutsidePath { path: named() });
@@ -83,24 +86,11 @@ pub(super) fn submodule_behind(link: &Path, root: &Path, submodules: &[String]) 
     submodules.iter().find(|path| target.starts_with(path)).cloned()
 }
 
-/// Whether an unresolvable link points out of the root as written.
+/// Whether a link leads out of the root, itself or by the links that it leads to.
 pub(super) fn points_outside(link: &Path, root: &Path) -> bool {
-    let Ok(target) = std::fs::read_link(link) else { return false };
-    // The directory of the link is resolved already.
-    let mut at = link.parent().unwrap_or(root).to_owned();
-    for part in target.components() {
-        match part {
-            Component::RootDir | Component::Prefix(_) => return true,
-            Component::ParentDir => {
-                at.pop();
-                if !at.starts_with(root) {
-                    return true;
-                }
-            }
-            Component::CurDir | Component::Normal(_) => at.push(part),
-        }
-    }
-    false
+    let mut links = MAX_LINKS;
+    let below = link.strip_prefix(root);
+    below.map_or(true, |below| within(root, below, root, &mut links).is_none())
 }
 
 /// The most links that a path is followed through.
@@ -182,6 +172,9 @@ mod tests {
         ];
         for (path, want) in cases {
             assert_eq!(leaves(&inner, path, &root), want, "{path}");
+        }
+        for (link, want) in [("a/out", true), ("chain", true), ("loop", false), ("none", false)] {
+            assert_eq!(points_outside(&root.join(link), &root), want, "{link}");
         }
     }
 }

@@ -261,11 +261,13 @@ fn a_link_must_resolve_inside() {
     // SE-097: link, its target, whether it is an error, objects read.
     let outside = Tree::named(&["secret.yaml"]);
     let secret = outside.0.path().join("secret.yaml");
-    let cases: [(&str, &str, bool, usize); 7] = [
+    let cases: [(&str, &str, bool, usize); 9] = [
         ("inside", "../other/o.yaml", false, 1),
         ("outside", secret.to_str().unwrap(), true, 0),
         ("outside and missing", "/nonexistent/x", true, 0),
         ("relative path outside, missing", "../../nonexistent/x", true, 0),
+        ("outside by another link", "to-secret", true, 0),
+        ("outside by another link, missing", "to-nothing", true, 0),
         ("dangling", "nothing.yaml", true, 0),
         ("itself", "link.yaml", true, 0),
         ("a directory", "../other", false, 0),
@@ -273,6 +275,8 @@ fn a_link_must_resolve_inside() {
     for (name, target, fails, objects) in cases {
         let tree = Tree::named(&["other/o.yaml"]);
         std::fs::create_dir(tree.0.path().join("apps")).unwrap();
+        symlink(&secret, tree.0.path().join("apps/to-secret")).unwrap();
+        symlink("/nonexistent/x", tree.0.path().join("apps/to-nothing")).unwrap();
         symlink(target, tree.0.path().join("apps/link.yaml")).unwrap();
         let read = directory(tree.0.path(), "apps", &DirectoryOptions::default());
         match read {

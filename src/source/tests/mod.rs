@@ -5,6 +5,7 @@ mod directory;
 mod fetching;
 mod fuzz;
 mod jsonnet;
+mod links;
 mod names;
 mod overrides;
 mod render;
