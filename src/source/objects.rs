@@ -136,7 +136,13 @@ impl Objects {
             }
             Err(error) => return Err(error),
         }
-        self.commit(remote, sha).await.map_err(|error| match error {
+        let found = self.commit(remote, sha).await;
+        if found.is_err() && self.peeled(remote, sha, "object").await.is_ok() {
+            let detail = "it is the hash of a file or a folder, or of a tag of one; name a commit, \
+                          or a branch or tag of one";
+            return Err(missing(detail.to_owned()));
+        }
+        found.map_err(|error| match error {
             // `git` exited with an error.
             Error::Git { .. } => missing(format!(
                 "the server gives out no commit by its hash, and it is not among the last \

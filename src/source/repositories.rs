@@ -404,9 +404,10 @@ impl GitRepositories {
         };
         match refs.find(target) {
             Found::One(revision) => Ok(revision),
-            Found::Nothing if target.revision.is_empty() => {
-                Err(missing("the repository has no HEAD; it may be empty"))
-            }
+            Found::Nothing if matches!(target.revision, "" | "HEAD") => Err(missing(
+                "the repository has no HEAD: it may be empty, or its default branch does not exist; \
+                 push a commit, or name a branch or tag in targetRevision",
+            )),
             Found::Nothing => Err(missing("no branch, tag or version matches it")),
             Found::Ambiguous => {
                 Err(missing("several commits match the abbreviated hash; use the full commit hash"))

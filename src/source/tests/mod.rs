@@ -10,6 +10,7 @@ mod names;
 mod overrides;
 mod render;
 mod repositories;
+mod revisions;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
