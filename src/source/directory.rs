@@ -244,8 +244,8 @@ impl Reader<'_> {
                 if points_outside(path, &self.source_dir.root) {
                     return Err(RenderError::LinkOutside { file: shown });
                 }
-                // An excluded one is not read in any case.
-                if self.exclude.as_ref().is_some_and(|glob| glob.matches(&below)) {
+                // One that the patterns leave out is not read in any case.
+                if !self.wants(&below)? {
                     return Ok(());
                 }
                 // What it was to contain would be missing, and pruned.
@@ -263,18 +263,7 @@ impl Reader<'_> {
             tracing::warn!(file = shown, "skipping an entry that is not a regular file");
             return Ok(());
         }
-        let globs = [self.exclude.as_ref(), self.include.as_ref()];
-        let cost = globs.into_iter().flatten().map(|glob| glob.cost(below.len())).sum::<u64>();
-        self.glob_steps = self.glob_steps.saturating_add(cost);
-        if self.glob_steps > MAX_GLOB_STEPS {
-            let what = format!(
-                "{shown}: directory.include and directory.exclude are too expensive to match for this number of files"
-            );
-            return Err(RenderError::TooLarge { what });
-        }
-        if self.exclude.as_ref().is_some_and(|glob| glob.matches(&below))
-            || self.include.as_ref().is_some_and(|glob| !glob.matches(&below))
-        {
+        if !self.wants(&below)? {
             return Ok(());
         }
         if !below.ends_with(".jsonnet") {
@@ -290,6 +279,22 @@ impl Reader<'_> {
         }
         self.files.push(Candidate { resolved, shown });
         Ok(())
+    }
+
+    /// Whether the patterns select a file.
+    fn wants(&mut self, below: &str) -> Result<bool, RenderError> {
+        let globs = [self.exclude.as_ref(), self.include.as_ref()];
+        let cost = globs.into_iter().flatten().map(|glob| glob.cost(below.len())).sum::<u64>();
+        self.glob_steps = self.glob_steps.saturating_add(cost);
+        if self.glob_steps > MAX_GLOB_STEPS {
+            let shown = self.source_dir.shown(below);
+            let what = format!(
+                "{shown}: directory.include and directory.exclude are too expensive to match for this number of files"
+            );
+            return Err(RenderError::TooLarge { what });
+        }
+        let is_excluded = self.exclude.as_ref().is_some_and(|glob| glob.matches(below));
+        Ok(!is_excluded && self.include.as_ref().is_none_or(|glob| glob.matches(below)))
     }
 
     /// The text of a file; `None` for one with the marker.

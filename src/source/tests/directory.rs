@@ -299,6 +299,8 @@ fn a_link_must_resolve_inside() {
     symlink("nothing.txt", tree.0.path().join("link.txt")).unwrap();
     let options = DirectoryOptions { exclude: "link*".into(), ..DirectoryOptions::default() };
     assert_eq!(tree.files(&options), ["a.yaml"]);
+    let options = DirectoryOptions { include: "a*".into(), ..DirectoryOptions::default() };
+    assert_eq!(tree.files(&options), ["a.yaml"], "nor is one that is not included");
     // The extension is checked first: a link with another extension is not resolved.
     let tree = Tree::named(&["a.yaml"]);
     symlink(&secret, tree.0.path().join("link.txt")).unwrap();
