@@ -411,6 +411,11 @@ fn in_words(error: &serde_saphyr::Error) -> Option<String> {
         E::RecursiveReferencesRequireWeakTypes { .. } => {
             return Some("an alias refers to a value that contains it; remove it".to_owned());
         }
+        // Without the value, which may be that of a Secret.
+        E::NonFiniteFloat { .. } => {
+            let what = "a number that is too large, or none; write it in quotes if it is a text";
+            return Some(what.to_owned());
+        }
         E::AliasReplayLimitExceeded { .. }
         | E::AliasReplayCounterOverflow { .. }
         | E::AliasExpansionLimitExceeded { .. } => {

@@ -317,9 +317,16 @@ impl Sink {
             if let Some(problem) = object_problem(&object) {
                 return Err(unreadable(format!("line {line}: items[{index}]: {problem}")));
             }
-            if object.get("apiVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
-                let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-                return Err(unreadable(format!("line {line}: {kind} has no apiVersion")));
+            let kind = || object.get("kind").and_then(Value::as_str).unwrap_or_default();
+            match object.get("apiVersion") {
+                Some(Value::String(version)) if !version.is_empty() => {}
+                None | Some(Value::Null | Value::String(_)) => {
+                    return Err(unreadable(format!("line {line}: {} has no apiVersion", kind())));
+                }
+                Some(_) => {
+                    let what = "apiVersion is not a string, write it in quotes";
+                    return Err(unreadable(format!("line {line}: {}: {what}", kind())));
+                }
             }
             if self.manifests.len() >= MAX_OBJECTS {
                 let what = format!("{file}: more than {MAX_OBJECTS} objects in one source");

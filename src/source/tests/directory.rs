@@ -186,6 +186,12 @@ fn errors_name_file_and_line() {
             "line 1: ConfigMap has no apiVersion",
         ),
         (
+            "a number as apiVersion",
+            "x.yaml",
+            "apiVersion: 1\nkind: ConfigMap\n".into(),
+            "line 1: ConfigMap: apiVersion is not a string, write it in quotes",
+        ),
+        (
             "item without kind",
             "x.yaml",
             "apiVersion: v1\nkind: List\nitems: [{a: 1}]\n".into(),
