@@ -223,7 +223,15 @@ impl<'a> Builder<'a, '_> {
             || self.defined.contains_key(&(view.group(), view.kind()));
         match tolerated {
             true => (true, None),
-            false => (false, Some(messages::missing_kind(key, view.version(), missing))),
+            false => {
+                // Not the index that stands for the name here.
+                let name = match view.name() {
+                    "" => view.generate_name().to_owned(),
+                    _ => key.name.clone(),
+                };
+                let key = ResourceKey { name, ..key.clone() };
+                (false, Some(messages::missing_kind(&key, view.version(), missing)))
+            }
         }
     }
 

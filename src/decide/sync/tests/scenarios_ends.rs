@@ -30,6 +30,14 @@ fn v085_a_kind_that_does_not_exist() {
     );
     assert!(world.log.is_empty(), "no request is sent");
     assert_eq!(world.result("w").unwrap().status, ResultCode::SyncFailed);
+    // Its name as in the manifest, such as that of a kustomization among plain manifests.
+    for (unnamed, name) in
+        [(manifest("Widget", ""), ""), (manifest("Widget", "").generate("w-"), "w-")]
+    {
+        let mut world = World::new([unnamed]).with(|world| missing(world, "Widget", None));
+        let message = world.run().message;
+        assert!(message.contains(&format!("requested resource default/{name}. ")), "{message}");
+    }
     let mut world = World::new([manifest("Widget", "w")]);
     missing(&mut world, "Widget", Some(("x.io", "v2")));
     let message = world.run().message;
