@@ -287,6 +287,12 @@ impl Named<'_> {
         RenderError::Source { reason: super::redact(&reason) }
     }
 
+    fn outside(&self, file: &str) -> RenderError {
+        let why = "is outside of the repository; copy it into the repository, or name it by the \
+                   ref of another source";
+        self.refused(file, why)
+    }
+
     /// A values file: relative to the chart, with a leading slash relative to the repository
     /// root, or as `$ref/…` relative to the root of another source (SE-034).
     fn files(&self, file: &str, ignore_missing: bool) -> Result<Files, RenderError> {
@@ -335,10 +341,10 @@ impl Named<'_> {
         }
         // Whatever is there: the answer must not reveal which files of the machine exist.
         if leaves(&directory, relative, &root) {
-            return Err(RenderError::OutsidePath { path: written });
+            return Err(self.outside(&written));
         }
         match path.canonicalize() {
-            Ok(path) if !path.starts_with(&root) => Err(RenderError::OutsidePath { path: written }),
+            Ok(path) if !path.starts_with(&root) => Err(self.outside(&written)),
             Ok(path) if !path.is_file() => Err(self.refused(&written, "is not a file")),
             Ok(path) => Ok(Files::One(path)),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -393,7 +399,7 @@ impl Named<'_> {
         for path in matched {
             match path.canonicalize() {
                 Ok(path) if !path.starts_with(root) => {
-                    return Err(RenderError::OutsidePath { path: pattern.to_owned() });
+                    return Err(self.outside(pattern));
                 }
                 // A link is another file than the one that it leads to.
                 Ok(target) if target.is_file() => files.push(path),

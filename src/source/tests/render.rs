@@ -395,7 +395,7 @@ async fn values_files_are_files_of_the_repository() {
     for name in ["../none.yaml", "deep/er/out/o.yaml", "deep/er/out/none.yaml"] {
         let error = tree.fails(source(name)).await;
         assert!(
-            error.contains(&format!("{name}: app path is outside of the repository")),
+            error.contains(&format!("helm.valueFiles[0]: {name}: is outside of the repository")),
             "{error}"
         );
     }
