@@ -187,6 +187,10 @@ pub(super) fn with_overrides(
         if name.contains('/') {
             continue;
         }
+        let other = name.replace(".yaml", ".yml");
+        if source_dir.directory.join(&other).symlink_metadata().is_ok() {
+            notes.push(format!("{other}: not read; rename it to {name}, or remove it"));
+        }
         let Some(patch) = override_file(source_dir, name)? else { continue };
         api::read::<ApplicationSource>(&patch.value).map_err(|error| {
             let reason = format!("{error}; write it as in the source of an Application");

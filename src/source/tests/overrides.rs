@@ -84,4 +84,13 @@ async fn a_mistake_in_an_override_file_is_no_silence_se_090() {
         ".argocd-source.yaml: path: an override file cannot change it; remove it",
     ];
     assert_eq!(rendered.notes, want);
+    // Argo CD reads one spelling of their names, too.
+    let tree = Source::new(&["a.yaml", "b.yaml"])
+        .file(".argocd-source.yml", "directory: {include: 'b*'}\n")
+        .file(".argocd-source-shop.yml", "directory: {include: 'b*'}\n")
+        .file(".argocd-source-other.yml", "directory: {include: 'b*'}\n");
+    let rendered = tree.render(json!({"path": "."})).await.unwrap();
+    assert_eq!(rendered.manifests.len(), 2);
+    let note = |name: &str| format!("{name}.yml: not read; rename it to {name}.yaml, or remove it");
+    assert_eq!(rendered.notes, [".argocd-source", ".argocd-source-shop"].map(note));
 }
