@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::jsonnet::{Evaluator, JsonnetOptions};
-use super::manifests::{Manifest, RenderError, Sink};
+use super::manifests::{Manifest, RenderError, Sink, lfs_pointer};
 use super::source_directory::{
     DEFAULT_MAX_MEMORY, SourceDirectory, points_outside, submodule_behind,
 };
@@ -144,6 +144,8 @@ pub(super) fn read(
         let name = &file.shown;
         if !name.ends_with(".jsonnet") {
             sink.file(&text, name)?;
+        } else if let Some(what) = lfs_pointer(&text) {
+            return Err(RenderError::NotAManifest { file: name.clone(), what });
         } else if let Some(evaluator) = &mut evaluator {
             sink.value(evaluator.evaluate(name, &text)?, name)?;
         } else {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
 use super::kind::only_known;
-use super::manifests::RenderError;
+use super::manifests::{RenderError, lfs_pointer};
 use super::pattern::{self, Braces};
 use super::render_for::RenderFor;
 use super::source_directory::{SourceDirectory, leaves};
@@ -434,6 +434,10 @@ impl Named<'_> {
         std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
         let copy = directory.join(name.unwrap_or("values.yaml"));
         let content = std::fs::read(found).map_err(failed)?;
+        let pointer = std::str::from_utf8(&content).ok().and_then(lfs_pointer);
+        if let Some(pointer) = pointer {
+            return Err(self.refused(name.unwrap_or("the file"), &pointer));
+        }
         std::fs::write(&copy, content).map_err(failed)?;
         Ok(copy)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::build_environment::BuildEnvironment;
-use super::manifests::{RenderError, Sink};
+use super::manifests::{RenderError, Sink, lfs_pointer};
 use super::source_directory::{SourceDirectory, points_outside, submodule_behind};
 use crate::confined::{Failure, Limits, Pool, Program};
 
@@ -348,7 +348,11 @@ impl<'a> Evaluator<'a> {
         }
         self.bytes += bytes.len();
         let content = match String::from_utf8(bytes) {
-            Ok(text) => json!({"text": text}),
+            // Also what is imported as a text, which would be deployed.
+            Ok(text) => match lfs_pointer(&text) {
+                Some(what) => return Err(format!("{name}: {what}")),
+                None => json!({"text": text}),
+            },
             Err(error) => {
                 json!({"base64": data_encoding::BASE64.encode(error.as_bytes())})
             }

@@ -7,7 +7,7 @@ use std::io::Read;
 
 use serde_json::Value;
 
-use super::manifests::RenderError;
+use super::manifests::{RenderError, lfs_pointer};
 use super::source_directory::SourceDirectory;
 use crate::api::{self, ApplicationSource};
 use crate::yaml::Document;
@@ -259,6 +259,9 @@ fn override_file(
         reason: error.to_string(),
     };
     let text = crate::yaml::decode(&bytes).map_err(unreadable)?;
+    if let Some(what) = lfs_pointer(&text) {
+        return Err(RenderError::NotAManifest { file: file(), what });
+    }
     let mut documents = crate::yaml::documents(&text).map_err(unreadable)?;
     match (documents.pop(), documents.is_empty()) {
         (None, _) => Ok(None),

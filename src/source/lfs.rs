@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::error::Error;
 use super::git::{Call, Remote, too_large};
 use super::process::disk_use;
+use super::source_directory::SourceDirectory;
 
 /// How a pointer begins.
 const POINTER: &str = "version https://git-lfs.github.com/spec/v1\n";
@@ -137,6 +138,52 @@ impl Pointer {
         std::fs::copy(&object, &self.path)?;
         std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode))
     }
+}
+
+/// The names of files that Helm and Kustomize parse.
+const PARSED: [&str; 6] = ["yaml", "yml", "json", "tpl", "tgz", "Kustomization"];
+/// The most files that are visited for a hint, and that it names.
+const MAX_VISITED: usize = 20_000;
+const MAX_NAMED: usize = 3;
+
+/// What to say when a program does not understand a source that has pointers in place of files
+/// that it parses: those below the directory, else those of the repository.
+pub(super) fn hint(source_dir: &SourceDirectory) -> Option<String> {
+    let found = [&source_dir.directory, &source_dir.root].map(|place| parsed_pointers(place));
+    let found = found.into_iter().find(|found| !found.is_empty())?;
+    let names = found.iter().map(|path| path.strip_prefix(&source_dir.root).unwrap_or(path));
+    let names: Vec<String> = names.map(|name| name.display().to_string()).collect();
+    Some(format!(
+        "Git LFS pointers are in the place of files: {}; set enableLfs in the Secret of the \
+         repository, or commit them without Git LFS",
+        names.join(", ")
+    ))
+}
+
+/// Some pointers in place of files that programs parse.
+fn parsed_pointers(directory: &Path) -> Vec<PathBuf> {
+    let (mut found, mut left) = (Vec::new(), MAX_VISITED);
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let (path, Ok(meta)) = (entry.path(), entry.metadata()) else { continue };
+            if found.len() == MAX_NAMED || left == 0 {
+                return found;
+            }
+            left -= 1;
+            let ending = path.extension().or(path.file_name()).and_then(|ending| ending.to_str());
+            if meta.is_dir() {
+                open.push(path);
+            } else if meta.is_file()
+                && meta.len() <= MAX_POINTER
+                && ending.is_some_and(|ending| PARSED.contains(&ending))
+                && matches!(Pointer::read(path.clone()), Ok(Some(_)))
+            {
+                found.push(path);
+            }
+        }
+    }
+    found
 }
 
 /// All pointers below a directory, without following links.

@@ -354,20 +354,27 @@ fn too_much(file: &str, line: usize, limit: u64) -> RenderError {
     RenderError::TooLarge { what }
 }
 
-/// Type of a text that is not a manifest, with its line (SE-099 would ignore it as an
-/// unrelated YAML file).
-fn foreign(text: &str) -> Option<String> {
+/// That a text is a pointer of Git LFS, and what to do.
+pub(super) fn lfs_pointer(text: &str) -> Option<String> {
     let start = text.trim_start();
     let pointer =
         ["version https://git-lfs.github.com/spec/", "version https://hawser.github.com/"];
-    if pointer.iter().any(|pointer| start.starts_with(pointer)) {
-        let oid = start.lines().find_map(|line| line.strip_prefix("oid ")).unwrap_or("unknown");
-        return Some(format!(
-            "line 1: a Git LFS pointer ({}) and not its content, which is not fetched; set \
-             enableLfs in the Secret of the repository, commit the file without Git LFS, or \
-             exclude it",
-            oid.chars().take(80).collect::<String>()
-        ));
+    if !pointer.iter().any(|pointer| start.starts_with(pointer)) {
+        return None;
+    }
+    let oid = start.lines().find_map(|line| line.strip_prefix("oid ")).unwrap_or("unknown");
+    Some(format!(
+        "a Git LFS pointer ({}) and not its content, which is not fetched; set enableLfs in the \
+         Secret of the repository, commit the file without Git LFS, or exclude it",
+        oid.chars().take(80).collect::<String>()
+    ))
+}
+
+/// Type of a text that is not a manifest, with its line (SE-099 would ignore it as an
+/// unrelated YAML file).
+fn foreign(text: &str) -> Option<String> {
+    if let Some(pointer) = lfs_pointer(text) {
+        return Some(format!("line 1: {pointer}"));
     }
     let line_of = |found: &dyn Fn(&str) -> bool| text.lines().position(found).map(|at| at + 1);
     if let Some(line) = line_of(&|line| line.contains('\0')) {

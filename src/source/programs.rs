@@ -19,7 +19,7 @@ use super::remote::stays_inside;
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::Programs;
-use super::{chart, dependencies, helm, helm_errors};
+use super::{chart, dependencies, helm, helm_errors, lfs};
 use crate::confined::Policy;
 
 /// An unreachable proxy: the discard port of the local machine.
@@ -136,7 +136,36 @@ impl Programs {
         }
     }
 
+    /// What a program renders. Where it does not understand its files, pointers of Git LFS are
+    /// named, since it does not know them.
     async fn run(
+        &self,
+        call: Call<'_>,
+        source_dir: &SourceDirectory,
+        subject: &RenderFor,
+        scratch: &Path,
+    ) -> Result<Vec<Manifest>, RenderError> {
+        let name = call.name;
+        let ended = self.rendered(call, source_dir, subject, scratch).await;
+        let Err(error @ (RenderError::Program { .. } | RenderError::Unreadable { .. })) = ended
+        else {
+            return ended;
+        };
+        let place = source_dir.clone();
+        let hint = blocking(name, move || Ok(lfs::hint(&place))).await?;
+        Err(match (error, hint) {
+            (RenderError::Program { application, program, detail, transient }, Some(hint)) => {
+                let detail = format!("{}; {hint}", detail.trim_end());
+                RenderError::Program { application, program, detail, transient }
+            }
+            (RenderError::Unreadable { file, reason }, Some(hint)) => {
+                RenderError::Unreadable { file, reason: format!("{reason}; {hint}") }
+            }
+            (error, _) => error,
+        })
+    }
+
+    async fn rendered(
         &self,
         call: Call<'_>,
         source_dir: &SourceDirectory,

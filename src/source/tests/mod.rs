@@ -8,6 +8,7 @@ mod jsonnet;
 mod links;
 mod names;
 mod overrides;
+mod pointers;
 mod render;
 mod repositories;
 mod revisions;
