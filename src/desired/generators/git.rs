@@ -188,6 +188,13 @@ fn of_directories(
 ) -> Result<Vec<Element>, Failure> {
     let (mut include, mut exclude) = (Vec::new(), Vec::new());
     for (index, (text, is_excluded)) in patterns.iter().enumerate() {
+        // The paths of directories have no such parts.
+        if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            scope.warn(&format!(
+                "git.directories[{index}].path: {text:?} matches nothing; write it relative to the \
+                 root of the repository, without '.', '..' and slashes at the beginning or the end"
+            ));
+        }
         match PathPattern::of_directories(text) {
             Ok(pattern) if *is_excluded => exclude.push(pattern),
             Ok(pattern) => include.push(pattern),

@@ -210,6 +210,27 @@ fn an_invalid_pattern_of_directories_matches_nothing_and_is_reported_as_092() {
     }
 }
 
+/// AS-092: no directory has such a path, so that one is missing, or one too many is generated.
+#[test]
+fn a_pattern_in_a_spelling_that_no_directory_has_is_reported_as_092() {
+    let world = World { directories: &["a", "b", "c/d"], ..World::default() };
+    for path in ["./a", "/a", "a/", "c//d", "c/../a", "."] {
+        for (directories, index, count) in [
+            (json!([{"path": path}, {"path": "b"}]), 0, 1),
+            (json!([{"path": "*"}, {"path": path, "exclude": true}]), 1, 2),
+        ] {
+            let element = git(json!({ "directories": directories }));
+            let (sets, reads) = world.evaluate(true, &element).unwrap();
+            assert_eq!(sets.len(), count, "{path}");
+            let warnings = Vec::from_iter(reads.warnings).join("\n");
+            let want = format!("git.directories[{index}].path: {path:?} matches nothing; write");
+            assert!(warnings.contains(&want), "{warnings}");
+        }
+    }
+    let (_, reads) = world.evaluate(true, &git(json!({"directories": [{"path": "*"}]}))).unwrap();
+    assert!(reads.warnings.is_empty());
+}
+
 #[test]
 fn files_give_table_a_16_as_094() {
     let world = World {
