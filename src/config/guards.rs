@@ -14,7 +14,7 @@ use crate::decide::app_state::global_projects::{GLOBAL_PROJECTS, GlobalProjects}
 use crate::decide::diff::SystemSettings;
 use crate::evaluator;
 use crate::settings::ApplicationSettings;
-use crate::source::{BuildOptions, Programs};
+use crate::source::{BuildOptions, Programs, VALUES_SCHEMES};
 use crate::yaml;
 
 /// Whether Applications may use the controller's own cluster; the default is true.
@@ -82,6 +82,16 @@ fn sources(read: &mut Reader<'_>, programs: &mut Programs) {
     let text = |key: &str| read.config_map.get(key).map(String::as_str).unwrap_or_default().trim();
     let schemes = text("helm.valuesFileSchemes").split(',').map(|one| one.trim().to_lowercase());
     programs.values_file_schemes = schemes.filter(|scheme| !scheme.is_empty()).collect();
+    // A source that uses such a URL is refused; the setting alone would seem to have an effect.
+    let is_without_effect = |scheme: &&String| !VALUES_SCHEMES.contains(&scheme.as_str());
+    let unsupported = programs.values_file_schemes.iter().filter(is_without_effect);
+    read.warnings.extend(unsupported.map(|scheme| {
+        let supported = VALUES_SCHEMES.join(" and ");
+        format!(
+            "helm.valuesFileSchemes of ConfigMap argocd-cm: {scheme:?} has no effect, since only \
+             {supported} are supported"
+        )
+    }));
     let options = &mut programs.kustomize_options;
     *options = BuildOptions::default();
     options.default = text("kustomize.buildOptions").to_owned();

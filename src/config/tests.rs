@@ -501,6 +501,19 @@ fn options_of_programs_are_read_from_the_config_map() {
     assert!(config.without_effect.is_empty(), "{:?}", config.without_effect);
 }
 
+/// It was ignored in silence until a source used it.
+#[test]
+fn a_scheme_that_helm_cannot_read_is_a_warning() {
+    let map = [("helm.valuesFileSchemes", "https,ftp, S3")];
+    let config = resolve(Flags::default(), &[], &map).unwrap();
+    let about = |line: &&String| line.starts_with("helm.valuesFileSchemes of ConfigMap argocd-cm");
+    let warnings: Vec<&String> = config.warnings.iter().filter(about).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    for (warning, scheme) in warnings.iter().zip(["\"ftp\"", "\"s3\""]) {
+        assert!(warning.contains(scheme) && warning.contains("https and http"), "{warning}");
+    }
+}
+
 #[test]
 fn plugins_and_jsonnet_have_the_names_of_the_repo_server() {
     let plugins = |flags: Flags, environment: &[(&str, &str)], map: &[(&str, &str)]| {

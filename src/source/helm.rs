@@ -39,8 +39,8 @@ const KNOWN: [&str; 15] = [
     "passCredentials",
 ];
 
-/// Schemes of URLs that Helm reads without a plugin.
-const SCHEMES: [&str; 2] = ["https", "http"];
+/// Schemes of URLs of values files that Helm reads without a plugin.
+pub const VALUES_SCHEMES: [&str; 2] = ["https", "http"];
 
 /// Largest values file, in bytes.
 const MAX_VALUES: u64 = 16 << 20;
@@ -374,7 +374,7 @@ impl Named<'_> {
                        schemes in helm.valuesFileSchemes of ConfigMap argocd-cm";
             return Err(self.refused(url, why));
         }
-        if !SCHEMES.contains(&scheme.as_str()) {
+        if !VALUES_SCHEMES.contains(&scheme.as_str()) {
             let why = "its scheme needs a plugin of Helm, and plugins are not run; use https";
             return Err(self.refused(url, why));
         }

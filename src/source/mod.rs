@@ -91,6 +91,7 @@ pub use checkout::Checkout;
 pub use credentials::Credentials;
 pub use directory::{DEFAULT_MAX_BYTES, DirectoryOptions, directory};
 pub use error::Error;
+pub use helm::VALUES_SCHEMES;
 pub use identity::Identity;
 pub use in_memory::InMemory;
 pub use jsonnet::evaluate_local;
