@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::act::refresh;
-use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
+use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use crate::api::sources::InEffect;
 use crate::api::{ObjectKey, Raw};
 use crate::decide::application_set::is_owned;
@@ -98,6 +98,7 @@ async fn attempt(
     let reads: Vec<ObjectKey> = reads.map(ObjectKey::of).collect();
     is_any |= !reads.is_empty();
     // First: they may generate other Applications, or others specs.
+    let reads = reads.into_iter().map(|key| (key, false)).collect();
     answered(client, "ApplicationSet", reads).await?;
     let applications = of_sets(client, &owners, known).await?;
     is_any |= !applications.is_empty();
@@ -116,14 +117,15 @@ fn reads_repositories(generators: &Value) -> bool {
     }
 }
 
-/// The Applications of the sets that were not compared since.
+/// The Applications of the sets that were not compared since, and whether a hard refresh of them
+/// is pending.
 async fn of_sets(
     client: &Client,
     sets: &[Value],
     known: &BTreeMap<ObjectKey, String>,
-) -> Result<Vec<ObjectKey>, kube::Error> {
+) -> Result<Vec<(ObjectKey, bool)>, kube::Error> {
     let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.namespace()).collect();
-    let mut found: Vec<(ObjectKey, String)> = Vec::new();
+    let mut found: Vec<((ObjectKey, bool), String)> = Vec::new();
     for namespace in namespaces {
         let api = api(client, Some(namespace), &resource("Application"));
         let mut params = ListParams::default().limit(PAGE);
@@ -136,7 +138,8 @@ async fn of_sets(
                     known.get(&key).is_some_and(|at| at == live.text("/status/reconciledAt"));
                 let is_going = !live["metadata"]["deletionTimestamp"].is_null();
                 if is_old && !is_going && sets.iter().any(|set| is_owned(&live, set)) {
-                    found.push((key, sources_of(&live)));
+                    let is_hard = annotations::refresh(&live) == Some(Refresh::Hard);
+                    found.push(((key, is_hard), sources_of(&live)));
                 }
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
@@ -150,7 +153,7 @@ async fn of_sets(
 
 /// At most `most` of them: first one of each source, since a rollout compares the others
 /// itself when one has seen another commit.
-fn chosen(found: Vec<(ObjectKey, String)>, most: usize) -> Vec<ObjectKey> {
+fn chosen<T>(found: Vec<(T, String)>, most: usize) -> Vec<T> {
     let mut seen = BTreeSet::new();
     let (mut first, rest): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|(_, source)| seen.insert(source.clone()));
@@ -167,14 +170,20 @@ pub(in crate::cli) fn sources_of(live: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Requests a refresh of each, and waits until the controller has removed the requests.
-async fn answered(client: &Client, kind: &str, keys: Vec<ObjectKey>) -> Result<(), Failure> {
+/// Requests a refresh of each, and waits until the controller has removed the requests. The
+/// request for an Application is a hard one if such a one is pending: a weaker one would take its
+/// place before a controller has read it.
+async fn answered(
+    client: &Client,
+    kind: &str,
+    keys: Vec<(ObjectKey, bool)>,
+) -> Result<(), Failure> {
     let is_set = kind == "ApplicationSet";
     let requested = if is_set { APPLICATION_SET_REFRESH } else { REFRESH };
-    let requests = keys.into_iter().map(|key| async move {
+    let requests = keys.into_iter().map(|(key, is_hard)| async move {
         let written = match is_set {
             true => refresh::application_set(client, &key, Timestamp::now()).await,
-            false => refresh::application(client, &key, false, Timestamp::now()).await,
+            false => refresh::application(client, &key, is_hard, Timestamp::now()).await,
         };
         written.map(|exists| exists.then_some(key))
     });
@@ -234,10 +243,12 @@ fn unread(kind: &str, key: &ObjectKey, error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube::api::{Patch, PatchParams};
     use kube_sim::{Effect, Fault, RequestRecord, Server, Settings};
     use serde_json::json;
 
     use super::*;
+    use crate::act::manifests;
 
     #[test]
     fn of_many_applications_at_least_one_of_each_source_is_compared() {
@@ -263,6 +274,62 @@ mod tests {
         server.inject(Fault::new(Effect::Status(403), is_read));
         let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
         assert!(matches!(answer, Answer::Unknown(_)), "{answer:?}");
+    }
+
+    /// A comparison that `--watch` asked for took the place of a hard refresh that no controller had
+    /// read yet, and manifests were not rendered again (SE-377).
+    #[tokio::test]
+    async fn a_pending_hard_refresh_stays_hard() {
+        let server = Server::new();
+        let client = server.client();
+        manifests::define_all(&client, "test").await.unwrap();
+        let set = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+            "metadata": {"name": "fleet", "namespace": "argocd"},
+            "spec": {"generators": [], "template": {"metadata": {"name": "x"}, "spec": {
+                "project": "default", "destination": {"server": "https://1"},
+                "source": {"repoURL": "https://r", "path": "."}}}},
+        });
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "argocd"}});
+        for object in [&namespace, &set] {
+            manifests::apply(&client, "test", object).await.unwrap();
+        }
+        let of_kind = |kind| api(&client, Some("argocd"), &resource(kind));
+        let uid = of_kind("ApplicationSet").get("fleet").await.unwrap().parse().uid().to_owned();
+        let sets = [ObjectKey::new("argocd", "fleet")];
+        let mut known = BTreeMap::new();
+        for (name, annotations) in [("hard", json!({REFRESH: "hard"})), ("none", json!({}))] {
+            let application = json!({
+                "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+                "metadata": {"name": name, "namespace": "argocd", "annotations": annotations,
+                    "ownerReferences": [{"apiVersion": "argoproj.io/v1alpha1", "uid": uid,
+                        "kind": "ApplicationSet", "name": "fleet", "controller": true}]},
+                "spec": {"project": "default", "destination": {"server": "https://1"},
+                    "source": {"repoURL": "https://r", "path": "."}},
+            });
+            manifests::apply(&client, "test", &application).await.unwrap();
+            known.insert(ObjectKey::new("argocd", name), String::new());
+        }
+        let asking = compare(&client, &sets, &known);
+        let controller = async {
+            for (name, want) in [("hard", Refresh::Hard), ("none", Refresh::Normal)] {
+                loop {
+                    let live = of_kind("Application").get(name).await.unwrap().parse();
+                    if annotation(&live, annotations::REFRESH_TIMESTAMP).is_some() {
+                        assert_eq!(annotations::refresh(&live), Some(want), "{name}");
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                let answer = json!({"metadata": {"annotations": {REFRESH: null}}});
+                let patch = Patch::Merge(&answer);
+                let written =
+                    of_kind("Application").patch(name, &PatchParams::default(), &patch).await;
+                written.unwrap();
+            }
+        };
+        assert_eq!(tokio::join!(asking, controller).0, Answer::Compared(true));
     }
 
     #[test]
