@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::operation::is_itself;
 use super::targets::Target;
 use crate::api::annotations::{self as names, deletion_approved, is_kept_by_helm, sync_wave};
 use crate::api::hooks::{HookType, Role, role};
@@ -53,13 +54,7 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
         SyncOptions::from_list(spec.as_array().into_iter().flatten().filter_map(Value::as_str));
     let own = &application["metadata"];
     // One that its own source contains is deleted by this deletion, and would wait for itself.
-    let is_itself = |key: &ResourceKey| {
-        key.kind == "Application"
-            && key.group == crate::api::GROUP
-            && own["name"] == *key.name
-            && own["namespace"] == *key.namespace
-    };
-    let managed = || managed.iter().filter(|(key, _)| !is_itself(key));
+    let managed = || managed.iter().filter(|(key, live)| !is_itself(application, key, live));
     let going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
     let held_by = |live: &Value| -> Vec<String> {
         let own = names::finalizers(live);

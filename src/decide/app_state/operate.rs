@@ -521,9 +521,7 @@ fn live(
             .as_array()
             .is_some_and(|owners| !owners.is_empty());
         let named_by_hook = hook && resource.target.is_some();
-        let is_itself = resource.key.kind == "Application"
-            && resource.key.group == crate::api::GROUP
-            && object["metadata"]["uid"] == uid;
+        let is_itself = operation::is_itself(application, &resource.key, object);
         if (owned || !resource.self_referenced) && !named_by_hook {
             continue;
         }

@@ -11,10 +11,11 @@ use crate::api::operation::{
     OperationPhase, OperationState, Requested, ResourceResult, ResultCode, SyncOperationResult,
     SyncPhase,
 };
-use crate::api::read_leniently;
+use crate::api::resource_key::ResourceKey;
 pub use crate::api::sources::revisions as given;
 use crate::api::sources::{InEffect, by_field};
 use crate::api::time::{Time, stored};
+use crate::api::{GROUP, Raw, read_leniently};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::merge_patch::apply_change;
 use crate::decide::sync;
@@ -77,6 +78,14 @@ pub fn uid(application: &Value) -> String {
         "" => format!("{}_{}", text("namespace"), text("name")),
         uid => uid.to_owned(),
     }
+}
+
+/// Whether a live object is the Application itself, which its own source may contain. In another
+/// cluster, an Application of the same name is another one; so UIDs are compared, and an absent
+/// one is that of no object.
+pub fn is_itself(application: &Value, key: &ResourceKey, live: &Value) -> bool {
+    let own = application.uid();
+    key.kind == "Application" && key.group == GROUP && !own.is_empty() && live.uid() == own
 }
 
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.

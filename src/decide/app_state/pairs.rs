@@ -10,6 +10,7 @@ use super::children;
 use super::compared::{ComparedResource, Facts};
 use super::condition::Condition;
 use super::memory::digest;
+use super::operation;
 use super::predicted::Prediction;
 use super::project::Permits;
 use super::summary::summary;
@@ -438,7 +439,8 @@ fn health_error(facts: &Facts<'_>, resources: &[ComparedResource]) -> Option<Con
 }
 
 fn health_of(facts: &Facts<'_>, resources: &[ComparedResource]) -> Health {
-    let own = &facts.application["metadata"];
+    let is_itself =
+        |key: &ResourceKey, live: &Value| operation::is_itself(facts.application, key, live);
     let all: Vec<health::Resource<'_>> = (resources.iter())
         .map(|resource| {
             let ResourceKey { group, kind, namespace, name } = &resource.key;
@@ -452,10 +454,8 @@ fn health_of(facts: &Facts<'_>, resources: &[ComparedResource]) -> Health {
                 hook: resource.is_hook(),
                 skipped: resource.class == Class::Skipped,
                 self_referenced: resource.self_referenced,
-                is_the_application: group == crate::api::GROUP
-                    && kind == "Application"
-                    && own["namespace"] == **namespace
-                    && own["name"] == **name,
+                is_the_application: (resource.live.as_deref())
+                    .is_some_and(|live| is_itself(&resource.key, live)),
             }
         })
         .collect();

@@ -730,6 +730,33 @@ fn deletion_starts_with_the_highest_wave() {
     assert!(matches!(deletion::cascade(&app, &going), Cascade::Wait(_)), "SE-514");
 }
 
+/// An Application of the same name in another cluster was left behind by the deletion of the one
+/// that had created it.
+#[test]
+fn an_application_of_the_same_name_is_itself_only_with_its_uid_as_se_514() {
+    let mut app = application();
+    app["metadata"]["namespace"] = "web".into();
+    let named = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "app"}});
+    let placed = placed(&[named]);
+    for (uid, of_app, is_itself) in [
+        (json!("own"), json!("own"), true),
+        (json!("another"), json!("own"), false),
+        (Value::Null, Value::Null, false),
+        (json!(""), json!(""), false),
+    ] {
+        app["metadata"]["uid"] = of_app;
+        let (key, mut object) = live(&placed.targets[0]);
+        Arc::make_mut(&mut object)["metadata"]["uid"] = uid.clone();
+        let managed = BTreeMap::from([(key.clone(), object)]);
+        let want = match is_itself {
+            true => deletion::Cascade::Done,
+            false => deletion::Cascade::Delete(vec![key]),
+        };
+        assert_eq!(deletion::cascade(&app, &managed), want, "{uid}");
+    }
+}
+
 #[test]
 fn only_finalizers_of_others_hold_a_deletion_as_se_518() {
     let app = application();
