@@ -10,6 +10,7 @@ use super::memory::digest;
 use crate::api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use crate::api::cluster::ClusterScope;
 use crate::api::conditions::application as types;
+use crate::api::kind::KindRef;
 use crate::api::raw::object_at;
 use crate::api::resource_filter::KindFilter;
 use crate::api::resource_key::{ResourceKey, split_api_version};
@@ -64,7 +65,8 @@ pub fn place(
     let mut placed: Vec<Option<Target>> = Vec::new();
     let mut conditions = Vec::new();
     let mut last: BTreeMap<ResourceKey, (usize, usize)> = BTreeMap::new();
-    for manifest in manifests {
+    for mut manifest in manifests {
+        drop_empty_protocols(&mut manifest);
         let Some(key) = ResourceKey::from_object(&manifest) else { continue };
         if filter.excludes(&key.group, &key.kind) {
             conditions.push(Condition::new(
@@ -226,6 +228,37 @@ fn tracked(
         }
     }
     object
+}
+
+/// Removes an empty protocol of a port, which is TCP as an absent one is. Server-side apply
+/// identifies a port by it before the server fills it in: the stored port would not be the applied
+/// one, out of sync after each sync, and a second port for the next apply.
+fn drop_empty_protocols(object: &mut Value) {
+    let kind = KindRef::of(object);
+    let is_service = kind.group.is_empty() && kind.kind == "Service";
+    let pod = kind.pod_spec();
+    let Some(path) = pod.or(is_service.then_some(&["spec"])) else { return };
+    let mut spec = object;
+    for name in path {
+        let Some(below) = spec.get_mut(*name) else { return };
+        spec = below;
+    }
+    if pod.is_none() {
+        return drop_empty_protocols_in(spec);
+    }
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        containers.into_iter().flatten().for_each(drop_empty_protocols_in);
+    }
+}
+
+fn drop_empty_protocols_in(holder: &mut Value) {
+    let ports = holder.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if port.get("protocol").is_some_and(|protocol| protocol == "") {
+            port.remove("protocol");
+        }
+    }
 }
 
 fn set(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {

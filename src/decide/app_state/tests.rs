@@ -757,6 +757,24 @@ fn an_application_of_the_same_name_is_itself_only_with_its_uid_as_se_514() {
     }
 }
 
+/// Server-side apply identifies ports by it, before the server takes it for TCP.
+#[test]
+fn an_empty_protocol_of_a_port_is_removed_from_a_target() {
+    let ports = json!([{"port": 80, "protocol": ""}, {"port": 81, "protocol": "UDP"}]);
+    let expected = json!([{"port": 80}, {"port": 81, "protocol": "UDP"}]);
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+        "spec": {"ports": ports}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "main", "ports": ports}]}});
+    let custom = json!({"apiVersion": "example.com/v1", "kind": "Service",
+        "metadata": {"name": "c"}, "spec": {"ports": ports}});
+    let placed = placed(&[service, pod, custom]);
+    let spec = |at: usize| &placed.targets[at].object["spec"];
+    assert_eq!(spec(0)["ports"], expected);
+    assert_eq!(spec(1)["containers"][0]["ports"], expected);
+    assert_eq!(spec(2)["ports"], ports, "of another kind");
+}
+
 #[test]
 fn only_finalizers_of_others_hold_a_deletion_as_se_518() {
     let app = application();

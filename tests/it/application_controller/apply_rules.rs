@@ -1,5 +1,7 @@
 //! How objects are applied, and with which requests (SE-297 to SE-360).
 
+use wavegate::api::annotations::SYNC_OPTIONS;
+
 use super::limits::settings;
 use super::*;
 
@@ -263,4 +265,33 @@ async fn objects_that_take_no_part_are_left_out_se_140_se_141_se_183_se_596() {
     let row = |name: &str| rows.iter().find(|row| row["name"] == name);
     assert!(row("skip").is_some_and(|row| row["status"].is_null()), "SE-141: {rows:?}");
     assert!(condition(&app, "SyncWarning", "garbage"), "SE-183, SE-596: {}", app["status"]);
+}
+
+/// Server-side apply identifies a port by its protocol. With an empty one, the Application was out of
+/// sync after each sync, and the next one sent a second port of the same number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_empty_protocol_is_tcp_under_server_side_apply() {
+    let world = World::start().await;
+    let service = |app: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {
+                "name": "service", "annotations": {SYNC_OPTIONS: "ServerSideApply=true"}},
+            "spec": {"selector": {"app": app}, "ports": [{"port": 80, "protocol": ""}]},
+        })
+        .to_string()
+    };
+    world.create_app(&world.application("app", "app")).await;
+    for app in ["one", "two"] {
+        world.write("app/service.json", &service(app));
+        let revision = world.commit();
+        operate(&world, "app", json!({"revision": revision})).await;
+        let is_compared =
+            |app: &Value| settled(app) && app["status"]["sync"]["revision"] == *revision;
+        let found = world.until("app", "compared", is_compared).await;
+        assert_eq!(phase(&found), "Succeeded", "{found}");
+        assert_eq!(found["status"]["sync"]["status"], "Synced", "{found}");
+        let stored = world.get("v1", "Service", "web", "service").await;
+        assert_eq!(stored["spec"]["ports"].as_array().map(Vec::len), Some(1), "{stored}");
+        assert_eq!(stored["spec"]["selector"]["app"], app);
+    }
 }

@@ -412,4 +412,13 @@ fn built_in_kinds_as_returned_by_a_server() {
         json!({}),
     );
     assert_eq!(paths(&secret, &live), [""; 0]);
+
+    // A null value is an empty one. The server owns the field or, as it merges before it decodes,
+    // does not.
+    let secret = object("v1", "Secret", json!({"data": {"a": null, "b": "Yg=="}}));
+    for fields in [json!({"f:a": {}, "f:b": {}}), json!({"f:b": {}})] {
+        let stored = object("v1", "Secret", json!({"data": {"a": "", "b": "Yg=="}}));
+        let live = applied(&stored, json!({"f:data": fields}), json!({"type": "Opaque"}));
+        assert_eq!(paths(&secret, &live), [""; 0]);
+    }
 }
