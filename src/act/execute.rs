@@ -12,10 +12,11 @@ use super::apply::Applier;
 use super::meter::Meter;
 use super::request_limit::RequestLimit;
 use super::{delete, outcome};
-use crate::api::{GroupVersionKind, ResourceKey};
+use crate::api::{GroupVersionKind, Raw, ResourceKey};
 use crate::decide::app_state::Target;
 use crate::decide::app_state::delete_hooks::DeleteHook;
 use crate::decide::app_state::finalize::Removal;
+use crate::decide::app_state::left_hooks::Hook;
 use crate::decide::app_state::operate::Act;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{Action, ActionOutcome, Apply, Happened, How, Object, TaskKey};
@@ -254,6 +255,26 @@ impl Executor<'_> {
                 Err(format!("cannot delete {key}: {words}"))
             }
         }
+    }
+
+    /// Removes the finalizer of hooks.
+    ///
+    /// # Errors
+    ///
+    /// The first failure, with the hook.
+    pub async fn release(&self, hooks: &[Hook]) -> Result<(), String> {
+        for (key, object) in hooks {
+            let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
+            let found = self.cluster.resource(&GroupVersionKind::of(object), true).await;
+            let Some((resource, _)) = found.map_err(|error| failed(error.to_string()))? else {
+                continue;
+            };
+            match delete::remove_finalizer(self.through(), &resource, key, object.uid()).await {
+                Happened::Done { .. } | Happened::Gone => {}
+                Happened::Failed(words) | Happened::Unknown(words) => return Err(failed(words)),
+            }
+        }
+        Ok(())
     }
 
     /// Creates a hook of a deletion.

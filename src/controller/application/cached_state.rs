@@ -37,6 +37,8 @@ pub struct CachedState {
     pub predictions: Predictions,
     /// Digest of the operation progress that was last logged.
     pub logged: u64,
+    /// The UID of the Application: when it is gone, nothing else says which hooks were its own.
+    pub uid: String,
     /// The cluster with the objects that it watches.
     pub cluster: Option<Arc<ClusterCache>>,
     /// The sources that it is registered for.

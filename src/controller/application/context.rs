@@ -16,6 +16,8 @@ use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::act::application_status;
 use crate::act::events::Events;
+use crate::act::execute::Executor;
+use crate::act::meter::Meter;
 use crate::act::request_limit::RequestLimit;
 use crate::act::retry::jitter;
 use crate::api::ObjectKey;
@@ -26,12 +28,14 @@ use crate::controller::credentials::RepositorySecrets;
 use crate::controller::health_scripts::HealthScripts;
 use crate::controller::orphans::Instances;
 use crate::controller::runtime::{Slots, Wake};
+use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::refresh::Intervals;
 use crate::decide::diff::Jq;
 use crate::decide::wait::{Ends, Wait};
 use crate::redact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
+use crate::watch::cluster_cache::ClusterCache;
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::Origin;
 use crate::watch::object::Object;
@@ -272,6 +276,35 @@ impl Context {
             label: self.settings.instance_label.clone(),
             instance: self.instance(key),
             installation: self.settings.installation_id.clone(),
+        }
+    }
+
+    /// The Application with this tracking and UID, as the owner of live objects.
+    pub fn owner<'a>(&'a self, tracking: &'a Tracking, uid: &'a str) -> Owner<'a> {
+        let control_plane_namespace = &self.settings.control_plane_namespace;
+        Owner { tracking, control_plane_namespace, uid }
+    }
+
+    /// Applies what was decided for an Application.
+    pub fn executor<'a>(
+        &'a self,
+        cluster: &'a Arc<ClusterCache>,
+        client: &'a kube::Client,
+        owner: Owner<'a>,
+        meter: Meter<'a>,
+    ) -> Executor<'a> {
+        let settings = &self.settings;
+        Executor {
+            cluster,
+            client,
+            manager: &settings.field_manager,
+            former_manager: "",
+            owner,
+            parallel: settings.parallel_applies,
+            requests: &self.requests,
+            meter,
+            established_within: settings.definition_timeout,
+            server_dry_run: settings.server_dry_run,
         }
     }
 

@@ -21,6 +21,7 @@ mod cluster_counts;
 pub mod compare_once;
 mod context;
 mod destination;
+mod left_hooks;
 mod observe;
 mod orphans;
 mod predictions;

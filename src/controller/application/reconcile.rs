@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::context::{Context, off_worker};
 use super::destination::Destination;
+use super::left_hooks;
 use super::observe::{Deleting, Observed, Reconnects};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
@@ -28,7 +29,6 @@ use crate::decide::app_state::memory::digest;
 use crate::decide::app_state::observation::Observation;
 use crate::decide::app_state::operate::{self, Next, OperationDecision, OperationSnapshot};
 use crate::decide::app_state::operation;
-use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::reconcile::{
     self as comparison, CompareFailure, ComparisonDecision, ComparisonInput, ComparisonSnapshot,
     Shown,
@@ -64,6 +64,7 @@ pub async fn reconcile(
     let cached = ctx.cached_state(key);
     let mut cached = cached.lock().await;
     let Some(stored) = ctx.application(key) else {
+        left_hooks::release_of_gone(ctx, key, &cached).await;
         return Ok(ReconcileResult::Gone);
     };
     if steps::is_left_alone(&stored, |destination| ctx.clusters.is_skipped(destination)) {
@@ -188,6 +189,9 @@ impl Reconciliation<'_> {
         self.publish((&observed, &below), decision.shown.as_ref(), &reason).await;
         self.app = decision.app;
         self.cached.memory = decision.memory;
+        if let Ok(observed) = &observed {
+            self.release_left_hooks(observed).await;
+        }
         self.checked = decision.checked.or(self.checked);
         self.ctx.core.metrics.compared(self.key, self.app.raw(), began.elapsed());
         decision.wait
@@ -406,34 +410,19 @@ impl Reconciliation<'_> {
         Ok((Some(shas), observed))
     }
 
-    fn executor<'e>(
+    pub(super) fn executor<'e>(
         &'e self,
         observed: &'e Observed,
         client: &'e kube::Client,
         former_manager: &'e str,
         uid: &'e str,
     ) -> Executor<'e> {
-        let settings = &self.ctx.settings;
-        Executor {
-            cluster: &observed.destination.destination.cluster,
-            client,
-            manager: &settings.field_manager,
-            former_manager,
-            owner: Owner {
-                tracking: &self.tracking,
-                control_plane_namespace: &settings.control_plane_namespace,
-                uid,
-            },
-            parallel: settings.parallel_applies,
-            requests: &self.ctx.requests,
-            meter: self.ctx.core.metrics.meter(
-                self.key,
-                access::project_name(&observed.destination.spec),
-                &observed.destination.destination.server,
-            ),
-            established_within: settings.definition_timeout,
-            server_dry_run: settings.server_dry_run,
-        }
+        let Destination { spec, destination, .. } = &observed.destination;
+        let project = access::project_name(spec);
+        let meter = self.ctx.core.metrics.meter(self.key, project, &destination.server);
+        let owner = self.ctx.owner(&self.tracking, uid);
+        let executor = self.ctx.executor(&destination.cluster, client, owner, meter);
+        Executor { former_manager, ..executor }
     }
 
     fn log_operation(&mut self) {

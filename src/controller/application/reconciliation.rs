@@ -9,8 +9,8 @@ use super::cached_state::{CachedState, Parsed};
 use super::context::Context;
 use super::queue::Trigger;
 use crate::act::application_status;
-use crate::api::ObjectKey;
 use crate::api::tracking::Tracking;
+use crate::api::{ObjectKey, Raw};
 use crate::controller::error::Error;
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::memory::digest;
@@ -48,6 +48,7 @@ impl<'a> Reconciliation<'a> {
         stored: Value,
     ) -> Self {
         let app = cached.restored(stored);
+        app.raw().uid().clone_into(&mut cached.uid);
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
         Self { ctx, key, trigger, cached, app, tracking, parsed, checked: None }
     }

@@ -40,6 +40,7 @@
 //! - [`project_deletion`]: when a project may go;
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
 //! - `children`: objects that controllers make with the labels of a resource;
+//! - [`left_hooks`]: hooks whose finalizer no operation removes;
 //! - [`owner`]: the owner of a live object, before it is deleted or replaced.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
@@ -62,6 +63,7 @@ pub mod finalize;
 pub mod global_projects;
 pub mod held_back;
 pub mod impersonation;
+pub mod left_hooks;
 pub mod lost;
 pub mod manual;
 pub mod memory;

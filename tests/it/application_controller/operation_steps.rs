@@ -1,6 +1,6 @@
 //! How an operation goes on from step to step, and how it ends (SE-193 to SE-288, SE-374 to SE-397).
 
-use super::hooks::nameless;
+use super::hooks::{delete, nameless};
 use super::limits::settings;
 use super::*;
 
@@ -158,6 +158,63 @@ async fn what_is_waited_for_and_vanishes_is_missing_se_194_se_258() {
     world.patch("hook", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
     world.until("hook", "over", |app| phase(app) == "Failed").await;
     assert!(world.get("batch/v1", "Job", "web", "stuck").await.is_null(), "SE-194: it is free");
+}
+
+/// The finalizers of a hook; `None` when it is gone.
+async fn finalizers_of(world: &World, hook: &str) -> Option<Value> {
+    let hook = world.get("batch/v1", "Job", "web", hook).await;
+    hook.is_object().then(|| hook["metadata"]["finalizers"].clone())
+}
+
+/// Waits until a hook has no finalizer, or is gone.
+async fn until_released(world: &World, hook: &str) {
+    let released = async {
+        while finalizers_of(world, hook).await.is_some_and(|found| found == json!([FINALIZER])) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, released).await.expect("the hook keeps its finalizer");
+}
+
+/// SE-194: a sync that ends with an error before its next plan does not release its hooks. One that
+/// was deleted after it stayed until the next sync.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_of_a_sync_that_ended_with_an_error_can_be_deleted_se_194() {
+    let world = World::start().await;
+    world.write("app/job.json", &job("stuck", &[(HOOK, "PreSync"), (OUTCOME, "hang")]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({})).await;
+    world.until("app", "waiting", |app| message(app).starts_with("waiting for ")).await;
+    let rule = json!({"kind": "ConfigMap", "jqPathExpressions": [".data |"]});
+    world.patch("app", json!({"spec": {"ignoreDifferences": [rule]}})).await;
+    world.until("app", "over", |app| phase(app) == "Error").await;
+    assert_eq!(finalizers_of(&world, "stuck").await, Some(json!([FINALIZER])), "nothing needs it");
+    world.api("batch/v1", "Job", "web").delete("stuck", &DeleteParams::default()).await.unwrap();
+    until_released(&world, "stuck").await;
+}
+
+/// SE-194, SE-510: an Application without finalizers waits for no operation when it is deleted. Its
+/// hook kept the finalizer, so that neither the hook nor its namespace could be deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_of_an_application_that_is_gone_is_released_se_194() {
+    let world = World::start().await;
+    for name in ["gone", "other"] {
+        let hook = job(&format!("hook-of-{name}"), &[(HOOK, "PreSync"), (OUTCOME, "hang")]);
+        world.write(&format!("{name}/job.json"), &hook);
+        world.write(&format!("{name}/one.json"), &config_map(name, "1", &[]));
+    }
+    world.commit();
+    for name in ["gone", "other"] {
+        world.create_app(&world.application(name, name)).await;
+        world.sync(name, json!({})).await;
+        world.until(name, "waiting", |app| message(app).starts_with("waiting for ")).await;
+    }
+    delete(&world, "gone").await;
+    until_released(&world, "hook-of-gone").await;
+    assert_eq!(finalizers_of(&world, "hook-of-gone").await, Some(Value::Null), "it is left");
+    assert_eq!(finalizers_of(&world, "hook-of-other").await, Some(json!([FINALIZER])));
 }
 
 /// SE-240, SE-374: an operation goes on when an object changes, with nothing else to wake it, and
