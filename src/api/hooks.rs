@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::annotations::{
-    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HOOK, HOOK_DELETE_POLICY, annotation, items,
+    HELM_HOOK, HELM_HOOK_DELETE_POLICY, HOOK, HOOK_DELETE_POLICY, SYNC_WAVE, annotation, items,
 };
 use super::operation::SyncPhase;
 
@@ -71,6 +71,41 @@ impl Role {
     pub const fn is_hook(&self) -> bool {
         matches!(self, Self::Hook(_) | Self::Ignored)
     }
+}
+
+/// The words of the annotation of Argo CD for the role of an object.
+const ROLES: [&str; 7] =
+    ["PreSync", "Sync", "PostSync", "SyncFail", "PreDelete", "PostDelete", "Skip"];
+
+/// The words of its annotation for deletion policies.
+const POLICIES: [&str; 3] = ["BeforeHookCreation", "HookFailed", "HookSucceeded"];
+
+/// A part of an annotation that has no effect (SE-183, SE-185, SE-186).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithoutEffect<'a> {
+    /// The annotation.
+    pub annotation: &'static str,
+    /// The part.
+    pub part: &'a str,
+    /// What has an effect.
+    pub instead: String,
+}
+
+/// What the annotations of Argo CD about hooks and waves say and means nothing, in an object that is
+/// not [`Role::Ignored`]. Those of Helm are of charts that others write, and know more words.
+pub fn without_effect(object: &Value) -> Vec<WithoutEffect<'_>> {
+    let unknown = |annotation: &'static str, known: &'static [&'static str]| {
+        let parts = items(object, annotation).into_iter().filter(|part| !known.contains(part));
+        parts.map(move |part| WithoutEffect { annotation, part, instead: known.join(", ") })
+    };
+    let wave = annotation(object, SYNC_WAVE).filter(|text| text.parse::<i64>().is_err());
+    let wave = wave.map(|part| WithoutEffect {
+        annotation: SYNC_WAVE,
+        part,
+        instead: "a whole number without spaces".to_owned(),
+    });
+    let words = unknown(HOOK, &ROLES).chain(unknown(HOOK_DELETE_POLICY, &POLICIES));
+    words.chain(wave).collect()
 }
 
 /// Role of a raw object in a sync, from its annotations.

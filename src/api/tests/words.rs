@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::super::annotations::{self, Cascade, Refresh};
-use super::super::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
+use super::super::hooks::{DeletePolicy, HookType, Role, delete_policies, role, without_effect};
 use super::super::sync_options::{self, SyncOptions};
 use super::super::tracking::{self, TrackingId, TrackingMethod};
 use super::super::{ResourceKey, conditions, resource_key, time};
@@ -41,6 +41,32 @@ fn waves() {
     ];
     for (object, expected) in cases {
         assert_eq!(annotations::sync_wave(&object), expected, "{object}");
+    }
+}
+
+/// They were ignored in silence.
+#[test]
+fn misspelt_parts_of_annotations_about_hooks_and_waves_are_found() {
+    use annotations::{HOOK_DELETE_POLICY as POLICY, SYNC_WAVE as WAVE};
+    let cases: [(&str, &str, &[&str]); 12] = [
+        (HOOK, "PreSync", &[]),
+        (HOOK, " PostSync ,, PreSync ", &[]),
+        (HOOK, "PreSync, PostSnc,presync", &["PostSnc", "presync"]),
+        (HOOK, "Skip,PreSync", &[]),
+        (POLICY, "HookSucceeded, BeforeHookCreation", &[]),
+        (POLICY, "HookSuceeded", &["HookSuceeded"]),
+        (POLICY, "hook-failed,HookFailed", &["hook-failed"]),
+        (WAVE, "-5", &[]),
+        (WAVE, "3000000000", &[]),
+        (WAVE, "abc", &["abc"]),
+        (WAVE, " 5", &[" 5"]),
+        (HELM, "pre-rollback", &[]),
+    ];
+    for (key, text, expected) in cases {
+        let object = annotated([(key, text)]);
+        let found = without_effect(&object);
+        assert_eq!(found.iter().map(|one| one.part).collect::<Vec<_>>(), expected, "{object}");
+        assert!(found.iter().all(|one| one.annotation == key), "{object}");
     }
 }
 

@@ -10,12 +10,12 @@ use super::condition::Condition;
 use super::lost::Lost;
 use super::signatures::Demands;
 use super::targets::Target;
-use crate::api::AppProjectSpec;
 use crate::api::annotations::{
     COMPARE_OPTIONS, MANAGED_BY, MANIFEST_GENERATE_PATHS, annotation, items,
 };
 use crate::api::conditions::application as types;
 use crate::api::kind::KindRef;
+use crate::api::{AppProjectSpec, GROUP};
 use crate::glob;
 
 /// What a raw project demands of the commits that generators read.
@@ -112,17 +112,70 @@ pub(super) fn unused<'a>(
         if is_namespace && !object["metadata"]["labels"][MANAGED_BY].is_null() {
             messages.push(format!("{name}: label {MANAGED_BY} {of_namespace}"));
         }
-        let options = items(object, COMPARE_OPTIONS);
-        let of_applications = options.iter().find(|option| {
-            let name = option.split_once('=').map(|(name, _)| name);
-            matches!(name, Some("ServerSideDiff" | "IncludeMutationWebhook"))
-        });
-        if let Some(option) = of_applications {
-            messages.push(format!(
-                "{name}: annotation {COMPARE_OPTIONS}: {option} has no effect on a resource; set \
-                 it on the Application"
-            ));
+        // One that an Application manages, and compares its own resources with its options.
+        let kind = KindRef::of(object);
+        let is_application = kind.group == GROUP && kind.kind == "Application";
+        let found = problems_of_comparison(object, is_application);
+        messages.extend(found.map(|problem| format!("{name}: {problem}")));
+    }
+    messages.extend(problems_of_comparison(application, true));
+    messages
+}
+
+/// The compare options of an object that have no effect, and why.
+fn problems_of_comparison(object: &Value, is_application: bool) -> impl Iterator<Item = String> {
+    items(object, COMPARE_OPTIONS).into_iter().filter_map(move |option| {
+        let why = match option {
+            "IgnoreExtraneous" => return None,
+            "ServerSideDiff=true"
+            | "ServerSideDiff=false"
+            | "IncludeMutationWebhook=true"
+            | "IncludeMutationWebhook=false" => match is_application {
+                true => return None,
+                false => "has no effect on a resource; set it on the Application",
+            },
+            _ if is_application => {
+                "has no effect; use ServerSideDiff=true, ServerSideDiff=false or \
+                 IncludeMutationWebhook=true"
+            }
+            _ => "has no effect; use IgnoreExtraneous",
+        };
+        Some(format!("annotation {COMPARE_OPTIONS}: {option} {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A misspelt option was ignored in silence, and a correct one of an Application that another one
+    /// manages was said to have no effect.
+    #[test]
+    fn compare_options_without_effect_are_named() {
+        let annotated = |api_version: &str, kind: &str, options: &str| {
+            json!({"apiVersion": api_version, "kind": kind,
+                "metadata": {"annotations": {COMPARE_OPTIONS: options}}})
+        };
+        let application = |options| annotated("argoproj.io/v1alpha1", "Application", options);
+        let resource = |options| annotated("v1", "ConfigMap", options);
+        let none = application("");
+        for (own, child, expected) in [
+            (&none, resource("IgnoreExtraneous"), vec![]),
+            (&none, resource("IgnoreExtraneos"), vec!["x: "]),
+            (&none, resource("ServerSideDiff=true, IgnoreExtraneous"), vec!["x: "]),
+            (&none, application("ServerSideDiff=true,IncludeMutationWebhook=true"), vec![]),
+            (&none, application("ServerSideDif=true"), vec!["x: "]),
+            (&application("ServerSideDiff=yes"), resource(""), vec![""]),
+            (&application("ServerSideDiff=false"), resource(""), vec![]),
+        ] {
+            let found = unused(own, [("x".to_owned(), &child)]);
+            assert_eq!(found.len(), expected.len(), "{own} {child}: {found:?}");
+            for (found, name) in found.iter().zip(expected) {
+                let start = format!("{name}annotation {COMPARE_OPTIONS}: ");
+                assert!(found.starts_with(&start), "{found}");
+            }
         }
     }
-    messages
 }

@@ -1,5 +1,5 @@
 //! Ignored or unsupported settings of a sync, reported as conditions (SE-183,
-//! SE-296, SE-302).
+//! SE-185, SE-186, SE-296, SE-302).
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use super::condition::Condition;
 use super::unsupported;
 use crate::api::annotations::{HOOK, annotation};
 use crate::api::conditions::application as types;
+use crate::api::hooks::{WithoutEffect, without_effect};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::diff::sync_options;
 use crate::decide::sync::{Class, is_unknown_option, problem_of_application};
@@ -33,7 +34,13 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[ComparedResource]) -> Vec
                 "{} is ignored: annotation {HOOK} is {hook:?}; use {types}",
                 shown(&target.key)
             ));
+            continue;
         }
+        messages.extend(without_effect(object).into_iter().map(|found| {
+            let WithoutEffect { annotation, part, instead } = found;
+            let name = shown(&target.key);
+            format!("{name}: annotation {annotation}: {part:?} has no effect; use {instead}")
+        }));
     }
     let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
     messages.extend(unsupported::unused(facts.application, objects));

@@ -10,6 +10,7 @@ async fn ignored_settings_are_conditions() {
     world.write("app/old.json", &job("old", &[("argocd.argoproj.io/hook", "PreSync")]));
     let option = [("argocd.argoproj.io/sync-options", "Prune=false,Replcae=true")];
     world.write("app/one.json", &config_map("one", "1", &option));
+    world.write("app/two.json", &config_map("two", "1", &[(WAVE, "abc")]));
     let revision = world.commit();
     let mut app = world.application("app", "app");
     app["spec"]["syncPolicy"] = json!({"syncOptions": ["CreateNamespce=true", "PruneLast=false", "Validate=true", "Force=true"]});
@@ -25,6 +26,9 @@ async fn ignored_settings_are_conditions() {
     // SE-183, SE-596: the object is ignored; tests of a chart are not reported.
     let typo = reported.iter().find(|warning| warning.contains("batch/Job web/typo is ignored"));
     assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{reported:?}");
+    // SE-186
+    let wave = "ConfigMap web/two: annotation argocd.argoproj.io/sync-wave: \"abc\" has no effect";
+    assert!(reported.iter().any(|w| w.starts_with(wave)), "{reported:?}");
     // SE-302
     assert!(
         reported.iter().any(|w| w.contains("syncOptions: unknown sync option CreateNamespce=true"))
@@ -34,7 +38,7 @@ async fn ignored_settings_are_conditions() {
     let force =
         "spec.syncPolicy.syncOptions: sync option Force=true has an effect on resources only";
     assert!(reported.iter().any(|w| w.starts_with(force)), "{reported:?}");
-    assert_eq!(reported.len(), 4, "{reported:?}");
+    assert_eq!(reported.len(), 5, "{reported:?}");
 
     // SE-296, SE-595
     world.remove("app/old.json");
@@ -46,7 +50,7 @@ async fn ignored_settings_are_conditions() {
         reported.iter().any(|w| w.starts_with("hook batch/Job web/old is no longer")),
         "{reported:?}"
     );
-    assert_eq!(reported.len(), 5, "{reported:?}");
+    assert_eq!(reported.len(), 6, "{reported:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
