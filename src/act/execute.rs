@@ -236,12 +236,8 @@ impl Executor<'_> {
 
     async fn remove_one(&self, removal: &Removal) -> Result<(), String> {
         let Removal { key, object, propagation, .. } = removal;
-        let resource = match self.cluster.resource(&GroupVersionKind::of(object), true).await {
-            Ok(Some((resource, _))) => resource,
-            Ok(None) => return Ok(()),
-            Err(error) => return Err(error.to_string()),
-        };
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        let Some(resource) = self.resource_of(object).await? else { return Ok(()) };
+        let uid = object.uid();
         if removal.release {
             delete::remove_finalizer(self.through(), &resource, key, uid).await;
         }
@@ -257,6 +253,12 @@ impl Executor<'_> {
         }
     }
 
+    /// Where objects like a live one are; `None` when the cluster has no such kind any more.
+    async fn resource_of(&self, object: &Value) -> Result<Option<ApiResource>, String> {
+        let found = self.cluster.resource(&GroupVersionKind::of(object), true).await;
+        found.map(|found| found.map(|(resource, _)| resource)).map_err(|error| error.to_string())
+    }
+
     /// Removes the finalizer of hooks.
     ///
     /// # Errors
@@ -265,10 +267,7 @@ impl Executor<'_> {
     pub async fn release(&self, hooks: &[Hook]) -> Result<(), String> {
         for (key, object) in hooks {
             let failed = |why: String| format!("cannot remove the finalizer of hook {key}: {why}");
-            let found = self.cluster.resource(&GroupVersionKind::of(object), true).await;
-            let Some((resource, _)) = found.map_err(|error| failed(error.to_string()))? else {
-                continue;
-            };
+            let Some(resource) = self.resource_of(object).await.map_err(failed)? else { continue };
             match delete::remove_finalizer(self.through(), &resource, key, object.uid()).await {
                 Happened::Done { .. } | Happened::Gone => {}
                 Happened::Failed(words) | Happened::Unknown(words) => return Err(failed(words)),

@@ -1,10 +1,13 @@
 //! Both controllers together: when they lead, and what they leave behind.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use kube::Api;
 use kube::api::PostParams;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube_sim::{Effect, Fault, RequestRecord, Server};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +18,7 @@ use crate::api::crds;
 use crate::clock::Clock;
 use crate::settings::{ApplicationSetSettings, Settings};
 use crate::source::{Repositories, SourceSettings};
+use crate::watch::follow::follow;
 use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
@@ -129,12 +133,11 @@ async fn a_replica_that_was_stopped_for_a_while_writes_nothing_before_it_has_ren
         controllers.lead(Some(&first), &shutdown, std::future::pending()).await
     };
     let created = async {
-        let is_create = |request: &RequestRecord| {
-            request.verb == "create" && request.resource == "applications"
-        };
-        while server.requests().iter().filter(|request| is_create(request)).count() < 4 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let client = server.client_as("test");
+        let kind = resource("Application");
+        let applications: Api<Object> = Api::namespaced_with(client, NAMESPACE, &kind);
+        let all = follow(applications, watcher::Config::default()).applied_objects();
+        pin!(all).next().await.expect("watches do not end").unwrap();
         shutdown.cancel();
     };
     let both = async { tokio::join!(lead, created) };
