@@ -114,6 +114,12 @@ pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
     validate::problems(generation, &assumed(generation))
 }
 
+/// An Application that two sets generate: which of them owns it would depend on chance.
+pub(super) fn of_two_sets(what: &str, application: &str, [one, other]: [&str; 2]) -> Error {
+    let why = format!("ApplicationSets {one} and {other} generate it");
+    Error::check(what, format!("Application {application}"), why)
+}
+
 /// The projects and clusters that Applications refer to.
 pub(super) fn assumed(generation: &Generation) -> Known {
     let mut known = Known::default();

@@ -222,6 +222,29 @@ fn a_name_that_is_there_twice_is_said_before_a_remote_source() {
     assert!(twice < remote, "{errors}");
 }
 
+#[test]
+fn an_application_of_two_sets_is_rejected_also_before_a_remote_source() {
+    for source in ["./manifests", "https://example.com/fleet.git"] {
+        let folder = tempfile::tempdir().unwrap();
+        own_set(folder.path(), source, "");
+        let file = folder.path().join("set.yaml");
+        let set = std::fs::read_to_string(&file).unwrap();
+        let run_both = |other: String| {
+            let both = folder.path().join("both.yaml");
+            std::fs::write(&both, format!("{set}---\n{other}")).unwrap();
+            run(demo().arg("--plain").arg("-f").arg(&both))
+        };
+        let (code, output, errors) = run_both(set.replace("{name: own}", "{name: other}"));
+        assert_eq!((code, output.as_str()), (1, ""), "{errors}");
+        let text = "error: cannot use the ApplicationSets: Application first: ApplicationSets own \
+                    and other generate it";
+        assert_eq!(errors.lines().next(), Some(text));
+        let (code, output, errors) = run_both(set.clone());
+        assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+        line_with(&errors, &["both.yaml: line ", ": ApplicationSet own: it is given twice"]);
+    }
+}
+
 /// Ends the program when a test fails.
 struct Running(Child);
 

@@ -1,7 +1,7 @@
 //! The user's own ApplicationSets for the demo: read, completed and validated. Their
 //! sources must be local, since the demo does not use the network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
@@ -15,9 +15,12 @@ use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::validation;
-use crate::desired;
 use crate::desired::inputs::Inputs;
+use crate::desired::{self, Generation};
 use crate::settings::CONTROL_PLANE_NAMESPACE;
+
+/// What fails with sets that cannot be used beside each other.
+const WRONG: &str = "cannot use the ApplicationSets";
 
 /// Reads the files: the control plane's namespace, the objects to create, and what the
 /// generators read.
@@ -52,7 +55,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
                 "they are in namespaces {}; the demo supports one namespace",
                 several.join(" and ")
             );
-            return Err(Error::input("cannot use the ApplicationSets", shown, why).into());
+            return Err(Error::input(WRONG, shown, why).into());
         }
     };
     let here = std::env::current_dir().context("cannot determine the current directory")?;
@@ -67,9 +70,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
     }
     let values = objects.iter().map(|object| &object.value);
     let mut facts = Facts::of_objects(values, Inputs::default(), &namespace);
-    for object in &objects {
-        check(object, &mut facts)?;
-    }
+    check(&objects, &mut facts)?;
     let inputs = facts.inputs().clone();
     Ok((namespace, objects.into_iter().map(|object| object.value).collect(), inputs))
 }
@@ -131,34 +132,70 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Rejects objects that the demo cannot use.
-fn check(object: &Object, facts: &mut Facts) -> anyhow::Result<()> {
-    let wrong = |what: &str, why: String| {
-        let place = format!("{}: {}", object.place(), object.title());
-        anyhow::Error::from(Error::input(what, place, why))
-    };
-    if is_application_set(&object.value) {
-        api::read::<api::ApplicationSet>(&object.value)
-            .map_err(|error| wrong("cannot read", error.to_string()))?;
-        check_repositories(&object.value["spec"]["generators"])
-            .map_err(|why| wrong("cannot use the generator", why))?;
-        let generated = block_on(async { Ok(facts.generate(&object.value).await) })?;
-        let generation = generated.map_err(|error| {
-            let place = format!("{}: {}", object.place(), object.title());
-            Error::check("cannot generate", place, error)
-        })?;
+/// Rejects objects that the demo cannot use. A name that two sets generate is wrong wherever they
+/// are used, so that it is said before a source that the demo cannot read.
+fn check(objects: &[Object], facts: &mut Facts) -> anyhow::Result<()> {
+    let mut generations = Vec::new();
+    for object in objects.iter().filter(|object| is_application_set(&object.value)) {
+        generations.push((object, generate(object, facts)?));
+    }
+    check_names(&generations)?;
+    for (object, generation) in &generations {
         for application in &generation.applications {
             let name = desired::name_of(application);
             let Err(why) = check_sources(application) else { continue };
             // The rollout, which would say what is wrong wherever it runs, does not begin.
-            for (name, why) in generate::invalid(&generation) {
+            for (name, why) in generate::invalid(generation) {
                 let place = format!("{}: {}", object.place(), object.title());
                 fault(&Error::check("invalid Application", place, format!("{name}: {why}")));
             }
-            return Err(wrong("cannot use the source", format!("Application {name}: {why}")));
+            return Err(wrong(
+                object,
+                "cannot use the source",
+                format!("Application {name}: {why}"),
+            ));
         }
-    } else if object.value["kind"] == "Application" {
-        check_sources(&object.value).map_err(|why| wrong("cannot use the source", why))?;
+    }
+    for object in objects.iter().filter(|object| object.value["kind"] == "Application") {
+        check_sources(&object.value).map_err(|why| wrong(object, "cannot use the source", why))?;
+    }
+    Ok(())
+}
+
+fn wrong(object: &Object, what: &str, why: String) -> anyhow::Error {
+    let place = format!("{}: {}", object.place(), object.title());
+    anyhow::Error::from(Error::input(what, place, why))
+}
+
+/// What a set generates, from local repositories.
+fn generate(set: &Object, facts: &mut Facts) -> anyhow::Result<Generation> {
+    api::read::<api::ApplicationSet>(&set.value)
+        .map_err(|error| wrong(set, "cannot read", error.to_string()))?;
+    check_repositories(&set.value["spec"]["generators"])
+        .map_err(|why| wrong(set, "cannot use the generator", why))?;
+    let generated = block_on(async { Ok(facts.generate(&set.value).await) })?;
+    Ok(generated.map_err(|error| {
+        let place = format!("{}: {}", set.place(), set.title());
+        Error::check("cannot generate", place, error)
+    })?)
+}
+
+/// Whether each set is there once, and each Application is generated by one of them.
+fn check_names(generations: &[(&Object, Generation)]) -> Result<(), Error> {
+    let mut owners = BTreeMap::new();
+    let mut sets = BTreeSet::new();
+    for (object, generation) in generations {
+        let set = desired::name_of(&object.value);
+        if !sets.insert(set) {
+            let place = format!("{}: {}", object.place(), object.title());
+            return Err(Error::input(WRONG, place, "it is given twice"));
+        }
+        for application in &generation.applications {
+            let name = desired::name_of(application);
+            if let Some(other) = owners.insert(name, set).filter(|other| *other != set) {
+                return Err(generate::of_two_sets(WRONG, name, [other, set]));
+            }
+        }
     }
     Ok(())
 }

@@ -170,8 +170,7 @@ impl Case {
                     return Err(Error::input(WRONG, place, "it is given twice"));
                 }
                 if let Some((other, _)) = former {
-                    let why = format!("ApplicationSets {other} and {} generate it", name_of(set));
-                    return Err(Error::check(WRONG, format!("Application {name}"), why));
+                    return Err(generate::of_two_sets(WRONG, &name, [&other, name_of(set)]));
                 }
             }
         }
