@@ -116,6 +116,23 @@ struct Problem {
     message: String,
     /// Counted from 1; `null` when it concerns several steps or none.
     step: Option<usize>,
+    /// The policy and the path of its field, if it concerns one.
+    #[serde(skip)]
+    place: Option<(String, String)>,
+}
+
+impl Problem {
+    /// One that concerns no step.
+    fn of(code: &'static str, message: String) -> Self {
+        Self { code, message, step: None, place: None }
+    }
+
+    /// Whether it concerns this field of the policy, or one within it.
+    fn is_about(&self, policy: &str, field: &str) -> bool {
+        let place = self.place.as_ref().filter(|(of, _)| of == policy && !field.is_empty());
+        let within = place.and_then(|(_, found)| found.strip_prefix(field));
+        within.is_some_and(|rest| matches!(rest.chars().next(), None | Some('.' | '[')))
+    }
 }
 
 /// Runs the command.
@@ -239,10 +256,10 @@ impl Report {
     /// With what policies say; what is wrong with them is a problem of the plan, once if their
     /// definition says it, too.
     fn with(mut self, steering: Steering) -> Self {
-        for text in &steering.problems {
-            let message = format!("RolloutPolicy {text}");
-            if self.problems.iter().all(|known| known.message != message) {
-                self.problems.push(Problem { code: INVALID_POLICY, message, step: None });
+        for found in &steering.problems {
+            if !self.problems.iter().any(|known| known.is_about(&found.policy, &found.field)) {
+                let message = format!("RolloutPolicy {}: {found}", found.policy);
+                self.problems.push(Problem::of(INVALID_POLICY, message));
             }
         }
         self.steering = Some(steering);
@@ -268,7 +285,7 @@ fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
         return Err(error);
     }
     fault(&error);
-    problems.push(Problem { code: NOT_GENERATED, message: error.to_string(), step: None });
+    problems.push(Problem::of(NOT_GENERATED, error.to_string()));
     let (strategy, _) = Strategy::read(set.value["spec"].get("strategy"));
     Ok(Report {
         set: name_of(&set.value).to_owned(),
@@ -286,7 +303,7 @@ fn unknown_fields(set: &Value) -> Vec<Problem> {
     let problem = |unknown| {
         let read = steps::Problem::from(unknown);
         let step = read.step.map(|step| step + 1);
-        Problem { code: read.kind.code(), message: read.message, step }
+        Problem { step, ..Problem::of(read.kind.code(), read.message) }
     };
     unknown::in_application_set(set).into_iter().map(problem).collect()
 }
@@ -346,9 +363,8 @@ fn report(
     let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
     let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels(generation));
     let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
-        code: problem.kind.code(),
-        message: problem.message,
         step: problem.step.map(|step| step + 1),
+        ..Problem::of(problem.kind.code(), problem.message)
     });
     let rolling = !strategy.steps().is_empty();
     Report {
@@ -385,7 +401,7 @@ fn blockers(
     strategy: &Strategy,
     invalid: &BTreeMap<String, String>,
 ) -> Vec<Problem> {
-    let problem = |code, message| Problem { code, message, step: None };
+    let problem = Problem::of;
     let mut problems = unknown_fields(set);
     if strategy.is_empty_rolling_sync() {
         problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));

@@ -26,15 +26,21 @@ const NAMESPACE: &str = "default";
 pub(super) enum FieldProblem {
     /// It does not exist.
     Unknown(Unknown),
-    /// It has a value that an API server refuses, for this reason.
-    Invalid(String),
+    /// It has a value that an API server refuses.
+    Invalid {
+        /// Its path, such as `spec.gates[0].soak`; empty if the object is refused as a whole.
+        field: String,
+        /// Why it is refused.
+        why: String,
+    },
 }
 
 impl std::fmt::Display for FieldProblem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown(unknown) => unknown.fmt(f),
-            Self::Invalid(why) => f.write_str(why),
+            Self::Invalid { field, why } if field.is_empty() => f.write_str(why),
+            Self::Invalid { field, why } => write!(f, "{field}: {why}"),
         }
     }
 }
@@ -44,7 +50,8 @@ pub(super) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
     let unknown = unknown::in_policy(policy).into_iter().map(FieldProblem::Unknown);
     let refused = refusals(policy).await.into_iter();
     let broken = steering::broken_rules(&policy["spec"]).into_iter();
-    unknown.chain(refused.chain(broken).map(FieldProblem::Invalid)).collect()
+    let broken = broken.map(|rule| FieldProblem::Invalid { field: rule.path, why: rule.reason });
+    unknown.chain(refused).chain(broken).collect()
 }
 
 /// Reports the problems of the ApplicationSets and RolloutPolicies among the objects.
@@ -75,33 +82,32 @@ pub(super) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<
 
 /// Why an API server does not store a policy. Its rules (`x-kubernetes-validations`) are not
 /// evaluated.
-async fn refusals(policy: &Value) -> Vec<String> {
+async fn refusals(policy: &Value) -> Vec<FieldProblem> {
+    let invalid = |field: &str, why: String| FieldProblem::Invalid { field: field.to_owned(), why };
     let mut policy = policy.clone();
     input::clean(&mut policy);
     let Some(metadata) = policy["metadata"].as_object_mut() else {
-        return vec!["metadata: it is missing; a policy needs a name".to_owned()];
+        return vec![invalid("metadata", "it is missing; a policy needs a name".to_owned())];
     };
     metadata.insert("namespace".to_owned(), NAMESPACE.into());
     let definitions = match definition() {
         Ok(definitions) => definitions,
-        Err(why) => return vec![why],
+        Err(why) => return vec![invalid("", why)],
     };
     let server = Server::with(Settings { definitions, ..Settings::default() });
     let error = match manifests::create(&server.client(), MANAGER, &policy).await {
         Ok(()) => return Vec::new(),
-        Err(kube::Error::SerdeError(why)) => return vec![why.to_string()],
+        Err(kube::Error::SerdeError(why)) => return vec![invalid("", why.to_string())],
         Err(error) => error,
     };
     let causes = match &error {
         kube::Error::Api(status) => status.details.as_ref().map(|details| &details.causes),
         _ => None,
     };
-    let causes: Vec<String> = causes
-        .into_iter()
-        .flatten()
-        .map(|cause| format!("{}: {}", cause.field, cause.message))
-        .collect();
-    if causes.is_empty() { vec![reason(&error)] } else { causes }
+    let causes = causes.into_iter().flatten();
+    let causes: Vec<FieldProblem> =
+        causes.map(|cause| invalid(&cause.field, cause.message.clone())).collect();
+    if causes.is_empty() { vec![invalid("", reason(&error))] } else { causes }
 }
 
 /// The definition of policies, read once.

@@ -62,12 +62,13 @@ const READERS: [(&str, &str, &str); 42] = [
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
-const NO_MESSAGE: [(&str, &[&str]); 45] = [
+const NO_MESSAGE: [(&str, &[&str]); 46] = [
     ("cli/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
     ("cli/explain/advice.rs", &["Secret "]),
     ("cli/output.rs", &["mark"]),
+    ("cli/plan.rs", &["field"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),
     ("cli/simulate/frozen.rs", &["{{"]),

@@ -9,7 +9,7 @@ mod start;
 
 pub use policy::{
     Baseline, Deletions, Failures, Format, Gate, NO_ADDRESS, OnFailure, Pace, PolicyStatus, Ramp,
-    RolloutPolicySpec, SecretRef, SetSelector, Sink, Spread, broken_rules,
+    RolloutPolicySpec, SecretRef, SetSelector, Sink, Spread, broken_rules, policy_spec,
 };
 pub use run::{
     Abort, Approval, Estimate, Retry, RevisionCount, RolloutRunSpec, RolloutRunStatus, RunFailure,

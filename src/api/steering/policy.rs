@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::api::IntOrString;
 use crate::api::generators::LabelSelector;
+use crate::api::{IntOrString, ReadError, read};
 
 /// A positive Go duration, such as `1h30m`.
 const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
@@ -19,7 +19,7 @@ pub const NO_ADDRESS: &str = "a sink needs url, or secretRef to a Secret with th
 
 /// What is wrong with a `spec` by the rules of the definition (`x-kubernetes-validations`), as an
 /// API server evaluates them; each with its field.
-pub fn broken_rules(spec: &Value) -> Vec<String> {
+pub fn broken_rules(spec: &Value) -> Vec<ReadError> {
     let has = |object: &Value, field: &str| object.get(field).is_some_and(|value| !value.is_null());
     let items = |field: &'static str| {
         let items = spec.get(field).and_then(Value::as_array).into_iter().flatten();
@@ -27,20 +27,36 @@ pub fn broken_rules(spec: &Value) -> Vec<String> {
     };
     let mut broken = Vec::new();
     for (place, gate) in items("gates") {
+        let rule = |reason: &str| ReadError { path: place.clone(), reason: reason.to_owned() };
         let has_steps = gate["steps"].as_array().is_some_and(|steps| !steps.is_empty());
         if !has(gate, "applications") && !has_steps {
-            broken.push(format!("{place}: {HOLDS_NOTHING}"));
+            broken.push(rule(HOLDS_NOTHING));
         }
-        if !has(gate, "soak") && gate["approvals"].as_i64().is_none_or(|count| count <= 0) {
-            broken.push(format!("{place}: {OPENED_BY_NOTHING}"));
+        let approvals = &gate["approvals"];
+        if !has(gate, "soak") && (approvals.is_null() || approvals.as_i64().is_some_and(|n| n <= 0))
+        {
+            broken.push(rule(OPENED_BY_NOTHING));
         }
     }
     for (place, sink) in items("notify") {
         if !has(sink, "url") && !has(sink, "secretRef") {
-            broken.push(format!("{place}: {NO_ADDRESS}"));
+            broken.push(ReadError { path: place, reason: NO_ADDRESS.to_owned() });
         }
     }
     broken
+}
+
+/// Reads the `spec` of a policy; an absent one says nothing.
+///
+/// # Errors
+///
+/// The first field that cannot be read, such as `spec.gates[0].soak`.
+pub fn policy_spec(policy: &Value) -> Result<RolloutPolicySpec, ReadError> {
+    #[derive(serde::Deserialize)]
+    struct Fields {
+        spec: Option<RolloutPolicySpec>,
+    }
+    read::<Fields>(policy).map(|fields| fields.spec.unwrap_or_default())
 }
 
 lenient! {
@@ -257,19 +273,20 @@ mod tests {
             (json!({"gates": [{"name": "g", "applications": {}, "approvals": 1}]}), vec![]),
             (
                 json!({"gates": [{"name": "g", "steps": [], "approvals": 0}]}),
-                vec![
-                    format!("spec.gates[0]: {HOLDS_NOTHING}"),
-                    format!("spec.gates[0]: {OPENED_BY_NOTHING}"),
-                ],
+                vec![("spec.gates[0]", HOLDS_NOTHING), ("spec.gates[0]", OPENED_BY_NOTHING)],
             ),
             (
                 json!({"notify": [{"url": "https://x"}, {"format": "slack"}]}),
-                vec![format!("spec.notify[1]: {NO_ADDRESS}")],
+                vec![("spec.notify[1]", NO_ADDRESS)],
             ),
             (json!({"gates": {}, "notify": 7}), vec![]),
+            // A value of another type is refused before the rules.
+            (json!({"gates": [{"name": "g", "steps": [1], "approvals": "1"}]}), vec![]),
         ];
         for (spec, want) in cases {
-            assert_eq!(broken_rules(&spec), want, "{spec}");
+            let broken = broken_rules(&spec);
+            let broken = broken.iter().map(|rule| (rule.path.as_str(), rule.reason.as_str()));
+            assert_eq!(Vec::from_iter(broken), want, "{spec}");
         }
     }
 }

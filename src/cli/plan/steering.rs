@@ -11,13 +11,13 @@ use sha2::{Digest, Sha256};
 
 use crate::api::Raw;
 use crate::api::sources::revisions;
-use crate::api::steering::{POLICY, RolloutPolicySpec};
+use crate::api::steering::{POLICY, policy_spec};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::error::note;
 use crate::cli::live_diff::{Change, Live};
 use crate::decide::application_set::generated::{digest, labels, labels_of};
 use crate::decide::names::some_of;
-use crate::decide::rollout::steer::rules::{self, Policy, Rules, Selectable};
+use crate::decide::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
 use crate::decide::rollout::steps::{Strategy, memberships};
 use crate::desired::Generation;
 
@@ -65,8 +65,8 @@ pub(in crate::cli) struct Steering {
     /// Pauses, budgets and limits, in words.
     pub limits: Vec<String>,
     /// What is wrong with the policies.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "in_words")]
+    pub problems: Vec<Problem>,
     /// Of the targets, the steps, the gates and the deletions: another plan has another one. Empty
     /// without a cluster, and while the gates are not known.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -189,11 +189,7 @@ impl Steering {
         Self {
             gates,
             limits: limits(&rules, labels.keys()),
-            problems: rules
-                .problems
-                .iter()
-                .map(|(policy, text)| format!("{policy}: {text}"))
-                .collect(),
+            problems: rules.problems,
             policies: rules.policies,
             hash,
         }
@@ -236,14 +232,13 @@ impl Steering {
     }
 }
 
+/// Each as one text.
+fn in_words<S: serde::Serializer>(problems: &[Problem], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(problems.iter().map(|problem| format!("{}: {problem}", problem.policy)))
+}
+
 fn read(policy: &Value) -> Policy {
-    let spec = policy.get("spec").cloned().unwrap_or_default();
-    Policy {
-        name: policy.name().to_owned(),
-        spec: serde_json::from_value::<Option<RolloutPolicySpec>>(spec)
-            .map(Option::unwrap_or_default)
-            .map_err(|error| error.to_string()),
-    }
+    Policy { name: policy.name().to_owned(), spec: policy_spec(policy) }
 }
 
 fn limits<'a>(rules: &Rules, names: impl Iterator<Item = &'a String> + Clone) -> Vec<String> {

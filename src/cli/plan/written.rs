@@ -93,12 +93,13 @@ pub(super) fn applied(stored: &[Arc<Value>], of_files: Vec<Arc<Value>>) -> Vec<A
 impl WrittenPolicy {
     fn problems(&self) -> impl Iterator<Item = Problem> {
         let problem = |problem: &FieldProblem| {
-            let code = match problem {
-                FieldProblem::Unknown(_) => ProblemKind::UnknownField.code(),
-                FieldProblem::Invalid(_) => INVALID_POLICY,
+            let (code, field) = match problem {
+                FieldProblem::Unknown(_) => (ProblemKind::UnknownField.code(), ""),
+                FieldProblem::Invalid { field, .. } => (INVALID_POLICY, field.as_str()),
             };
             let message = format!("RolloutPolicy {}: {problem}", self.value.name());
-            Problem { code, message, step: None }
+            let place = Some((self.value.name().to_owned(), field.to_owned()));
+            Problem { place, ..Problem::of(code, message) }
         };
         self.problems.iter().map(problem)
     }

@@ -302,7 +302,8 @@ fn of_sets(
     let mut used = BTreeSet::new();
     for (set, generation) in sets {
         let rules = steering::rules(&policies, set, generation);
-        for (policy, problem) in rules.problems {
+        for problem in rules.problems {
+            let policy = &problem.policy;
             note(&format!("ApplicationSet {}: policy {policy}: {problem}", name_of(set)));
         }
         used.extend(rules.policies);

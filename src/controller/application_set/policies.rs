@@ -78,8 +78,8 @@ impl Reports {
         }
         let effect = effect(rules);
         for policy in &rules.policies {
-            let of_policy = rules.problems.iter().filter(|(name, _)| name == policy);
-            let problems = of_policy.map(|(_, problem)| problem.clone()).collect();
+            let of_policy = rules.problems.iter().filter(|problem| problem.policy == *policy);
+            let problems = of_policy.map(ToString::to_string).collect();
             let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
             let known = report.sets.insert(set.to_owned(), (problems, effect.clone()));
             report.has_changed |= known.as_ref() != report.sets.get(set);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::policies::Reports;
-use crate::api::steering::{RolloutPolicySpec, RolloutRunSpec, RolloutRunStatus};
+use crate::api::steering::{RolloutRunSpec, RolloutRunStatus, policy_spec};
 use crate::api::{ReadError, read};
 use crate::decide::application_set::generated::Generated;
 use crate::decide::application_set::stored::Set;
@@ -240,19 +240,8 @@ impl Steered {
 }
 
 fn rules(policies: impl Iterator<Item = Object>, set: &Set, generated: &Generated) -> Rules {
-    #[derive(serde::Deserialize)]
-    struct Fields {
-        #[serde(default)]
-        spec: RolloutPolicySpec,
-    }
     let policies: Vec<Policy> = policies
-        .map(|object| Policy {
-            name: object.name().to_owned(),
-            spec: object
-                .read::<Fields>()
-                .map(|fields| fields.spec)
-                .map_err(|error| error.to_string()),
-        })
+        .map(|object| Policy { name: object.name().to_owned(), spec: policy_spec(&object.parse()) })
         .collect();
     let selects_by_labels = |policy: &Policy| {
         policy.spec.as_ref().is_ok_and(|spec| {

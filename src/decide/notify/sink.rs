@@ -215,12 +215,13 @@ pub fn target(
     }
 }
 
-/// What is wrong with a sink by itself, whatever its Secret has and the controller permits.
-pub fn problem(sink: &Sink) -> Option<String> {
+/// What is wrong with a sink by itself, whatever its Secret has and the controller permits: the
+/// rest of the path of the field, such as `.url`, and what is wrong with it.
+pub fn problem(sink: &Sink) -> Option<(&'static str, String)> {
     let has_secret = sink.secret_ref.as_ref().is_some_and(|secret| !secret.name.is_empty());
     match sink.url.as_str() {
         "" if has_secret => None,
-        "" => Some(NO_ADDRESS.to_owned()),
-        url => Target::read(url).err().map(|problem| format!("url: {problem}")),
+        "" => Some(("", NO_ADDRESS.to_owned())),
+        url => Target::read(url).err().map(|problem| (".url", problem.to_string())),
     }
 }

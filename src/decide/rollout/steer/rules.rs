@@ -11,8 +11,8 @@ use gotime::duration;
 use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::api::IntOrString;
 use crate::api::steering::{Baseline, OnFailure, RolloutPolicySpec, SetSelector, Sink};
+use crate::api::{IntOrString, ReadError};
 use crate::decide::notify::sink;
 use crate::decide::rollout::steps::Labels;
 use crate::desired::selector::Selector;
@@ -23,7 +23,28 @@ pub struct Policy {
     /// Its name.
     pub name: String,
     /// Its spec, or why it cannot be read.
-    pub spec: Result<RolloutPolicySpec, String>,
+    pub spec: Result<RolloutPolicySpec, ReadError>,
+}
+
+/// What is wrong with a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The name of the policy.
+    pub policy: String,
+    /// The path of the field, such as `spec.gates[0].soak`; empty if it is none by itself.
+    pub field: String,
+    /// What is wrong with it, and what is done instead.
+    pub text: String,
+}
+
+/// With the field, without the policy.
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.field.as_str() {
+            "" => f.write_str(&self.text),
+            field => write!(f, "{field}: {}", self.text),
+        }
+    }
 }
 
 /// A generated Application, as far as policies select it.
@@ -62,8 +83,8 @@ pub struct Rules {
     pub sinks: Vec<SinkRule>,
     /// The names of the policies that select the set.
     pub policies: Vec<String>,
-    /// What is wrong with the policies, by policy.
-    pub problems: Vec<(String, String)>,
+    /// What is wrong with the policies, in their order.
+    pub problems: Vec<Problem>,
     members: BTreeMap<String, Selected>,
 }
 
@@ -186,9 +207,11 @@ impl Rules {
                         rules.check_effect(&policy.name, spec, set, steps);
                     }
                     Ok(false) => {}
-                    Err(problem) => rules.hold_all(&policy.name, problem),
+                    Err(text) => rules.hold_all(&policy.name, "spec.applicationSets", text),
                 },
-                Err(problem) => rules.hold_all(&policy.name, problem.clone()),
+                Err(error) => {
+                    rules.hold_all(&policy.name, &error.path, error.reason.clone());
+                }
             }
         }
         rules.ignores_baseline = !counts_baseline && !rules.budgets.is_empty();
@@ -211,10 +234,16 @@ impl Rules {
         member.and_then(|member| member.values.get(spread)).map_or("", String::as_str)
     }
 
-    fn hold_all(&mut self, policy: &str, problem: String) {
+    fn hold_all(&mut self, policy: &str, field: &str, text: String) {
         self.policies.push(policy.to_owned());
-        self.problems.push((policy.to_owned(), problem.clone()));
+        let problem = Problem { policy: policy.to_owned(), field: field.to_owned(), text };
         self.paused.push((policy.to_owned(), format!("it cannot be used: {problem}")));
+        self.problems.push(problem);
+    }
+
+    fn problem(&mut self, policy: &str, field: impl Into<String>, text: impl Into<String>) {
+        let (field, text) = (field.into(), text.into());
+        self.problems.push(Problem { policy: policy.to_owned(), field, text });
     }
 
     fn add(
@@ -232,11 +261,11 @@ impl Rules {
             self.add_gate(policy, at, gate, applications, steps);
         }
         if let Some(failures) = &spec.failures {
-            let max = failures.max.as_ref().map(|max| self.max(policy, "failures.max", max));
+            let max = failures.max.as_ref().map(|max| self.max(policy, "spec.failures.max", max));
             let same = failures.same.map(|same| u64::try_from(same).unwrap_or_default().max(1));
             let on_failure = failures.on_failure;
             self.budgets.push(Budget { policy: name(), max, same, on_failure });
-            if let Some(deadline) = self.duration(policy, "failures.deadline", &failures.deadline) {
+            if let Some(deadline) = self.deadline_of(policy, &failures.deadline) {
                 self.deadline = Some(self.deadline.map_or(deadline, |known| known.min(deadline)));
             }
         }
@@ -263,14 +292,14 @@ impl Rules {
         }
         for (index, sink) in spec.notify.iter().enumerate() {
             match sink::problem(sink) {
-                Some(problem) => {
-                    self.problems.push((name(), format!("spec.notify[{index}]: {problem}")))
+                Some((field, text)) => {
+                    self.problem(policy, format!("spec.notify[{index}]{field}"), text);
                 }
                 None => self.sinks.push(SinkRule { policy: name(), index, sink: sink.clone() }),
             }
         }
         if let Some(max) = spec.deletions.as_ref().and_then(|deletions| deletions.max.as_ref()) {
-            let max = self.max(policy, "deletions.max", max);
+            let max = self.max(policy, "spec.deletions.max", max);
             self.deletions.push((name(), max));
         }
     }
@@ -284,7 +313,7 @@ impl Rules {
                 "ApplicationSet {set} has no steps of a RollingSync: paused, gates, failures and pace \
                  hold nothing there"
             );
-            self.problems.push((policy.to_owned(), text));
+            self.problem(policy, "", text);
         }
     }
 
@@ -296,13 +325,13 @@ impl Rules {
         applications: &[Selectable],
         steps: usize,
     ) {
-        let field = format!("gates[{at}]");
-        let problem = |rules: &mut Self, text: String| {
-            rules.problems.push((policy.to_owned(), format!("{field} ({}): {text}", gate.name)));
+        let problem = |rules: &mut Self, field: &str, text: String| {
+            let text = format!("gate {}: {text}", gate.name);
+            rules.problem(policy, format!("spec.gates[{at}]{field}"), text);
         };
         for step in &gate.steps {
             if !usize::try_from(*step).is_ok_and(|step| (1..=steps).contains(&step)) {
-                problem(self, format!("steps: there is no step {step} of {steps}"));
+                problem(self, ".steps", format!("there is no step {step} of {steps}"));
             }
         }
         // One that cannot be read holds everything.
@@ -313,7 +342,7 @@ impl Rules {
             }))
         });
         if let Some(Err(error)) = &selector {
-            problem(self, format!("applications.{error}, so it holds all Applications"));
+            problem(self, ".applications", format!("{error}, so it holds all Applications"));
         }
         let is_selected = |one: &Selectable| {
             let by_labels = match &selector {
@@ -329,7 +358,8 @@ impl Rules {
             text => duration::parse(text).map_err(|_| text.to_owned()),
         };
         if let Err(text) = &soak {
-            problem(self, format!("soak: {text:?} is no duration such as 30m, so it stays shut"));
+            let text = format!("{text:?} is no duration such as 30m, so it stays shut");
+            problem(self, ".soak", text);
         }
         let index = self.gates.len();
         let mut first_step = None;
@@ -340,7 +370,12 @@ impl Rules {
             first_step = [first_step, one.step].into_iter().flatten().min();
         }
         if count == 0 {
-            problem(self, "selects no Application".to_owned());
+            let field = match (&gate.applications, gate.steps.as_slice()) {
+                (Some(_), _) => ".applications",
+                (None, [_, ..]) => ".steps",
+                (None, []) => "",
+            };
+            problem(self, field, "it selects no Application".to_owned());
         }
         self.gates.push(GateRule {
             policy: policy.to_owned(),
@@ -354,20 +389,19 @@ impl Rules {
     /// The strictest reading of what is neither a number nor a percentage is 0.
     fn max(&mut self, policy: &str, field: &str, max: &IntOrString) -> Max {
         Max::read(max).unwrap_or_else(|| {
-            let text = format!("{field}: is neither a number nor a percentage, so it is 0");
-            self.problems.push((policy.to_owned(), text));
+            self.problem(policy, field, "it is neither a number nor a percentage, so it is 0");
             Max::Count(0)
         })
     }
 
-    fn duration(&mut self, policy: &str, field: &str, text: &str) -> Option<SignedDuration> {
+    fn deadline_of(&mut self, policy: &str, text: &str) -> Option<SignedDuration> {
         if text.is_empty() {
             return None;
         }
         let parsed = duration::parse(text);
         if parsed.is_err() {
-            let text = format!("{field}: {text:?} is no duration such as 20m");
-            self.problems.push((policy.to_owned(), text));
+            let text = format!("{text:?} is no duration such as 20m, so there is no deadline");
+            self.problem(policy, "spec.failures.deadline", text);
         }
         parsed.ok()
     }
@@ -377,13 +411,12 @@ impl Rules {
 ///
 /// # Errors
 ///
-/// When the selector cannot be read.
+/// When the selector cannot be read, with the field in it.
 pub fn selects(selector: &SetSelector, set: &str, labels: &Labels) -> Result<bool, String> {
     let by_labels = Selector::read_of_labels(&json!({
         "matchLabels": selector.match_labels,
         "matchExpressions": selector.match_expressions,
-    }))
-    .map_err(|error| format!("spec.applicationSets.{error}"))?;
+    }))?;
     let by_name = selector.names.is_empty() || selector.names.iter().any(|name| name == set);
     Ok(by_name && by_labels.selects(labels))
 }
@@ -434,19 +467,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_holds_more_as_st_013() {
-        let unreadable = Policy { name: "p".to_owned(), spec: Err("paused: a string".to_owned()) };
-        assert_eq!(rules(&[unreadable]).paused.len(), 1);
+        let error = ReadError { path: "spec.paused".to_owned(), reason: "a string".to_owned() };
+        let unreadable = Policy { name: "p".to_owned(), spec: Err(error) };
+        let why = "it cannot be used: spec.paused: a string";
+        assert_eq!(rules(&[unreadable]).paused, [("p".to_owned(), why.to_owned())]);
         let odd =
             json!({"applicationSets": {"matchExpressions": [{"key": "a", "operator": "Near"}]}});
         let held = rules(&[policy("p", odd)]);
         assert_eq!((held.paused.len(), held.problems.len()), (1, 1));
-        let field = "spec.applicationSets.matchExpressions[0].operator: ";
-        assert!(held.problems[0].1.starts_with(field), "{:?}", held.problems);
+        let field = "spec.applicationSets: matchExpressions[0].operator: ";
+        assert!(held.problems[0].to_string().starts_with(field), "{:?}", held.problems);
         let gate = |gate: serde_json::Value| rules(&[policy("p", json!({"gates": [gate]}))]);
         let none = gate(json!({"name": "g", "applications": {"matchLabels": {"env": "qa"}}}));
-        assert!(none.problems[0].1.contains("selects no Application"), "{:?}", none.problems);
+        let [problem] = none.problems.as_slice() else { panic!("{:?}", none.problems) };
+        let text = "spec.gates[0].applications: gate g: it selects no Application";
+        assert_eq!(problem.to_string(), text);
         let step = gate(json!({"name": "g", "steps": [2, 3]}));
-        assert!(step.problems[0].1.contains("no step 3 of 2"), "{:?}", step.problems);
+        assert!(step.problems[0].text.contains("no step 3 of 2"), "{:?}", step.problems);
         assert_eq!(step.gates_of("b"), [0]);
         assert_eq!(step.gates_of("a"), [0_usize; 0]);
         let both = gate(json!({
@@ -461,8 +498,9 @@ mod tests {
         assert!(["a", "b", "c"].iter().all(|name| odd.gates_of(name) == [0]));
         assert_eq!(odd.gates[0].soak, Err("soon".to_owned()));
         assert_eq!(odd.problems.len(), 2);
-        let field = "gates[0] (g): applications.matchExpressions[0].operator: ";
-        assert!(odd.problems.iter().any(|(_, text)| text.starts_with(field)), "{:?}", odd.problems);
+        let start = "spec.gates[0].applications: gate g: matchExpressions[0].operator: ";
+        let is_named = |problem: &Problem| problem.to_string().starts_with(start);
+        assert!(odd.problems.iter().any(is_named), "{:?}", odd.problems);
     }
 
     #[test]
@@ -478,7 +516,10 @@ mod tests {
             json!({"pace": {"maxInFlight": 1}}),
         ] {
             let problems = rules(spec);
-            assert!(problems[0].1.contains("shop has no steps of a RollingSync"), "{problems:?}");
+            assert!(
+                problems[0].text.contains("shop has no steps of a RollingSync"),
+                "{problems:?}"
+            );
         }
         assert_eq!(rules(json!({"deletions": {"max": 1}})), []);
     }
@@ -515,8 +556,8 @@ mod tests {
         ]});
         let found = rules(&[policy("p", sinks)]);
         assert_eq!(found.sinks.iter().map(|sink| sink.index).collect::<Vec<_>>(), [0, 3]);
-        let problems: Vec<&str> = found.problems.iter().map(|(_, text)| text.as_str()).collect();
-        assert!(problems[0].starts_with("spec.notify[1]: url: it contains a user"), "{problems:?}");
+        let problems: Vec<String> = found.problems.iter().map(Problem::to_string).collect();
+        assert!(problems[0].starts_with("spec.notify[1].url: it contains a user"), "{problems:?}");
         assert!(
             problems[1].starts_with("spec.notify[2]: a sink needs url, or secretRef"),
             "{problems:?}"
