@@ -40,6 +40,7 @@ mod error;
 pub mod exec_plugin;
 mod git;
 mod git_login;
+mod git_repositories;
 mod gitmodules;
 mod helm;
 mod helm_client;

@@ -17,9 +17,9 @@ use super::access::RepositoryAccess;
 use super::address::Address;
 use super::checkout::{Checkout, CheckoutKey};
 use super::error::Error;
+use super::git_repositories::GitRepositories;
 use super::gitmodules::Submodule;
 use super::refs::Revision;
-use super::repositories::GitRepositories;
 
 /// How deep submodules may contain submodules.
 const MAX_DEPTH: usize = 8;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::super::address::Address;
-use super::super::repositories::identity;
+use super::super::git_repositories::identity;
 use super::super::{
     Allow, Credentials, DirectoryOptions, Error, Freshness, Limits, Repositories, Revision,
     SourceSettings, Target, directory,

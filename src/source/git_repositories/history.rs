@@ -7,8 +7,8 @@ use super::{Credentials, Error, GitRepositories, Refused, Revision, Signature, S
 use crate::source::signatures::{MOST_COMMITS, MOST_REFUSED, MOST_SEALS};
 
 impl GitRepositories {
-    /// As [`super::Repositories::refused_history`].
-    pub(super) async fn refused_history(
+    /// As [`Repositories::refused_history`](crate::source::Repositories::refused_history).
+    pub(in crate::source) async fn refused_history(
         &self,
         signed: &Signed<'_>,
         keys: &BTreeMap<String, String>,
