@@ -6,6 +6,8 @@
 //! request fails, and remembers it for a while, so that one that runs away costs its time
 //! once a minute, and nobody else's rules.
 
+mod known;
+mod part;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use self::known::{Key, Known, Sees, size};
+use self::part::part;
 use crate::confined::{Failure, Limits, Pool, Program};
 use crate::decide::diff::jq::{Error, Evaluate, Found, Jq, Question};
 
@@ -49,24 +53,8 @@ const ALL_TOGETHER: u32 = 30;
 /// How many expressions may exceed a limit before the others of a question are skipped.
 const MAX_EXCEEDING: usize = 5;
 
-/// How long an expression that exceeded a limit is not evaluated again for its scope.
-const PENALTY: Duration = Duration::from_secs(60);
-
-/// Most entries of each memory but that of answers.
-const REMEMBERED: usize = 4096;
-
-/// Most memory of a remembered answer, and of all of a half, in bytes.
-const REMEMBERED_SIZE: usize = 4 << 10;
-const ALL_REMEMBERED_SIZE: usize = 15 << 20;
-
 /// Most memory of all answers to a question, in bytes.
 const ANSWERS_SIZE: usize = 64 << 20;
-
-/// What an answer takes besides its paths, a path besides its steps, and a step besides its name,
-/// in bytes.
-const ANSWER_SIZE: usize = 160;
-const PATH_SIZE: usize = 32;
-const STEP_SIZE: usize = 48;
 
 /// How often a worker is tried that cannot be started.
 const ATTEMPTS: u32 = 3;
@@ -81,12 +69,6 @@ fn by_turns(limit: Duration, turn: Duration) -> Jq {
     Jq::new(Arc::new(Workers { limit, turn, hasher, known }))
 }
 
-/// The digests of an expression and of what it sees of an object.
-type Key = (u64, u64);
-
-/// The places of an object that an expression sees; `None` is all of it.
-type Sees = Option<Arc<Vec<Vec<String>>>>;
-
 #[derive(Debug)]
 struct Workers {
     limit: Duration,
@@ -94,61 +76,6 @@ struct Workers {
     /// Unknown to those who write objects.
     hasher: RandomState,
     known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// Whether texts are expressions.
-    checked: HashMap<String, Result<Sees, String>>,
-    /// Answers: the newer half, and the older one.
-    answers: [HashMap<Key, Found>; 2],
-    /// The size of the newer half, in bytes.
-    size: usize,
-    /// Expressions of a scope that exceeded a limit, with the limit and the end of that.
-    exceeding: HashMap<(String, String), (String, Instant)>,
-}
-
-impl Known {
-    fn sees(&self, text: &str) -> Sees {
-        self.checked.get(text)?.as_ref().ok()?.clone()
-    }
-
-    fn answer(&self, key: &Key) -> Option<&Found> {
-        self.answers.iter().find_map(|half| half.get(key))
-    }
-
-    fn remember(&mut self, key: Key, found: &Found) {
-        if !matches!(found, Ok(_) | Err(Error::Mismatch(_))) {
-            return;
-        }
-        let size = size(found);
-        if size > REMEMBERED_SIZE {
-            return;
-        }
-        if self.size + size > ALL_REMEMBERED_SIZE {
-            self.answers.swap(0, 1);
-            self.answers[0].clear();
-            self.size = 0;
-        }
-        if self.answers[0].insert(key, found.clone()).is_none() {
-            self.size += size;
-        }
-    }
-
-    /// What this expression exceeded less than a minute ago.
-    fn exceeded(&self, scope: &str, text: &str, now: Instant) -> Option<String> {
-        let key = (scope.to_owned(), text.to_owned());
-        let (why, until) = self.exceeding.get(&key)?;
-        (now < *until).then(|| why.clone())
-    }
-
-    fn exceeds(&mut self, scope: &str, text: &str, why: &str, now: Instant) {
-        self.exceeding.retain(|_, (_, until)| now < *until);
-        if self.exceeding.len() < REMEMBERED {
-            let key = (scope.to_owned(), text.to_owned());
-            self.exceeding.insert(key, (why.to_owned(), now + PENALTY));
-        }
-    }
 }
 
 /// What a worker is asked, as `confined/programs/jq.rs` reads it.
@@ -358,22 +285,6 @@ fn batches(items: Vec<Item>, objects: &[Box<RawValue>]) -> Vec<Vec<Item>> {
     all
 }
 
-/// The memory of an answer, in bytes, about.
-fn size(found: &Found) -> usize {
-    let of_step = |step: &Value| match step {
-        Value::String(name) => STEP_SIZE + name.len(),
-        // A slice.
-        Value::Object(_) => 8 * STEP_SIZE,
-        _ => STEP_SIZE,
-    };
-    let of_path = |path: &Vec<Value>| PATH_SIZE + path.iter().map(of_step).sum::<usize>();
-    let inside = match found {
-        Ok(paths) => paths.iter().map(of_path).sum(),
-        Err(error) => error.to_string().len(),
-    };
-    ANSWER_SIZE + inside
-}
-
 /// A result of the worker.
 fn found(result: Value) -> Found {
     let Value::Object(mut result) = result else {
@@ -400,7 +311,7 @@ impl Evaluate for Workers {
         let unknown: Vec<&str> = {
             let known = self.known.lock();
             let new: HashSet<&str> =
-                texts.iter().copied().filter(|text| !known.checked.contains_key(*text)).collect();
+                texts.iter().copied().filter(|text| known.checked(text).is_none()).collect();
             new.into_iter().collect()
         };
         let mut failed = HashMap::new();
@@ -408,11 +319,7 @@ impl Evaluate for Workers {
             for (text, result) in futures::executor::block_on(self.checked(scope, &unknown)) {
                 match result {
                     Ok(valid) => {
-                        let mut known = self.known.lock();
-                        if known.checked.len() >= REMEMBERED {
-                            known.checked.clear();
-                        }
-                        known.checked.insert(text.to_owned(), valid.clone());
+                        self.known.lock().remember_checked(text, valid.clone());
                         failed.insert(text, valid);
                     }
                     Err(why) => drop(failed.insert(text, Err(why))),
@@ -421,7 +328,7 @@ impl Evaluate for Workers {
         }
         let known = self.known.lock();
         let of = |text: &&str| {
-            let now = failed.get(*text).or_else(|| known.checked.get(*text));
+            let now = failed.get(*text).or_else(|| known.checked(text));
             let now = now.map(|known| known.as_ref().map(drop).map_err(String::clone));
             now.unwrap_or_else(|| Err("cannot be checked; try again".to_owned()))
         };
@@ -547,44 +454,6 @@ impl<'q> Batch<'q> {
             self.asked.len() - 1
         });
         self.asked[at].1.push(place);
-    }
-}
-
-/// A part of an object: less to send, and the same for more objects.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Part<'a> {
-    All(&'a Value),
-    Fields(BTreeMap<&'a str, Self>),
-}
-
-/// What an expression sees of an object.
-fn part<'a>(object: &'a Value, sees: &Sees) -> Part<'a> {
-    let (Some(places), Value::Object(fields)) = (sees, object) else { return Part::All(object) };
-    let mut all = BTreeMap::new();
-    for place in places.iter() {
-        add_place(&mut all, fields, place);
-    }
-    Part::Fields(all)
-}
-
-/// Adds the value at a place. What is no object on the way there is added as it is, since it
-/// decides whether the expression fails.
-fn add_place<'a>(
-    all: &mut BTreeMap<&'a str, Part<'a>>,
-    fields: &'a serde_json::Map<String, Value>,
-    place: &[String],
-) {
-    let Some((name, rest)) = place.split_first() else { return };
-    let Some((name, value)) = fields.get_key_value(name) else { return };
-    match value {
-        Value::Object(fields) if !rest.is_empty() => {
-            let below = all.entry(name).or_insert_with(|| Part::Fields(BTreeMap::new()));
-            if let Part::Fields(below) = below {
-                add_place(below, fields, rest);
-            }
-        }
-        value => drop(all.insert(name, Part::All(value))),
     }
 }
 

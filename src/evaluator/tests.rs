@@ -2,6 +2,7 @@ mod costs;
 
 use serde_json::json;
 
+use super::known::ALL_REMEMBERED_SIZE;
 use super::*;
 use crate::decide::diff::jq::Expression;
 use crate::decide::diff::path::{Path, remove_all};
