@@ -1,6 +1,7 @@
-//! Settings of Argo CD's ApplicationSet controller that have no meaning here (AS-501).
+//! Settings of Argo CD's ApplicationSet controller that have no meaning here (AS-501), and such flags
+//! of its application controller; the variables and keys of the latter are in `unused.rs`.
 //!
-//! They are accepted, so that its Deployment starts with its arguments unchanged, and each
+//! They are accepted, so that a workload of Argo CD starts with its arguments unchanged, and each
 //! one that is set is named once in the log, with the reason.
 
 use std::collections::BTreeMap;
@@ -46,8 +47,14 @@ const CLIENT: &str = "requests to the API server are limited by the number of pa
                       writes";
 const CONNECTION: &str = "connections to the API server have fixed time limits";
 
+const QUEUE: &str = "each object is in the queue once, with a back-off of its own";
+const ONE_PROCESS: &str = "one process handles all clusters; use leader election for more than one \
+                           replica";
+const HYDRATOR: &str = "the embedded sync engine refuses Applications with spec.sourceHydrator";
+const TRACES: &str = "no traces are sent";
+
 #[rustfmt::skip]
-static ACCEPTED: [Accepted; 19] = [
+static ACCEPTED: [Accepted; 38] = [
     text("argocd-repo-server", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo.server", REPO_SERVER),
     switch("repo-server-plaintext", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_PLAINTEXT", "applicationsetcontroller.repo.server.plaintext", REPO_SERVER),
     switch("repo-server-strict-tls", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_STRICT_TLS", "applicationsetcontroller.repo.server.strict.tls", REPO_SERVER),
@@ -67,6 +74,25 @@ static ACCEPTED: [Accepted; 19] = [
     text("", "ARGOCD_K8S_TCP_KEEPALIVE", "applicationsetcontroller.k8s.tcp.keepalive", CONNECTION),
     text("", "ARGOCD_K8S_TLS_HANDSHAKE_TIMEOUT", "applicationsetcontroller.k8s.tls.handshake.timeout", CONNECTION),
     text("", "ARGOCD_K8S_TCP_IDLE_TIMEOUT", "applicationsetcontroller.k8s.tcp.idle.timeout", CONNECTION),
+    text("repo-server", "", "", REPO_SERVER),
+    text("operation-processors", "", "", "operations and comparisons share --status-processors"),
+    text("sharding-method", "", "", ONE_PROCESS),
+    switch("dynamic-cluster-distribution-enabled", "", "", ONE_PROCESS),
+    text("wq-bucket-size", "", "", QUEUE),
+    text("wq-bucket-qps", "", "", QUEUE),
+    text("wq-cooldown-ns", "", "", QUEUE),
+    text("wq-basedelay-ns", "", "", QUEUE),
+    text("wq-maxdelay-ns", "", "", QUEUE),
+    text("wq-backoff-factor", "", "", QUEUE),
+    text("otlp-address", "", "", TRACES),
+    switch("otlp-insecure", "", "", TRACES),
+    text("otlp-headers", "", "", TRACES),
+    text("otlp-attrs", "", "", TRACES),
+    text("metrics-cache-expiration", "", "", "the series of a deleted object vanish with it"),
+    text("self-heal-backoff-cooldown-seconds", "", "", "in Argo CD neither, since 3.3"),
+    text("commit-server", "", "", HYDRATOR),
+    switch("hydrator-enabled", "", "", HYDRATOR),
+    text("gloglevel", "", "", "the level of the log is that of --loglevel"),
 ];
 
 impl clap::Args for AcceptedFlags {

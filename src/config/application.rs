@@ -154,7 +154,7 @@ pub struct ApplicationFlags {
     pub server_dry_run: Option<bool>,
     /// The API server predicts what an apply changes, by a dry run, unless an Application says
     /// otherwise [default: false]
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    #[arg(long, alias = "server-side-diff-enabled", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
     pub server_side_diff: Option<bool>,
     /// Operations without sync options take those of the Application's spec [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
@@ -177,6 +177,10 @@ pub struct ApplicationFlags {
         hide_short_help = true
     )]
     pub metrics_application_conditions: Option<Vec<String>>,
+    /// Events of Applications: all, none, or the reasons of those that are written, comma
+    /// separated [default: all]
+    #[arg(long, value_name = "REASONS", value_parser = written_events, help_heading = "Observability", hide_short_help = true)]
+    pub enable_k8s_event: Option<WrittenEvents>,
     /// Those of Redis.
     #[command(flatten)]
     pub redis: RedisFlags,
@@ -624,24 +628,32 @@ fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Appl
         |text| hook_scope(text).ok(),
         settings.sync.hook_policy_scope,
     );
-    let events = |text: &str| match text {
-        "all" => Some((true, None)),
-        "none" => Some((false, None)),
-        reasons => event_reasons(reasons).map(|reasons| (true, Some(reasons))),
-    };
-    (settings.events, settings.event_reasons) = read.pick_in_full(
-        None,
+    WrittenEvents(settings.events, settings.event_reasons) = read.pick_in_full(
+        flags.enable_k8s_event.clone(),
         ("ARGOCD_ENABLE_K8S_EVENT", ""),
-        events,
-        (settings.events, settings.event_reasons.take()),
+        |text| written_events(text).ok(),
+        WrittenEvents(settings.events, settings.event_reasons.take()),
     );
 }
 
-/// A list of reasons of Events, separated by commas; `None` when one is not a word.
-fn event_reasons(text: &str) -> Option<BTreeSet<String>> {
+/// Whether Events are written, and which: all without reasons.
+#[derive(Clone, Debug)]
+pub struct WrittenEvents(bool, Option<BTreeSet<String>>);
+
+/// `all`, `none`, or a list of reasons, separated by commas.
+fn written_events(text: &str) -> Result<WrittenEvents, String> {
     let word = |text: &str| {
         let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic());
         is_word.then(|| text.to_owned())
     };
-    text.split(',').map(str::trim).map(word).collect()
+    match text {
+        "all" => Ok(WrittenEvents(true, None)),
+        "none" => Ok(WrittenEvents(false, None)),
+        reasons => {
+            let reasons: Option<BTreeSet<String>> =
+                reasons.split(',').map(str::trim).map(word).collect();
+            let reasons = reasons.ok_or("write all, none, or reasons separated by commas")?;
+            Ok(WrittenEvents(true, Some(reasons)))
+        }
+    }
 }

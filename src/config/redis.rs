@@ -52,6 +52,9 @@ pub struct RedisFlags {
     /// How long the trees of Applications stay in Redis [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Argo CD's web page", hide_short_help = true)]
     pub app_state_cache_expiration: Option<Duration>,
+    /// The same where --app-state-cache-expiration is 0 [default: 24h]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Argo CD's web page", hide_short_help = true)]
+    pub default_cache_expiration: Option<Duration>,
 }
 
 /// Reads the settings of Redis.
@@ -88,7 +91,7 @@ pub(super) fn read(read: &mut Reader<'_>, flags: RedisFlags) -> Result<RedisSett
         default.state_expiration,
     );
     let fallback = read.pick_in_full(
-        None,
+        flags.default_cache_expiration,
         ("ARGOCD_DEFAULT_CACHE_EXPIRATION", "controller.default.cache.expiration"),
         duration,
         day,

@@ -83,6 +83,10 @@ pub const SETTINGS: &[Unused] = &[
          argocd-app-controller-shard-cm is not written",
     ),
     none(
+        &["REDIS_RETRY_COUNT"],
+        "a value that cannot be written to Redis waits, and is written when Redis is back",
+    ),
+    none(
         &["ARGOCD_APPLICATION_CONTROLLER_NAME"],
         "only for argocd admin, which counts Pods with this name",
     ),

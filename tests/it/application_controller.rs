@@ -77,6 +77,7 @@ mod plugins;
 mod programs;
 mod readers;
 mod readers_follow;
+mod readers_payloads;
 mod refusals;
 mod retries;
 mod retry_times;

@@ -1,10 +1,11 @@
 //! Every requirement of the specifications is cited by a test through the controller or the
 //! command line.
 //!
-//! `tests/data/as-numbers.txt` (ApplicationSets) and `tests/data/se-numbers.txt` (sync engine)
-//! list the numbers. A number that no such test can cite is followed by the reason. A test cites
-//! `AS-nnn` in a comment or a message, or `as_nnn` in its name; `SE` is the same. Tests of single
-//! functions do not count: see [`is_through_the_program`].
+//! `tests/data/as-numbers.txt` (ApplicationSets), `se-numbers.txt` (sync engine), `st-numbers.txt`
+//! (steering) and `ca-numbers.txt` (what Argo CD's API server reads) list the numbers. A number that
+//! no such test can cite is followed by the reason. A test cites `AS-nnn` in a comment or a message,
+//! or `as_nnn` in its name; the others are the same. Tests of single functions do not count: see
+//! [`is_through_the_program`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -110,6 +111,16 @@ fn every_requirement_of_application_sets_is_cited_by_a_test() {
 #[test]
 fn every_requirement_of_the_sync_engine_is_cited_by_a_test() {
     check("se-numbers.txt", "SE", 419);
+}
+
+#[test]
+fn every_requirement_of_steering_is_cited_by_a_test() {
+    check("st-numbers.txt", "ST", 33);
+}
+
+#[test]
+fn every_requirement_of_argo_cds_readers_is_cited_by_a_test() {
+    check("ca-numbers.txt", "CA", 140);
 }
 
 #[test]

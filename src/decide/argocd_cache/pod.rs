@@ -46,7 +46,7 @@ struct Status {
     restarts: i64,
 }
 
-/// What `kubectl get pods` shows of a Pod.
+/// What `kubectl get pods` shows of a Pod, but that restarts of init containers always count.
 fn status(pod: &Value) -> Status {
     let mut reason = match pod.text("/status/reason") {
         "" => pod.text("/status/phase").to_owned(),
@@ -68,20 +68,16 @@ fn status(pod: &Value) -> Status {
     let inits = pod.items("/spec/initContainers");
     let sidecars = inits.iter().filter(|init| init["restartPolicy"] == "Always").count();
     let total = pod.items("/spec/containers").len() + sidecars;
-    let (mut ready, mut restarts, mut of_sidecars) = (0, 0, 0);
+    let (mut ready, mut restarts) = (0, 0);
 
     let mut initializing = None;
     for (at, status) in pod.items("/status/initContainerStatuses").iter().enumerate() {
-        let count = status["restartCount"].as_i64().unwrap_or_default();
-        restarts += count;
-        if is_sidecar(status) {
-            of_sidecars += count;
-            if status["started"] == true {
-                if status["ready"] == true {
-                    ready += 1;
-                }
-                continue;
+        restarts += status["restartCount"].as_i64().unwrap_or_default();
+        if is_sidecar(status) && status["started"] == true {
+            if status["ready"] == true {
+                ready += 1;
             }
+            continue;
         }
         let state = &status["state"];
         let ended = &state["terminated"];
@@ -105,7 +101,6 @@ fn status(pod: &Value) -> Status {
     match initializing {
         Some(why) if !is_initialized => reason = why,
         _ => {
-            restarts = of_sidecars;
             let mut is_running = false;
             for status in pod.items("/status/containerStatuses").iter().rev() {
                 restarts += status["restartCount"].as_i64().unwrap_or_default();

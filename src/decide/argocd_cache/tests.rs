@@ -248,6 +248,7 @@ fn a_tree_is_cut_into_shards_in_order() {
     assert_eq!(of(5, 2), (3, vec![json!(3), Value::Null, Value::Null]));
     assert_eq!(of(2, 2), (1, vec![json!(1)]));
     assert_eq!(of(5, 0), (1, vec![Value::Null]));
+    assert_eq!(of(0, 2), (1, vec![Value::Null]), "{{}}");
     let empty = serde_json::to_value(tree(&[], &seen(), &Nothing)).unwrap();
     assert_eq!(empty, json!({}));
 }

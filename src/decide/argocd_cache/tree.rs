@@ -112,7 +112,7 @@ impl ResourceTree {
     /// The parts that are stored under a key of their own, `size` items each; 0 for one part
     /// with everything.
     pub fn shards(self, size: usize) -> Vec<Self> {
-        if size == 0 {
+        if size == 0 || self.is_empty() {
             return vec![self];
         }
         let Self { nodes, orphaned_nodes, hosts, .. } = self;

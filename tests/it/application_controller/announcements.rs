@@ -297,4 +297,12 @@ async fn only_events_of_the_wanted_reasons_are_written_se_540_se_574() {
     world.rest().await;
     let all = events(&world, "app").await;
     assert_eq!(all.len(), 1, "{all:#?}");
+    // As the web page finds them.
+    let app = world.app("app").await;
+    let api = world.api("v1", "Event", NAMESPACE);
+    let found = api.list(&Default::default()).await.unwrap().items;
+    let involved: Vec<&Value> = found.iter().map(|event| &event.data["involvedObject"]).collect();
+    for field in ["name", "namespace", "uid"] {
+        assert_eq!(involved[0][field], app["metadata"][field], "CA-514: {field}");
+    }
 }

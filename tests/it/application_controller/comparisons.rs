@@ -235,7 +235,7 @@ async fn a_repository_that_fails_for_a_moment_changes_nothing_se_107() {
     world.until("app", "compared again", is_good).await;
 }
 
-/// Both annotations of a request go when it is answered; a newer request is kept (SE-379).
+/// Both annotations of a request go when it is answered; a newer request is kept (CA-030, SE-379).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_removed_with_its_time_se_379() {
     let world = without_resyncs().await;

@@ -1,9 +1,5 @@
 //! What Argo CD's API server reads from Redis, in a real one (CA-…).
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-
 use futures::StreamExt;
 use redis::Commands;
 use wavegate::decide::argocd_cache::{
@@ -11,165 +7,12 @@ use wavegate::decide::argocd_cache::{
 };
 
 use super::*;
+use crate::support::redis::{Certificates, Redis, free_port, sentinel};
 
 pub(super) const TREE: &str = "app|resources-tree|app|1.8.3.gz";
-const MANAGED: &str = "app|managed-resources|app|1.8.3.gz";
+pub(super) const MANAGED: &str = "app|managed-resources|app|1.8.3.gz";
 const CHANNEL: &str = "app|managed-resources|app|1.8.3";
 const REFRESH: &str = "argocd.argoproj.io/refresh";
-
-/// A Redis of this test.
-pub(super) struct Redis {
-    process: Child,
-    port: u16,
-    options: Vec<String>,
-    /// What a replica gets is written to a file.
-    directory: tempfile::TempDir,
-}
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-impl Redis {
-    /// `None`, with a message, where there is none.
-    pub(super) fn start(options: &[&str]) -> Option<Self> {
-        let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
-        for _ in 0..20 {
-            let (port, directory) = (free_port(), tempfile::tempdir().unwrap());
-            let Some(process) = Self::spawn(port, directory.path(), &options) else {
-                eprintln!("skipped: redis-server is not installed");
-                return None;
-            };
-            let mut redis = Self { process, port, options: options.clone(), directory };
-            // Otherwise another process has taken the port meanwhile.
-            if redis.answers() {
-                return Some(redis);
-            }
-        }
-        panic!("Redis does not start at any port");
-    }
-
-    fn spawn(port: u16, directory: &Path, options: &[String]) -> Option<Child> {
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.arg("--dir").arg(directory);
-        command.args(options).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn().ok()
-    }
-
-    fn again(&mut self) {
-        let began = std::time::Instant::now();
-        loop {
-            self.process = Self::spawn(self.port, self.directory.path(), &self.options).unwrap();
-            if self.answers() {
-                return;
-            }
-            assert!(began.elapsed() < LIMIT, "the port of Redis stays taken");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    fn stop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    /// Waits until it answers; false when it has ended.
-    fn answers(&mut self) -> bool {
-        let began = std::time::Instant::now();
-        loop {
-            if self.process.try_wait().unwrap().is_some() {
-                return false;
-            }
-            if self.is_there() {
-                return true;
-            }
-            assert!(began.elapsed() < LIMIT, "Redis does not start");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Whether a Redis answers, with or without a password.
-    fn is_there(&self) -> bool {
-        let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", self.port)) else {
-            return false;
-        };
-        let mut answer = [0; 5];
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        stream.write_all(b"PING\r\n").is_ok()
-            && stream.read_exact(&mut answer).is_ok()
-            && [b"+PONG", b"-NOAU"].contains(&&answer)
-    }
-
-    fn client(&self) -> redis::Client {
-        let password = self.options.iter().position(|option| option == "--requirepass");
-        let password = password.map_or("", |at| &self.options[at + 1]);
-        let login = if password.is_empty() { String::new() } else { format!(":{password}@") };
-        redis::Client::open(format!("redis://{login}127.0.0.1:{}/", self.port)).unwrap()
-    }
-
-    pub(super) fn settings(&self) -> RedisSettings {
-        RedisSettings { server: format!("127.0.0.1:{}", self.port), ..RedisSettings::default() }
-    }
-
-    fn read(&self, key: &str) -> redis::RedisResult<Option<Vec<u8>>> {
-        self.client().get_connection()?.get(key)
-    }
-
-    fn bytes(&self, key: &str) -> Option<Vec<u8>> {
-        self.read(key).unwrap()
-    }
-
-    /// The value of a key; null when there is none.
-    pub(super) fn value(&self, key: &str) -> Value {
-        parsed(key, self.bytes(key).as_deref())
-    }
-
-    /// How often a command was called.
-    fn calls(&self, command: &str) -> u64 {
-        let info: String =
-            redis::cmd("INFO").arg("commandstats").query(&mut self.client()).unwrap();
-        let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
-        let calls = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
-        calls.map_or(0, |(count, _)| count.parse().unwrap())
-    }
-
-    /// Waits until the value of a key matches a condition.
-    pub(super) async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let began = tokio::time::Instant::now();
-        loop {
-            // A replica that loads the data of its master answers with an error.
-            let value = self.read(key).map(|bytes| parsed(key, bytes.as_deref()));
-            match value {
-                Ok(value) if is(&value) => return value,
-                value => assert!(began.elapsed() < LIMIT, "{key} is not {what}: {value:#?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// The value that is written at a key; null when there is none.
-fn parsed(key: &str, bytes: Option<&[u8]>) -> Value {
-    let Some(bytes) = bytes else { return Value::Null };
-    let mut text = Vec::new();
-    match key.ends_with(".gz") {
-        true => {
-            assert_eq!(bytes[..2], [0x1f, 0x8b], "{key} is compressed");
-            flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).unwrap();
-        }
-        false => text.extend_from_slice(bytes),
-    }
-    serde_json::from_slice(&text).unwrap()
-}
 
 pub(super) fn with_redis(redis: RedisSettings) -> ApplicationSettings {
     ApplicationSettings { redis, ..ApplicationSettings::default() }
@@ -188,25 +31,27 @@ pub(super) fn node<'a>(tree: &'a Value, kind: &str) -> &'a Value {
     nodes(tree).into_iter().find(|node| node["kind"] == kind).unwrap_or(&Value::Null)
 }
 
-fn info<'a>(node: &'a Value, name: &str) -> &'a str {
+pub(super) fn info<'a>(node: &'a Value, name: &str) -> &'a str {
     let all = node["info"].as_array().into_iter().flatten();
     let mut found = all.filter(|info| info["name"] == name);
     found.next().map_or("", |info| info["value"].as_str().unwrap_or("<none>"))
 }
 
-fn row<'a>(rows: &'a Value, kind: &str) -> &'a Value {
+pub(super) fn row<'a>(rows: &'a Value, kind: &str) -> &'a Value {
     let mut all = rows.as_array().into_iter().flatten();
     all.find(|row| row["kind"] == kind).unwrap_or(&Value::Null)
 }
 
-fn state(row: &Value, field: &str) -> Value {
+pub(super) fn state(row: &Value, field: &str) -> Value {
     serde_json::from_str(row[field].as_str().unwrap()).unwrap()
 }
 
-/// CA-001, CA-004, CA-005, CA-015, CA-019 and CA-020: a Deployment, an Ingress and a Secret.
+/// CA-001, CA-004, CA-005, CA-015, CA-019 and CA-020: a Deployment, an Ingress and a Secret; with
+/// the keys, the channel and the encoding of CA-203, CA-205, CA-208 and CA-209, the lists and
+/// parents of CA-301 and CA-305, the Ingress of CA-332 and the masks of CA-350.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_comparison_can_be_read_as_ca_001() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let masked = "example.com/token";
     let readers = ReaderSettings {
         labels: Labels { custom: vec!["team".to_owned()], ..Labels::default() },
@@ -250,7 +95,11 @@ async fn a_comparison_can_be_read_as_ca_001() {
         (node(&tree, "Deployment"), node(&tree, "ReplicaSet"), node(&tree, "Pod"));
     assert_eq!(set["parentRefs"][0]["uid"], deployment["uid"]);
     assert_eq!(pod["parentRefs"][0]["uid"], set["uid"]);
-    assert_eq!(pod["parentRefs"][0]["namespace"], "web");
+    let parent = json!([{
+        "group": "apps", "version": "v1", "kind": "ReplicaSet", "namespace": "web",
+        "name": set["name"], "uid": set["uid"],
+    }]);
+    assert_eq!(pod["parentRefs"], parent, "CA-305");
     assert_eq!(deployment["parentRefs"], Value::Null);
     assert_eq!((info(deployment, "Revision"), info(set, "Revision")), ("Rev:1", "Rev:1"));
     assert_eq!((info(pod, "Containers"), info(pod, "cpu")), ("1/1", "0"));
@@ -307,10 +156,10 @@ async fn a_comparison_can_be_read_as_ca_001() {
     assert_eq!(app["status"]["resourceHealthSource"], Value::Null, "CA-025");
 }
 
-/// CA-003, CA-006, CA-007, CA-017, CA-018, CA-024, CA-028: keys, shards, and what is not there.
+/// CA-003, CA-006, CA-007, CA-017, CA-018, CA-024, CA-028, CA-210: keys, shards, and what is not there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let settings = RedisSettings {
         is_gzip: false,
         prefix: "p:".to_owned(),
@@ -371,10 +220,10 @@ async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     assert_eq!(redis.value("repo|kept"), 1);
 }
 
-/// CA-008, CA-009, CA-010 and CA-011: Redis is away, comes back empty, and nothing waits for it.
+/// CA-009, CA-010, CA-011 and CA-215: Redis is away, comes back empty, and nothing waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
-    let Some(mut redis) = Redis::start(&[]) else { return };
+    let Some(mut redis) = Redis::start(&[""; 0]) else { return };
     redis.stop();
     let world = World::with(with_redis(redis.settings())).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
@@ -412,7 +261,8 @@ async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
     tokio::time::timeout(LIMIT, again).await.expect("the change is published");
 }
 
-/// CA-012 and CA-026 to CA-027: a password, and the information about clusters.
+/// CA-012 and CA-026 to CA-027: a password, and the information about clusters, of the fields and
+/// at the times of CA-207, CA-213, CA-360, CA-361, CA-362 and CA-364.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clusters_can_be_read_as_ca_026() {
     let Some(redis) = Redis::start(&["--requirepass", "right"]) else { return };
@@ -438,9 +288,26 @@ async fn clusters_can_be_read_as_ca_026() {
             && info["cacheInfo"]["resourcesCount"].as_u64().is_some_and(|count| count > 1)
     };
     let info = redis.until(own, "used", is_used).await;
-    assert!(info["serverVersion"].as_str().is_some_and(|v| v.starts_with("v1.")), "{info}");
+    let parts: Vec<u64> = info["serverVersion"]
+        .as_str()
+        .and_then(|version| version.strip_prefix('v'))
+        .map(|version| version.split('.').map(|part| part.parse().unwrap()).collect())
+        .unwrap_or_default();
+    assert!(matches!(parts.as_slice(), [1, _, _]), "CA-361: {info}");
     let versions = info["apiVersions"].as_array().unwrap();
-    assert!(versions.contains(&json!("v1/Pod")) && versions.contains(&json!("apps/v1")));
+    for version in ["v1", "v1/Pod", "apps/v1", "apps/v1/Deployment"] {
+        assert!(versions.contains(&json!(version)), "CA-364: {version}");
+    }
+    assert!(versions.is_sorted_by_key(|version| version.as_str().unwrap().to_owned()), "CA-364");
+    let cache = &info["cacheInfo"];
+    assert!(cache["apisCount"].as_u64().is_some_and(|count| count > 0), "CA-362: {info}");
+    let time = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let attempted = time(&info["connectionState"]["attemptedAt"]);
+    assert!(time(&cache["lastCacheSyncTime"]) <= attempted, "CA-362: {info}");
+    assert_eq!(info["connectionState"]["message"], "", "CA-360: it is never left out");
+    // Each round writes it, since its time changes.
+    let is_later = |info: &Value| time(&info["connectionState"]["attemptedAt"]) > attempted;
+    redis.until(own, "written again (CA-213)", is_later).await;
     let seconds: i64 = redis.client().get_connection().unwrap().ttl(own).unwrap();
     assert!((1..=600).contains(&seconds), "{seconds}");
 }
@@ -449,7 +316,7 @@ async fn clusters_can_be_read_as_ca_026() {
 /// cannot be compared, by its name or URL; not one without a project.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let every = Duration::from_millis(200);
     let settings = RedisSettings { cluster_info_every: every, ..redis.settings() };
     let world = World::with(with_redis(settings)).await;
@@ -496,10 +363,11 @@ async fn all_applications_of_a_cluster_are_counted_as_ca_363() {
     redis.until(&own, "counted", counts(1)).await;
 }
 
-/// CA-021, CA-022 and CA-023: a hook, orphaned objects, and the Node of a Pod.
+/// CA-021, CA-022 and CA-023: a hook (CA-348), orphaned objects (CA-311), and the Node of a Pod
+/// (CA-312).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let labels = Labels { of_nodes: vec!["zone".to_owned()], ..Labels::default() };
     let readers = ReaderSettings { labels, ..ReaderSettings::default() };
     let world = World::with(ApplicationSettings { readers, ..with_redis(redis.settings()) }).await;
@@ -562,10 +430,10 @@ async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
         .await;
 }
 
-/// CA-002: an Application of another namespace.
+/// CA-002, CA-202: an Application of another namespace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_elsewhere_has_its_namespace_in_the_key_as_ca_002() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let namespaces = wavegate::settings::Namespaces::parse(&["team-a".to_owned()]).unwrap();
     let settings = ApplicationSettings { namespaces, ..with_redis(redis.settings()) };
     let world = World::with(settings).await;
@@ -582,50 +450,14 @@ async fn an_application_elsewhere_has_its_namespace_in_the_key_as_ca_002() {
     }
 }
 
-/// Makes a certificate authority, and a certificate of it for this machine.
-fn certificates(directory: &Path) {
-    let san = directory.join("san");
-    std::fs::write(&san, "subjectAltName=IP:127.0.0.1\n").unwrap();
-    let san = san.to_str().unwrap().to_owned();
-    let commands = [
-        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 1 -subj /CN=authority",
-        "req -newkey rsa:2048 -nodes -keyout redis.key -out redis.csr -subj /CN=redis",
-        &format!(
-            "x509 -req -in redis.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out redis.crt -days 1 -extfile {san}"
-        ),
-    ];
-    for command in commands {
-        let mut openssl = Command::new("openssl");
-        let made = openssl.args(command.split(' ')).current_dir(directory).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    }
-}
-
 /// CA-013: a certificate of an authority that is trusted, and of one that is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_a_trusted_redis_gets_values_as_ca_013() {
-    let [own, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    certificates(own.path());
-    certificates(other.path());
-    let file = |name: &str| own.path().join(name).to_str().unwrap().to_owned();
-    let (port, log) = (free_port(), own.path().join("log"));
-    let options = [
-        "--tls-port",
-        &port.to_string(),
-        "--tls-auth-clients",
-        "no",
-        "--tls-cert-file",
-        &file("redis.crt"),
-        "--tls-key-file",
-        &file("redis.key"),
-        "--tls-ca-cert-file",
-        &file("ca.crt"),
-        "--logfile",
-        log.to_str().unwrap(),
-    ];
-    let Some(redis) = Redis::start(&options) else { return };
-    for (authorities, is_trusted) in [(other.path(), false), (own.path(), true)] {
-        let authorities = std::fs::read(authorities.join("ca.crt")).unwrap();
+    let [own, other] = [(); 2].map(|()| Certificates::new());
+    let port = free_port();
+    let Some(redis) = Redis::start(&own.options(port, "no")) else { return };
+    for (authorities, is_trusted) in [(&other, false), (&own, true)] {
+        let authorities = std::fs::read(authorities.file("ca.crt")).unwrap();
         let tls = RedisTls { authorities: Some(authorities), ..RedisTls::default() };
         let server = format!("127.0.0.1:{port}");
         let settings = RedisSettings { server, tls: Some(tls), ..RedisSettings::default() };
@@ -639,7 +471,10 @@ async fn only_a_trusted_redis_gets_values_as_ca_013() {
             continue;
         }
         let began = tokio::time::Instant::now();
-        while !std::fs::read_to_string(&log).unwrap().contains("Error accepting a client") {
+        while !std::fs::read_to_string(own.file("log"))
+            .unwrap()
+            .contains("Error accepting a client")
+        {
             assert!(began.elapsed() < LIMIT, "no handshake was refused");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -650,23 +485,12 @@ async fn only_a_trusted_redis_gets_values_as_ca_013() {
 /// CA-014: the Sentinels name another master.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_follow_the_master_as_ca_014() {
-    let Some(first) = Redis::start(&[]) else { return };
+    let Some(first) = Redis::start(&[""; 0]) else { return };
     let port = first.port.to_string();
     let Some(second) = Redis::start(&["--replicaof", "127.0.0.1", &port]) else { return };
-    let (directory, port_of_sentinel) = (tempfile::tempdir().unwrap(), free_port());
-    let config = directory.path().join("sentinel.conf");
-    let text = format!(
-        "port {port_of_sentinel}\nbind 127.0.0.1\nsentinel monitor group 127.0.0.1 {port} 1\n\
-         sentinel down-after-milliseconds group 60000\nsentinel failover-timeout group 60000\n"
-    );
-    std::fs::write(&config, text).unwrap();
-    let mut command = Command::new("redis-server");
-    command.arg(&config).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
-    let (process, options) = (command.spawn().unwrap(), Vec::new());
-    let mut sentinel = Redis { process, port: port_of_sentinel, options, directory };
-    assert!(sentinel.answers(), "the Sentinel has ended");
+    let sentinel = sentinel(first.port, "group");
     let settings = RedisSettings {
-        sentinels: vec![format!("127.0.0.1:{port_of_sentinel}")],
+        sentinels: vec![format!("127.0.0.1:{}", sentinel.port)],
         sentinel_master: "group".to_owned(),
         ..RedisSettings::default()
     };

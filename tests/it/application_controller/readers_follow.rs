@@ -2,8 +2,9 @@
 //! Redis (CA-211, CA-308, CA-313, CA-510).
 
 use super::limits::settings;
-use super::readers::{Redis, TREE, automated, node, nodes, with_redis};
+use super::readers::{TREE, automated, node, nodes, with_redis};
 use super::*;
+use crate::support::redis::Redis;
 
 /// An owner reference to an object.
 fn owner(object: &Value) -> Value {
@@ -21,7 +22,7 @@ fn summary(app: &Value) -> &Value {
 /// at once, and the status follows in the summary and in the condition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_status_follows_what_is_below_and_beside_the_resources_as_ca_211() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let world = World::with(with_redis(redis.settings())).await;
     world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
@@ -78,22 +79,12 @@ async fn the_status_follows_what_is_below_and_beside_the_resources_as_ca_211() {
 /// CA-313: objects that belong to others by their names and annotations.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inferred_parents_are_in_the_tree_as_ca_313() {
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let world = World::with(with_redis(redis.settings())).await;
     for (kind, plural) in
         [("OperatorGroup", "operatorgroups"), ("ClusterServiceVersion", "clusterserviceversions")]
     {
-        let definition = json!({
-            "metadata": {"name": format!("{plural}.operators.coreos.com")},
-            "spec": {
-                "group": "operators.coreos.com", "scope": "Namespaced",
-                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-                }}],
-            },
-        });
-        world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+        world.define_kind("operators.coreos.com", kind, plural).await;
     }
     let hang = ("simulate.wavegate.dev/outcome", "hang");
     let claim = |name: &str| json!({"metadata": {"name": name}, "spec": {"accessModes": ["ReadWriteOnce"]}});
@@ -182,7 +173,7 @@ async fn inferred_parents_are_in_the_tree_as_ca_313() {
 async fn children_have_the_health_of_scripts_as_ca_308() {
     use super::custom_health::define;
 
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let script = "if obj.metadata.name == 'broken' then error('no such field') end\n\
         if obj.metadata.name == 'slow' then while true do end end\n\
         if obj.status == nil then return {status='Progressing', message='no status'} end\n\
@@ -236,7 +227,7 @@ async fn children_have_the_health_of_scripts_as_ca_308() {
 async fn the_health_of_a_child_follows_its_versions_as_ca_308() {
     use super::custom_health::define;
 
-    let Some(redis) = Redis::start(&[]) else { return };
+    let Some(redis) = Redis::start(&[""; 0]) else { return };
     let script = "return {status=obj.spec.phase, message='it says ' .. obj.spec.phase}\n";
     let keys = [("resource.customizations.health.example.com_*", script)];
     wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());

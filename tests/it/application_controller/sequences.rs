@@ -190,7 +190,7 @@ async fn a_termination_ends_the_pause_between_waves_se_265_se_286() {
     synced(&world, "other").await;
     world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
     let app = world.until("app", "terminated", |app| phase(app) == "Failed").await;
-    assert_eq!(message(&app), "Operation terminated", "SE-285");
+    assert_eq!(message(&app), "Operation terminated", "CA-504, SE-285");
     assert!(exists(&world, "ConfigMap", "one").await, "SE-286");
     assert!(!exists(&world, "ConfigMap", "two").await);
 }

@@ -120,7 +120,7 @@ async fn a_denied_kind_is_unknown_and_a_denied_namespace_is_compared_se_146() {
     assert!(world.get("v1", "Secret", "web", "denied").await.is_null());
 }
 
-/// The option of the Application counted although the resource says otherwise (SE-149): its row
+/// The option of the Application counted although the resource says otherwise (CA-508, SE-149): its row
 /// asked for a confirmation, and its deletion waited for one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149() {

@@ -1,4 +1,4 @@
-//! The arguments and the environment of Argo CD's ApplicationSet controller.
+//! The arguments and the environment of Argo CD's controllers.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -127,6 +127,70 @@ async fn arguments_of_argo_cd_start_unchanged_as_501() {
     );
     assert!(!log.contains("CONCURRENT_RECONCILIATIONS"), "AS-500: the flag wins: {log}");
     assert!(log.contains("progressive_syncs=true"), "{log}");
+}
+
+/// Those of Argo CD's application controller, except for addresses; each one without a meaning is
+/// named.
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_the_application_controller_start_unchanged() {
+    let cluster = Cluster::start().await;
+    let honoured = [
+        "--app-resync=180",
+        "--app-hard-resync=0",
+        "--app-resync-jitter=0",
+        "--app-state-cache-expiration=1h",
+        "--application-namespaces=team-*",
+        "--default-cache-expiration=24h",
+        "--enable-k8s-event=none",
+        "--ignore-normalizer-jq-execution-timeout-seconds=1",
+        "--kubectl-parallelism-limit=20",
+        "--logformat=text",
+        "--loglevel=info",
+        "--metrics-application-conditions=ComparisonError",
+        "--metrics-application-labels=team",
+        "--persist-resource-health",
+        "--repo-error-grace-period-seconds=180",
+        "--self-heal-backoff-cap-seconds=300",
+        "--self-heal-backoff-factor=3",
+        "--self-heal-backoff-timeout-seconds=2",
+        "--self-heal-timeout-seconds=5",
+        "--server-side-diff-enabled",
+        "--status-processors=20",
+        "--sync-timeout=0",
+    ];
+    let without_effect = [
+        "--commit-server=commit:8086",
+        "--dynamic-cluster-distribution-enabled",
+        "--gloglevel=0",
+        "--hydrator-enabled",
+        "--metrics-cache-expiration=24h",
+        "--operation-processors=10",
+        "--otlp-address=collector:4317",
+        "--otlp-attrs=key:value",
+        "--otlp-headers=key=value",
+        "--otlp-insecure",
+        "--repo-server=repo:8081",
+        "--self-heal-backoff-cooldown-seconds=330",
+        "--sharding-method=legacy",
+        "--wq-backoff-factor=1.5",
+        "--wq-basedelay-ns=1",
+        "--wq-bucket-qps=1",
+        "--wq-bucket-size=1",
+        "--wq-cooldown-ns=1",
+        "--wq-maxdelay-ns=1",
+    ];
+    let addresses = ["--metrics-addr=", "--probe-addr=", "--webhook-addr="];
+    let providers = ["--enable-scm-providers=false"];
+    let args = [&addresses[..], &providers, &honoured, &without_effect].concat();
+    let mut running = Running::start(&cluster, &args, &[]);
+    let log = running.until_logged(" starting ").await;
+    for argument in without_effect {
+        let flag = argument.split('=').next().unwrap();
+        let named = log.matches(&format!("{flag} is accepted without effect: ")).count();
+        assert_eq!(named, 1, "{flag}: {log}");
+    }
+    let count = log.matches(" is accepted without effect: ").count();
+    assert_eq!(count, without_effect.len(), "{log}");
 }
 
 /// AS-504: users of further namespaces must not send requests to any server.

@@ -16,12 +16,13 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 27] = [
+const OF_OTHERS: [(&str, &str); 28] = [
     ("--recursive", "kubectl explain"),
     ("--replicas", "argocd admin cluster"),
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
     ("--application-namespaces", "argocd-application-controller"),
+    ("--metrics-port", "argocd-application-controller"),
     ("--path", "cargo install"),
     ("--locked", "cargo"),
     ("--kubeconfig", "flags of a Go client, which are refused"),
