@@ -34,6 +34,7 @@ mod jwt;
 pub mod providers;
 pub mod source;
 mod tls;
+mod token_cache;
 pub mod watch;
 
 pub mod act;

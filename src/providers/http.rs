@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::failure::{Failure, Kind, existing};
-use super::{error_text, rate_limit};
+use super::{app, error_text, rate_limit};
 use crate::clock::Clock;
 use crate::connect::{Connection, Proxy, Refused};
 use crate::redact;
@@ -62,6 +62,8 @@ pub(super) struct Api {
     base: String,
     /// What only it gets.
     headers: HeaderMap,
+    /// Where the token among them is kept for other queries.
+    kept: Option<app::Kept>,
     limits: Limits,
     clock: Clock,
     pub timeout: Duration,
@@ -185,7 +187,8 @@ impl Api {
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Self { connection, base, headers, limits, clock, timeout: REQUEST_WITHIN })
+        let (kept, timeout) = (None, REQUEST_WITHIN);
+        Ok(Self { connection, base, headers, kept, limits, clock, timeout })
     }
 
     /// The same with a header.
@@ -198,6 +201,11 @@ impl Api {
         value.set_sensitive(true);
         self.headers.insert(name, value);
         Ok(self)
+    }
+
+    /// The same with a token that is kept, and forgotten when the server refuses it.
+    pub fn with_kept(self, kept: app::Kept) -> Self {
+        Self { kept: Some(kept), ..self }
     }
 
     /// The address of the API.
@@ -428,6 +436,10 @@ impl Api {
             blocked.retain(|_, until| *until > now);
             blocked.insert(key, until);
             return Err(failure);
+        }
+        let is_refused = matches!(reply.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if let Some(kept) = self.kept.as_ref().filter(|_| is_refused) {
+            kept.forget().await;
         }
         let mut text = format!("{}: {}", reply.shown, reply.status);
         if let Some(said) = error_text::said(&reply.body) {

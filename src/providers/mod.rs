@@ -53,6 +53,7 @@ pub struct Providers {
     proxy: Proxy,
     clock: Clock,
     blocked: Blocked,
+    tokens: app::Tokens,
     control_plane: String,
 }
 
@@ -87,7 +88,8 @@ impl Providers {
         let (url, except) = (settings.proxy.clone(), settings.no_proxy.clone());
         let proxy = Proxy { url, except, or_environment: true };
         let control_plane = control_plane.to_owned();
-        Self { objects, settings, proxy, clock, blocked: Arc::default(), control_plane }
+        let (blocked, tokens) = (Arc::default(), Arc::default());
+        Self { objects, settings, proxy, clock, blocked, tokens, control_plane }
     }
 
     /// Asks for an ApplicationSet.

@@ -3,15 +3,11 @@
 //! A token is kept until shortly before it expires, and forgotten when a server refuses it.
 //! Neither keys nor tokens are logged, and each token is hidden in all output.
 
-use std::collections::HashMap;
-use std::fmt;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use jiff::{SignedDuration, Timestamp};
-use parking_lot::Mutex;
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::Mutex as AsyncMutex;
 
 use super::address::{Address, Transport};
 use super::credentials::Credentials;
@@ -22,6 +18,7 @@ use super::web::{Ask, Failed, Said, ask};
 use crate::jwt;
 use crate::redact;
 use crate::repository::RepositoryUrl;
+use crate::token_cache::{KEPT_AT_MOST, TokenCache};
 
 /// The API of GitHub itself.
 const GITHUB: &str = "https://api.github.com";
@@ -32,16 +29,8 @@ const AZURE: &str = "https://login.microsoftonline.com";
 /// The access to Google Cloud that Argo CD asks for.
 const GOOGLE: &str = "https://www.googleapis.com/auth/cloud-platform \
                       https://www.googleapis.com/auth/userinfo.email";
-/// A token is replaced so long before it expires, so that it lasts for a fetch.
-const BEFORE_EXPIRY: SignedDuration = SignedDuration::from_mins(5);
-/// The shortest time that a token is kept, whatever its expiry says.
-const KEPT_AT_LEAST: SignedDuration = SignedDuration::from_secs(60);
-/// The longest time that a token is kept, whatever its expiry says.
-const KEPT_AT_MOST: SignedDuration = SignedDuration::from_hours(1);
 /// Timeout of all requests for one token.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
-/// The most tokens that are kept.
-const MAX_TOKENS: usize = 4096;
 /// The most pages of installations that are read, of 100 each.
 const MAX_PAGES: usize = 50;
 /// Longest part of an answer in an error, in characters.
@@ -55,24 +44,17 @@ struct Token {
     username: String,
     password: String,
     bearer: String,
-    renew_at: Timestamp,
 }
 
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Token").field("renew_at", &self.renew_at).finish_non_exhaustive()
-    }
-}
+/// A token, and when it expires.
+type Fresh = (Token, Timestamp);
 
 impl Token {
-    fn new(username: &str, password: &str, bearer: &str, expires: Timestamp) -> Self {
+    fn new(username: &str, password: &str, bearer: &str) -> Self {
         redact::know_secret(password);
         redact::know_secret(bearer);
-        let now = Timestamp::now();
-        let renew = expires.checked_sub(BEFORE_EXPIRY).unwrap_or(now);
-        let (first, last) = (now + KEPT_AT_LEAST, now + KEPT_AT_MOST);
         let [username, password, bearer] = [username, password, bearer].map(str::to_owned);
-        Self { username, password, bearer, renew_at: renew.clamp(first, last) }
+        Self { username, password, bearer }
     }
 }
 
@@ -82,7 +64,7 @@ type Key = ([u8; 32], String);
 /// The tokens of this process.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
-    known: Mutex<HashMap<Key, std::sync::Arc<AsyncMutex<Option<Token>>>>>,
+    known: TokenCache<Key, Token, NoToken>,
 }
 
 impl Tokens {
@@ -108,25 +90,18 @@ impl Tokens {
                 return Err(NoToken::Refused(why.to_owned()).of(address, identity));
             }
         }
-        let slot = self.slot(address, credentials, identity);
-        // Whoever waits here uses the token that the first one gets.
-        let mut kept = slot.lock().await;
-        let is_valid = |token: &Token| Timestamp::now() < token.renew_at;
-        let token = match kept.clone().filter(is_valid) {
-            Some(token) => token,
-            None => {
-                tracing::debug!(repository = address.shown, "asking for a token");
-                let server = Server::new(credentials, settings);
-                let fresh = token(identity, address, &server);
-                let fresh = tokio::time::timeout(ALL_WITHIN, fresh).await.unwrap_or_else(|_| {
-                    let limit = ALL_WITHIN.as_secs();
-                    Err(NoToken::Unreachable(format!("there is no token after {limit} s")))
-                });
-                let fresh = fresh.map_err(|failed| failed.of(address, identity))?;
-                *kept = Some(fresh.clone());
-                fresh
-            }
+        let fresh = async {
+            tracing::debug!(repository = address.shown, "asking for a token");
+            let server = Server::new(credentials, settings);
+            let fresh = token(identity, address, &server);
+            tokio::time::timeout(ALL_WITHIN, fresh).await.unwrap_or_else(|_| {
+                let limit = ALL_WITHIN.as_secs();
+                Err(NoToken::Unreachable(format!("there is no token after {limit} s")))
+            })
         };
+        let key = key(address, credentials, identity);
+        let token = self.known.get(key, Timestamp::now, fresh).await;
+        let token = token.map_err(|failed| failed.of(address, identity))?;
         Ok(Some(Credentials {
             username: token.username,
             password: token.password,
@@ -139,34 +114,24 @@ impl Tokens {
     /// Forgets a token that a server has refused.
     pub(super) async fn forget(&self, address: &Address, credentials: &Credentials) {
         if let Some(identity) = &credentials.identity {
-            *self.slot(address, credentials, identity).lock().await = None;
+            self.known.forget(key(address, credentials, identity), |_| true).await;
         }
-    }
-
-    fn slot(
-        &self,
-        address: &Address,
-        credentials: &Credentials,
-        identity: &Identity,
-    ) -> std::sync::Arc<AsyncMutex<Option<Token>>> {
-        let owner = match identity {
-            // Each owner of repositories has its own installation.
-            Identity::GitHubApp { installation, .. } if installation.is_empty() => {
-                repository(address).map(|(owner, _)| owner.to_lowercase()).unwrap_or_default()
-            }
-            _ => String::new(),
-        };
-        let mut known = self.known.lock();
-        let key = (credentials.fingerprint(), owner);
-        if known.len() >= MAX_TOKENS && !known.contains_key(&key) {
-            // Those in use stay.
-            known.retain(|_, slot| std::sync::Arc::strong_count(slot) > 1);
-        }
-        std::sync::Arc::clone(known.entry(key).or_default())
     }
 }
 
+fn key(address: &Address, credentials: &Credentials, identity: &Identity) -> Key {
+    let owner = match identity {
+        // Each owner of repositories has its own installation.
+        Identity::GitHubApp { installation, .. } if installation.is_empty() => {
+            repository(address).map(|(owner, _)| owner.to_lowercase()).unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    (credentials.fingerprint(), owner)
+}
+
 /// Why there is no token.
+#[derive(Clone)]
 enum NoToken {
     /// The identity or its settings are wrong, or it is refused.
     Refused(String),
@@ -190,7 +155,7 @@ impl NoToken {
     }
 }
 
-async fn token(identity: &Identity, address: &Address, server: &Server) -> Result<Token, NoToken> {
+async fn token(identity: &Identity, address: &Address, server: &Server) -> Result<Fresh, NoToken> {
     match identity {
         Identity::GitHubApp { app, installation, key, api } => {
             github(server, address, (app, installation), key, api).await
@@ -288,7 +253,7 @@ async fn github(
     (app, installation): (&str, &str),
     key: &str,
     api: &str,
-) -> Result<Token, NoToken> {
+) -> Result<Fresh, NoToken> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // The name of a client may be used in place of the number of an App.
     let plain = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
@@ -323,7 +288,7 @@ async fn github(
     };
     let expires = answer["expires_at"].as_str().and_then(|text| text.parse().ok());
     let expires = expires.unwrap_or_else(|| Timestamp::now() + KEPT_AT_MOST);
-    Ok(Token::new("x-access-token", token, "", expires))
+    Ok((Token::new("x-access-token", token, ""), expires))
 }
 
 /// The installation of the App that may read the repository: the one that GitHub names for it,
@@ -398,7 +363,7 @@ fn form(fields: &[(&str, &str)]) -> String {
     fields.collect::<Vec<_>>().join("&")
 }
 
-async fn google(server: &Server, key: &str) -> Result<Token, NoToken> {
+async fn google(server: &Server, key: &str) -> Result<Fresh, NoToken> {
     let refused = |why: &str| NoToken::Refused(why.to_owned());
     let file: Value = serde_json::from_str(key)
         .map_err(|_| refused("it is not the JSON of a key of a service account"))?;
@@ -423,10 +388,10 @@ async fn google(server: &Server, key: &str) -> Result<Token, NoToken> {
     let request = Ask { method: Method::POST, url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
     let (token, expires) = oauth(url, &server.json(url, &said)?)?;
-    Ok(Token::new(email, &token, "", expires))
+    Ok((Token::new(email, &token, ""), expires))
 }
 
-async fn azure_workload(server: &Server) -> Result<Token, NoToken> {
+async fn azure_workload(server: &Server) -> Result<Fresh, NoToken> {
     let variable = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());
         value.ok_or_else(|| {
@@ -464,7 +429,7 @@ async fn azure_principal(
     server: &Server,
     (tenant, client, secret): (&str, &str, &str),
     endpoint: &str,
-) -> Result<Token, NoToken> {
+) -> Result<Fresh, NoToken> {
     if !is_tenant(tenant) {
         let why = "azureServicePrincipalTenantId is not the ID of a tenant";
         return Err(NoToken::Refused(why.to_owned()));
@@ -485,7 +450,7 @@ async fn azure(
     authority: &str,
     (tenant, client): (&str, &str),
     proof: &[(&str, &str)],
-) -> Result<Token, NoToken> {
+) -> Result<Fresh, NoToken> {
     let url = format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'));
     let mut fields =
         vec![("client_id", client), ("scope", AZURE_DEVOPS), ("grant_type", "client_credentials")];
@@ -494,5 +459,5 @@ async fn azure(
     let request = Ask { method: Method::POST, url: &url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
     let (token, expires) = oauth(&url, &server.json(&url, &said)?)?;
-    Ok(Token::new("", "", &token, expires))
+    Ok((Token::new("", "", &token), expires))
 }

@@ -37,6 +37,7 @@ mod newest;
 mod permissions;
 mod private_repositories;
 mod providers;
+mod providers_app;
 mod providers_hostile;
 mod providers_lists;
 mod providers_live;

@@ -11,13 +11,14 @@ const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
 
 /// A module of the crate, and the modules and libraries it may use. Modules that are not
 /// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 27] = [
     ("glob", &[]),
     ("redact", &[]),
     ("repository", &[]),
     ("yaml", &[]),
     ("jwt", &[]),
     ("tls", &[]),
+    ("token_cache", &[]),
     ("api", &["glob", "yaml"]),
     ("openapi", &["api"]),
     ("desired", &["api", "gotemplate", "yaml"]),
@@ -28,11 +29,33 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("evaluator", &["confined", "decide"]),
     (
         "source",
-        &["api", "confined", "connect", "glob", "jwt", "redact", "repository", "tls", "yaml"],
+        &[
+            "api",
+            "confined",
+            "connect",
+            "glob",
+            "jwt",
+            "redact",
+            "repository",
+            "tls",
+            "token_cache",
+            "yaml",
+        ],
     ),
     (
         "providers",
-        &["api", "clock", "connect", "desired", "jwt", "redact", "settings", "tls", "watch"],
+        &[
+            "api",
+            "clock",
+            "connect",
+            "desired",
+            "jwt",
+            "redact",
+            "settings",
+            "tls",
+            "token_cache",
+            "watch",
+        ],
     ),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "tls", "watch"]),
     ("clock", &[]),
