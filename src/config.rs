@@ -20,6 +20,7 @@ mod redis;
 #[cfg(test)]
 mod tests;
 pub mod unused;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub use accepted::{AcceptedFlags, accepted};
 pub use application::ApplicationFlags;
 pub use comparisons::read as comparison_settings;
 pub use reader::Error;
+pub use variables::unknown as unknown_variables;
 
 use reader::{Reader, switch};
 

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{Config, Flags};
+use crate::config::{self, Config, Flags};
 use crate::confined::{self, Confinement};
 use crate::controller::leader::Candidate;
 use crate::controller::{self, Controllers, Led};
@@ -83,6 +83,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = Config::resolve(args.flags.clone(), &environment, &settings)?;
     config.check()?;
     telemetry::init(config.log_format.parse()?, &config.log_level)?;
+    warn_of_unknown_variables();
     warn_of_missing_namespace(&client, namespace).await;
     // Always the same, so that what a killed process has left there is found and removed.
     let temporary = std::env::temp_dir();
@@ -190,6 +191,14 @@ fn report_settings(config: &Config, namespace: &str) {
     );
     if config.application_sets.dry_run {
         tracing::info!("dry run: nothing is written and no lease is acquired");
+    }
+}
+
+/// Variables that look like settings and are none, once: they stay while the process runs.
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for warning in config::unknown_variables(names) {
+        tracing::warn!("{warning}");
     }
 }
 

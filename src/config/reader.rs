@@ -7,7 +7,7 @@ use gotime::duration;
 use jiff::SignedDuration;
 
 /// Before most names in the environment.
-const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
+pub(super) const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Before most keys of the ConfigMap.
 const KEY_PREFIX: &str = "applicationsetcontroller.";
 

@@ -114,6 +114,8 @@ async fn arguments_of_argo_cd_start_unchanged_as_501() {
         ("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL", "http://proxy:3128"),
         ("ARGOCD_APPLICATIONSET_CONTROLLER_REQUEUE_AFTER", "9000h"),
         ("ARGOCD_APPLICATIONSET_CONTROLLER_CONCURRENT_RECONCILIATIONS", "none"),
+        ("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_QUERY_TIMEOUT", "s3cr3t"),
+        ("AWS_ACCES_KEY_ID", "s3cr3t"),
     ];
     let mut running = Running::start(&cluster, &args, &environment);
     let log = running.until_logged(" starting ").await;
@@ -125,6 +127,15 @@ async fn arguments_of_argo_cd_start_unchanged_as_501() {
         log.contains("REQUEUE_AFTER: \"9000h\" is not understood, the default is used"),
         "AS-500, AS-503: {log}"
     );
+    for misspelt in [
+        "CONTROLLER_SCM_QUERY_TIMEOUT (environment) is no setting of Argo CD 3.5 or Wavegate, and \
+         has no effect",
+        "AWS_ACCES_KEY_ID (environment) is no setting of Argo CD 3.5 or Wavegate, and has no \
+         effect; did you mean AWS_ACCESS_KEY_ID?",
+    ] {
+        assert!(log.contains(misspelt), "{log}");
+    }
+    assert!(!log.contains("s3cr3t"), "only the names are shown: {log}");
     assert!(!log.contains("CONCURRENT_RECONCILIATIONS"), "AS-500: the flag wins: {log}");
     assert!(log.contains("progressive_syncs=true"), "{log}");
 }
