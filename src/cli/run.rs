@@ -80,8 +80,11 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let Some(settings) = shutdown.run_until_cancelled(read).await else {
         return Ok(ExitCode::SUCCESS);
     };
-    let mut config = Config::resolve(args.flags.clone(), &environment, &settings)?;
-    config.check()?;
+    let config = Config::resolve(args.flags.clone(), &environment, &settings);
+    let config = config.and_then(|config| config.check().map(|()| config));
+    // What reads the log expects JSON in each line, also of settings that end the program.
+    let config = config.inspect_err(|_| drop(telemetry::init(format, &first.log_level)));
+    let mut config = config?;
     telemetry::init(config.log_format.parse()?, &config.log_level)?;
     warn_of_unknown_variables();
     warn_of_missing_namespace(&client, namespace).await;

@@ -319,10 +319,7 @@ impl Api {
             match sent {
                 Sent::Answer(reply) => return Ok(reply),
                 Sent::Elsewhere(location) if *method == Method::GET => {
-                    url = match location.starts_with('/') && !location.starts_with("//") {
-                        true => format!("{}{location}", origin(&target)),
-                        false => location,
-                    };
+                    url = absolute(&target, location)?;
                 }
                 Sent::Elsewhere(location) => {
                     let to = redact::url(&location);
@@ -492,6 +489,27 @@ impl Api {
 enum Sent {
     Answer(Reply),
     Elsewhere(String),
+}
+
+/// The URL that an answer of a URL redirects to. Servers write all of it, or its path.
+fn absolute(target: &Uri, location: String) -> Result<String, Failure> {
+    if location.starts_with("//") {
+        let scheme = target.scheme_str().unwrap_or_default();
+        return Ok(format!("{scheme}:{location}"));
+    }
+    if location.starts_with('/') {
+        return Ok(format!("{}{location}", origin(target)));
+    }
+    // Without a scheme, the first word would be read as a host.
+    match location.parse::<Uri>().is_ok_and(|to| to.scheme().is_some()) {
+        true => Ok(location),
+        false => {
+            let (from, to) = (shown(target), error_text::shown(&redact::url(&location)));
+            let why = "which is neither a URL nor a path that begins with /; write the address \
+                       that the server has now";
+            Err(Failure::new(format!("{from}: redirects to {to:?}, {why}")))
+        }
+    }
 }
 
 /// Scheme, host and port of a URL.

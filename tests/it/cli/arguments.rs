@@ -218,6 +218,8 @@ async fn further_namespaces_need_a_list_of_providers_as_504() {
     ];
     let refused = cluster.run(&run).await;
     refused.fails(2, &["--allowed-scm-providers", "--enable-scm-providers=false"]);
+    let line: Value = serde_json::from_str(&refused.err).unwrap();
+    assert_eq!(line["level"], "ERROR", "a line of the log, as it has JSON: {line}");
     // In a ConfigMap, too.
     let key = "applicationsetcontroller.allowed.scm.providers";
     cluster.sets(json!({ key: "https://git.example.com" })).await;

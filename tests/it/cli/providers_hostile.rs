@@ -24,7 +24,7 @@ type Case = (&'static str, fn(&Asked) -> Says, &'static [&'static str]);
 
 #[test]
 fn a_broken_answer_fails_the_generator_as_098() {
-    let cases: [Case; 15] = [
+    let cases: [Case; 18] = [
         (
             "no token",
             |_| code(401, "Bad credentials"),
@@ -83,6 +83,21 @@ fn a_broken_answer_fails_the_generator_as_098() {
             "a next page on another host",
             |_| document(json!([])).with("link", "<http://other.invalid/steal>; rel=\"next\""),
             &["redirects to http://other.invalid:80"],
+        ),
+        (
+            "a redirect to another host with the same scheme",
+            |_| code(302, "").with("location", "//other.invalid/steal"),
+            &["redirects to http://other.invalid:80 and that server gets no credentials"],
+        ),
+        (
+            "a redirect to a word, which is no host",
+            |_| code(302, "").with("location", "pulls?page=1"),
+            &["redirects to \"pulls", "neither a URL nor a path that begins with /"],
+        ),
+        (
+            "a redirect to a folder above",
+            |_| code(302, "").with("location", "../moved"),
+            &["redirects to \"../moved\"", "neither a URL nor a path that begins with /"],
         ),
         (
             "redirects without an end",
