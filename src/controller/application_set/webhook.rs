@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::act::refresh;
-use crate::api::ObjectKey;
 use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh};
 use crate::controller::context::Core;
 use crate::decide::webhook::{self, Provider, Push, Refused, SECRET, Secrets};
@@ -31,10 +30,16 @@ use crate::watch::control_plane::Cache;
 use crate::watch::failure::reason;
 use crate::watch::object::{Object, api, resource};
 
+mod asked;
+
+use asked::{Asked, Name, Need, PACE};
+
 /// The most events that wait to be processed.
 const QUEUE: usize = 50_000;
 /// How long the secrets are used before they are read again.
 const SECRETS_FOR: Duration = Duration::from_secs(10);
+/// How long a server whose webhooks are refused is not named in the log again.
+const REFUSED_FOR: Duration = Duration::from_secs(600);
 const SET: &str = "ApplicationSet";
 const APPLICATION: &str = "Application";
 /// Objects in one page of a listing.
@@ -58,11 +63,12 @@ pub struct Webhook {
     applications: Option<ApplicationSettings>,
     send: mpsc::Sender<Received>,
     receive: Mutex<Option<mpsc::Receiver<Received>>>,
-    /// When each object was asked to read repositories again, as long as an event may be older.
-    asked: Mutex<BTreeMap<(&'static str, ObjectKey), Instant>>,
+    asked: Asked,
     secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
     /// The servers whose webhooks are not verified, as logged.
     unverified: Mutex<BTreeSet<Provider>>,
+    /// When those whose webhooks are not verified successfully were logged.
+    refused: Mutex<BTreeMap<Provider, Instant>>,
     /// Events of a replica that waits for the lease. All of them share the next listing.
     unlisted: Mutex<Vec<Received>>,
     /// Held while objects are listed.
@@ -95,14 +101,14 @@ impl Webhook {
         settings: ApplicationSetSettings,
         applications: Option<ApplicationSettings>,
     ) -> Self {
-        Self::with_queue(core, settings, applications, QUEUE)
+        Self::with_queue(core, settings, applications, (QUEUE, PACE))
     }
 
     fn with_queue(
         core: Core,
         settings: ApplicationSetSettings,
         applications: Option<ApplicationSettings>,
-        queue: usize,
+        (queue, pace): (usize, Duration),
     ) -> Self {
         let (send, receive) = mpsc::channel(queue);
         Self {
@@ -111,9 +117,10 @@ impl Webhook {
             applications,
             send,
             receive: Mutex::new(Some(receive)),
-            asked: Mutex::default(),
+            asked: Asked::new(pace),
             secrets: tokio::sync::Mutex::default(),
             unverified: Mutex::default(),
+            refused: Mutex::default(),
             unlisted: Mutex::default(),
             listing: tokio::sync::Mutex::default(),
         }
@@ -134,6 +141,7 @@ impl Webhook {
             }
         };
         if let Err(refused) = secrets.verify(provider, &header, body) {
+            self.warn_of_refused(provider, &refused);
             return refuse(&refused);
         }
         if let Some(key) = secrets.unverified(provider)
@@ -154,6 +162,21 @@ impl Webhook {
                     (StatusCode::SERVICE_UNAVAILABLE, text)
                 }
             },
+        }
+    }
+
+    /// A wrong secret refuses all webhooks of a server. Anyone may send such requests, so they are
+    /// logged once per server in a while.
+    fn warn_of_refused(&self, provider: Provider, refused: &Refused) {
+        let is_logged = |at: &Instant| at.elapsed() < REFUSED_FOR;
+        let mut logged = self.refused.lock();
+        if !logged.get(&provider).is_some_and(is_logged) {
+            logged.insert(provider, Instant::now());
+            tracing::warn!(
+                error = %refused,
+                "webhook refused; compare the secret of the Git server with that in Secret \
+                 {SECRET}. Others of this server are not logged for 10 minutes"
+            );
         }
     }
 
@@ -191,7 +214,7 @@ impl Webhook {
         read
     }
 
-    async fn process(&self, event: Received) {
+    async fn process(self: &Arc<Self>, event: Received) {
         if self.core.control_plane.sets.is_listed() {
             return self.process_all(vec![event]).await;
         }
@@ -203,23 +226,17 @@ impl Webhook {
         self.process_all(events).await;
     }
 
-    async fn process_all(&self, events: Vec<Received>) {
+    async fn process_all(self: &Arc<Self>, events: Vec<Received>) {
         let Some(last) = events.iter().map(|event| event.at).max() else { return };
         let pushes: Arc<Vec<Push>> = Arc::new(events.into_iter().map(|event| event.push).collect());
-        // Of no use to these events, nor to those after them.
-        self.asked.lock().retain(|_, at| *at > last);
+        self.asked.forget_before(last);
         self.process_sets(Arc::clone(&pushes), last).await;
         self.process_applications(pushes, last).await;
     }
 
-    /// Whether an object was asked after this time, by another event: the answer covers both.
-    fn is_asked(&self, kind: &'static str, key: &ObjectKey, last: Instant) -> bool {
-        self.asked.lock().get(&(kind, key.clone())).is_some_and(|at| *at > last)
-    }
-
     /// Also sets that are asked already: what answers that may have read the repository before the
     /// push (AS-420). `last` is when the last of the events was received.
-    async fn process_sets(&self, pushes: Arc<Vec<Push>>, last: Instant) {
+    async fn process_sets(self: &Arc<Self>, pushes: Arc<Vec<Push>>, last: Instant) {
         let cache = &self.core.control_plane.sets;
         let is_own_only = self.settings.namespaces.is_empty();
         let settings = self.settings.clone();
@@ -237,16 +254,13 @@ impl Webhook {
             }
         };
         for key in found {
-            if self.is_asked(SET, &key, last) {
-                continue;
-            }
             let span = tracing::info_span!("webhook", applicationset = %key);
-            self.ask(SET, &key, false).instrument(span).await;
+            self.ask_once((SET, key), false, last).instrument(span).await;
         }
     }
 
     /// The same for Applications (SE-379).
-    async fn process_applications(&self, pushes: Arc<Vec<Push>>, last: Instant) {
+    async fn process_applications(self: &Arc<Self>, pushes: Arc<Vec<Push>>, last: Instant) {
         let Some(settings) = self.applications.clone() else { return };
         let cache = &self.core.control_plane.applications;
         let is_own_only = settings.namespaces.is_empty();
@@ -257,10 +271,8 @@ impl Webhook {
                 return None;
             }
             let application: Value = object.read().unwrap_or_default();
-            // A weaker request must not take the place of a pending one.
-            let is_hard = annotations::refresh(&application) == Some(Refresh::Hard);
             let deploys = pushes.iter().any(|push| webhook::deploys(&application, push));
-            deploys.then(|| (object.key(), is_hard))
+            deploys.then(|| (object.key(), is_hard(&application)))
         };
         let found = match self.matching(cache, APPLICATION, is_own_only, meant).await {
             Ok(found) => found,
@@ -270,34 +282,57 @@ impl Webhook {
             }
         };
         for (key, is_hard) in found {
-            if self.is_asked(APPLICATION, &key, last) {
-                continue;
-            }
             let span = tracing::info_span!("webhook", application = %key);
-            self.ask(APPLICATION, &key, is_hard).instrument(span).await;
+            self.ask_once((APPLICATION, key), is_hard, last).instrument(span).await;
         }
+    }
+
+    /// Asks an object, unless a request covers the events until `last`. Where the former request
+    /// is too recent, the next one covers all events until it begins.
+    async fn ask_once(self: &Arc<Self>, name: Name, is_hard: bool, last: Instant) {
+        match self.asked.need(&name, last) {
+            Need::Nothing => {}
+            Need::Now => self.ask(&name, is_hard).await,
+            Need::After(left) => {
+                let webhook = Arc::clone(self);
+                let later = async move {
+                    tokio::time::sleep(left).await;
+                    webhook.asked.begin(&name);
+                    // A person may have asked for more meanwhile.
+                    let is_hard = is_hard || webhook.is_asked_hard(&name);
+                    webhook.ask(&name, is_hard).await;
+                };
+                tokio::spawn(later.in_current_span());
+            }
+        }
+    }
+
+    /// Whether an Application is asked to render its manifests again, as far as the cache knows.
+    fn is_asked_hard(&self, (kind, key): &Name) -> bool {
+        let found = self.core.control_plane.applications.get(key);
+        let found = found.filter(|_| *kind == APPLICATION);
+        found.is_some_and(|application| is_hard(&application.read().unwrap_or_default()))
     }
 
     /// Requests that an object reads its repositories again. Of an Application, `is_hard` renders
     /// its manifests again, too.
-    async fn ask(&self, kind: &'static str, key: &ObjectKey, is_hard: bool) {
-        let is_set = kind == SET;
+    async fn ask(&self, name: &Name, is_hard: bool) {
+        let (kind, key) = name;
+        let is_set = *kind == SET;
         if self.settings.dry_run {
             let annotation = if is_set { APPLICATION_SET_REFRESH } else { REFRESH };
             tracing::info!("dry run: would add the annotation {annotation}");
             return;
         }
-        let (client, at, now) = (&self.core.client, Instant::now(), self.core.clock.now());
+        let (client, now) = (&self.core.client, self.core.clock.now());
         let written = match is_set {
             true => refresh::application_set(client, key, now).await,
             false => refresh::application(client, key, is_hard, now).await,
         };
         match written {
-            Ok(_) => {
-                self.asked.lock().insert((kind, key.clone()), at);
-                tracing::info!("refresh requested by a webhook");
-            }
+            Ok(_) => tracing::info!("refresh requested by a webhook"),
             Err(error) => {
+                self.asked.failed(name);
                 tracing::warn!(error = reason(&error), "refresh cannot be requested");
             }
         }
@@ -335,6 +370,12 @@ impl Webhook {
             }
         }
     }
+}
+
+/// Whether an Application is asked to render its manifests again: a weaker request must not take
+/// the place of that.
+fn is_hard(application: &Value) -> bool {
+    annotations::refresh(application) == Some(Refresh::Hard)
 }
 
 fn refuse(refused: &Refused) -> (StatusCode, String) {
@@ -411,7 +452,8 @@ mod tests {
         };
         let core = Core::new(server.client_as("webhook"), scope(), Clock::system());
         let settings = (ApplicationSetSettings::default(), ApplicationSettings::default());
-        let webhook = Webhook::with_queue(core, settings.0, Some(settings.1), 3);
+        let queue = (3, Duration::ZERO);
+        let webhook = Arc::new(Webhook::with_queue(core, settings.0, Some(settings.1), queue));
         let (headers, body) = push();
         let mut queue = webhook.receive.lock().take().unwrap();
         let mut receive = async || {
@@ -448,7 +490,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_is_unavailable_as_421() {
         let core = Core::new(Server::new().client_as("webhook"), scope(), Clock::system());
-        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), None, 2);
+        let settings = ApplicationSetSettings::default();
+        let webhook = Webhook::with_queue(core, settings, None, (2, PACE));
         let (headers, body) = push();
         let mut codes = Vec::new();
         for _ in 0..3 {

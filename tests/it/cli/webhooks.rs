@@ -275,6 +275,11 @@ async fn requests_that_are_not_understood_or_not_signed_are_refused_as_421() {
     assert_eq!(post(&addr, &[push, ("X-Hub-Signature-256", &right)], &changed).await, 400);
     assert_eq!(post(&addr, &[("X-Gitlab-Event", "Push Hook")], &body).await, 400);
     assert_eq!(post(&addr, &[], &body).await, 400, "an unknown server");
+    // Anyone may send these: once per server.
+    for server in ["GitHub", "GitLab"] {
+        let error = format!("{server}: signature, token or password is missing or wrong");
+        assert_eq!(running.log().matches(&error).count(), 1, "{}", running.log());
+    }
     for method in ["GET", "PUT", "DELETE"] {
         let response = request(&addr, &format!("{method} /api/webhook HTTP/1.1"), b"").await;
         assert_eq!(code(&response.unwrap()), 405, "{method}");
@@ -319,6 +324,35 @@ async fn requests_that_are_not_understood_or_not_signed_are_refused_as_421() {
 
     assert_eq!(post(&addr, &[push, ("X-Hub-Signature-256", &right)], &body).await, 200);
     until_refreshed(&cluster, &running, "fleet").await;
+}
+
+/// A flood of events asks a set once per second, and then once more for the last of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_events_asks_a_set_once_per_second_as_421() {
+    let cluster = Cluster::start().await;
+    cluster.knows("default", "https://1").await;
+    let generators = json!([git("https://git.invalid/team/repo", "main")]);
+    cluster.create("ApplicationSet", fleet("fleet", generators)).await;
+    let (running, addr) = start(&cluster, &[]).await;
+    let patches = || {
+        let is_asked = |one: &RequestRecord| {
+            let is_set = one.resource == "applicationsets" && one.subresource.is_empty();
+            is_set && one.verb == "patch" && one.name == "fleet"
+        };
+        cluster.server.requests().iter().filter(|one| is_asked(one)).count()
+    };
+    let (body, push) = (github("refs/heads/main"), [("X-GitHub-Event", "push")]);
+    let began = Instant::now();
+    for _ in 0..200 {
+        assert_eq!(post(&addr, &push, &body).await, 200);
+    }
+    let until = Instant::now() + WAIT;
+    while patches() < 2 {
+        assert!(Instant::now() < until, "{}", running.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let most = usize::try_from(began.elapsed().as_secs()).unwrap() + 2;
+    assert!(patches() <= most, "{} in {most} s: {}", patches(), running.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]
