@@ -521,6 +521,9 @@ fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut Plugin
     );
 }
 
+/// The key of the label by which objects are known.
+pub(super) const INSTANCE_LABEL: &str = "application.instanceLabelKey";
+
 /// By what the objects of an Application are known: Argo CD has no flags for it.
 fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let method = |text: &str| {
@@ -537,7 +540,7 @@ fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
         let parse = |text: &str| Some(text.to_owned());
         *into = read.pick_in_full(None, ("", key), parse, std::mem::take(into));
     };
-    text("application.instanceLabelKey", &mut settings.instance_label);
+    text(INSTANCE_LABEL, &mut settings.instance_label);
     text("installationID", &mut settings.installation_id);
 }
 

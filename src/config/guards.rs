@@ -7,10 +7,13 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::application::INSTANCE_LABEL;
 use super::reader::{Reader, yes_or_no};
 use super::{comparisons, customizations, health_scripts};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
+use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::global_projects::{GLOBAL_PROJECTS, GlobalProjects};
+use crate::decide::application_set::shape::problem_of_label_key;
 use crate::decide::diff::SystemSettings;
 use crate::evaluator;
 use crate::settings::ApplicationSettings;
@@ -48,6 +51,15 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     switch("kustomize.enable", &mut settings.render.enabled.kustomize);
     switch("helm.enable", &mut settings.render.enabled.helm);
     switch("jsonnet.enable", &mut settings.render.enabled.jsonnet);
+    // With it, each sync would fail, and where nothing has the label, each resource is foreign.
+    let key = settings.instance_label.as_str();
+    let problem = problem_of_label_key(key).filter(|_| {
+        settings.tracking_method.is_by_label()
+            || settings.tracking_method == TrackingMethod::AnnotationAndLabel
+    });
+    settings.unreadable.extend(
+        problem.map(|why| format!("{INSTANCE_LABEL} of ConfigMap argocd-cm: {key:?} {why}")),
+    );
     sources(read, &mut settings.render.programs);
     settings.global_projects = Arc::new(global_projects(read));
     settings.unreadable.extend(settings.global_projects.problem().map(str::to_owned));

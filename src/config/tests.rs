@@ -355,6 +355,30 @@ fn how_resources_are_tracked_is_read_from_argo_cds_config_map_as_110() {
     assert_eq!(odd.warnings.len(), 1, "{:?}", odd.warnings);
 }
 
+/// Each sync would fail with a label that the API server refuses, and blame the manifests.
+#[test]
+fn a_label_key_that_cannot_be_one_stops_tracking_by_label_as_110() {
+    let with = |method: &str, key: &str| {
+        let map =
+            [("application.resourceTrackingMethod", method), ("application.instanceLabelKey", key)];
+        let config = resolve(Flags::default(), &[], &map).unwrap();
+        (config.applications.unreadable.len(), config.warnings.join("; "))
+    };
+    for method in ["label", "annotation+label"] {
+        assert_eq!(with(method, "example.com/instance"), (0, String::new()));
+        for key in ["bad key!", "a/b/c", "x/"] {
+            let (unreadable, warnings) = with(method, key);
+            assert_eq!(unreadable, 1, "{key}");
+            let want = format!(
+                "application.instanceLabelKey of ConfigMap argocd-cm: {key:?} is not a valid key; "
+            );
+            assert!(warnings.starts_with(&want), "{warnings}");
+            assert!(warnings.ends_with("until then, no Application is reconciled"), "{warnings}");
+        }
+    }
+    assert_eq!(with("annotation", "bad key!"), (0, String::new()), "it is not used");
+}
+
 #[test]
 fn what_sets_generate_elsewhere_is_synced_there_too() {
     let covers = |flags: Flags, name: &str| {

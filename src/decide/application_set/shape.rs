@@ -118,6 +118,11 @@ fn problem_of_texts(
     })
 }
 
+/// Why a text cannot be the key of a label.
+pub fn problem_of_label_key(key: &str) -> Option<&'static str> {
+    (!is_qualified(key)).then_some(NOT_QUALIFIED)
+}
+
 fn label(key: &str, value: &str) -> Option<String> {
     if !is_qualified(key) {
         return Some(NOT_QUALIFIED.to_owned());
