@@ -115,6 +115,12 @@ impl<K: Eq + Hash, T: Clone, E: Clone> TokenCache<K, T, E> {
     }
 }
 
+/// Whether a text can be a token in a header. Another one must not be kept: no server refuses what
+/// cannot be sent.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 16 << 10 && text.bytes().all(|b| b.is_ascii_graphic())
+}
+
 /// When a token is replaced.
 fn renew_at(now: Timestamp, expires: Timestamp) -> Timestamp {
     let renew = expires.checked_sub(BEFORE_EXPIRY).unwrap_or(now);

@@ -16,7 +16,7 @@ use super::{Asker, Providers, github};
 use crate::desired::queries::Provider;
 use crate::jwt::{self, BadKey};
 use crate::redact;
-use crate::token_cache::{KEPT_AT_MOST, TokenCache};
+use crate::token_cache::{KEPT_AT_MOST, TokenCache, is_token};
 
 /// How long a claim is valid; GitHub accepts ten minutes.
 const VALID_SECONDS: i64 = 540;
@@ -119,6 +119,12 @@ async fn token(as_app: &Api, installation: &Installation) -> Result<(String, Tim
     let path = format!("/app/installations/{}/access_tokens", segment(&installation));
     let reply = as_app.post(&path, &json!({})).await;
     let Token { token, expires_at } = reply.map_err(|failure| failure.of("GitHub App"))?.json()?;
+    if !is_token(&token) {
+        return Err(Failure::new(format!(
+            "GitHub App: {}{path}: the answer has no token",
+            as_app.base()
+        )));
+    }
     redact::know_secret(&token);
     let hour = || as_app.now().checked_add(KEPT_AT_MOST).unwrap_or(Timestamp::MAX);
     Ok((token, expires_at.and_then(|text| text.parse().ok()).unwrap_or_else(hour)))

@@ -18,7 +18,7 @@ use super::web::{Ask, Failed, Said, ask};
 use crate::jwt;
 use crate::redact;
 use crate::repository::RepositoryUrl;
-use crate::token_cache::{KEPT_AT_MOST, TokenCache};
+use crate::token_cache::{KEPT_AT_MOST, TokenCache, is_token};
 
 /// The API of GitHub itself.
 const GITHUB: &str = "https://api.github.com";
@@ -335,11 +335,6 @@ async fn installation_of(
         "the App is not installed for {owner}: install it, or name the installation with \
          githubAppInstallationID"
     )))
-}
-
-/// Whether a text can be a token in a header.
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 16 << 10 && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// The token of an answer of OAuth 2.0, and when it expires.

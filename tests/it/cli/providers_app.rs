@@ -30,7 +30,11 @@ fn server(refused_below: &Arc<AtomicUsize>) -> Service {
             }
         }
         place if place.ends_with("/access_tokens") => {
-            let number = given.fetch_add(1, Ordering::SeqCst) + 1;
+            let number = given.fetch_add(1, Ordering::SeqCst);
+            // The first one cannot be sent, and must not be kept.
+            if number == 0 {
+                return document(json!({"token": "s3cr3t\nline"}));
+            }
             document(json!({
                 "token": format!("ghs-s3cr3t-{number}"), "expires_at": "2999-01-01T00:00:00Z",
             }))
@@ -80,12 +84,13 @@ async fn a_token_of_an_app_serves_all_queries_until_it_is_refused_as_098() {
         let place = format!("/api/v3/app/installations/{of}/access_tokens");
         count(&server, |asked| asked.place() == place)
     };
-    assert_eq!(requests("42"), 1, "one token serves all queries");
+    assert!(running.log().contains("the answer has no token"), "{}", running.log());
+    assert_eq!(requests("42"), 2, "the first one is not used, and one serves all queries");
 
     // It was revoked: one query fails, and the next one gets another token.
     refused_below.store(2, Ordering::SeqCst);
     until(&running, "queries with another token", || with_token(&server, 2) >= 2).await;
-    assert_eq!(requests("42"), 2);
+    assert_eq!(requests("42"), 3);
     assert_eq!(names(&cluster).await, ["pr-1"]);
 
     // Another installation has another token, and so has another private key.
@@ -95,9 +100,9 @@ async fn a_token_of_an_app_serves_all_queries_until_it_is_refused_as_098() {
     };
     change(json!({"githubAppInstallationID": "43"})).await;
     until(&running, "queries of the installation", || with_token(&server, 3) >= 2).await;
-    assert_eq!((requests("42"), requests("43")), (2, 1));
+    assert_eq!((requests("42"), requests("43")), (3, 1));
     change(json!({"githubAppPrivateKey": rsa_key()})).await;
     until(&running, "queries with the other key", || with_token(&server, 4) >= 2).await;
-    assert_eq!((requests("42"), requests("43")), (2, 2));
+    assert_eq!((requests("42"), requests("43")), (3, 2));
     assert!(!running.log().contains("s3cr3t"), "{}", running.log());
 }
