@@ -20,6 +20,15 @@ use tokio_rustls::rustls::{
 /// A client that trusts some servers; it may get a certificate of its own.
 pub(crate) type Trusting = ConfigBuilder<ClientConfig, WantsClientCert>;
 
+/// An error of TLS for users. The library writes "unexpected error" before what this program has
+/// found wrong in a setting.
+pub(crate) fn text(error: &Error) -> String {
+    match error {
+        Error::General(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// The certificates of a text in PEM; there may be none.
 ///
 /// # Errors

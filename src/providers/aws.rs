@@ -78,7 +78,7 @@ pub(super) fn api(
     let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
     let public = format!("https://{service}.{region}.{suffix}");
     let base = endpoint.unwrap_or(&public);
-    let tls = trust(pem, false).map_err(|error| Failure::new(error.to_string()))?;
+    let tls = trust(pem, false).map_err(Failure::new)?;
     Api::new(base, tls, &providers.proxy, asker.limits.clone(), providers.clock.clone())
 }
 
@@ -151,7 +151,7 @@ async fn own_identity(
     let full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned);
     let address = relative.map(|path| format!("{CONTAINER}{path}")).or(full);
     if let Some(address) = address {
-        let tls = trust(pem, false).map_err(|error| Failure::new(error.to_string()))?;
+        let tls = trust(pem, false).map_err(Failure::new)?;
         // The address is on this machine, for which there is no proxy.
         let direct = Proxy::default();
         let mut api =

@@ -23,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 use tokio_rustls::rustls::ClientConfig;
 
 use super::failure::{Failure, Kind, existing};
+use super::redirect::{absolute, origin, shown, unreachable};
 use super::{app, error_text, rate_limit};
 use crate::clock::Clock;
 use crate::connect::{Connection, Proxy, Refused};
@@ -382,7 +383,7 @@ impl Api {
                     "its certificate is not trusted ({why:?}); add the authority to the ConfigMap \
                      of caRef, where the generator has it, or to --scm-root-ca-path"
                 )),
-                Refused::Other(error) => failed(chain(&error)),
+                Refused::Other(error) => failed(unreachable(target, chain(&error))),
             });
             self.read(target, sent?).await
         };
@@ -489,40 +490,6 @@ impl Api {
 enum Sent {
     Answer(Reply),
     Elsewhere(String),
-}
-
-/// The URL that an answer of a URL redirects to. Servers write all of it, or its path.
-fn absolute(target: &Uri, location: String) -> Result<String, Failure> {
-    if location.starts_with("//") {
-        let scheme = target.scheme_str().unwrap_or_default();
-        return Ok(format!("{scheme}:{location}"));
-    }
-    if location.starts_with('/') {
-        return Ok(format!("{}{location}", origin(target)));
-    }
-    // Without a scheme, the first word would be read as a host.
-    match location.parse::<Uri>().is_ok_and(|to| to.scheme().is_some()) {
-        true => Ok(location),
-        false => {
-            let (from, to) = (shown(target), error_text::shown(&redact::url(&location)));
-            let why = "which is neither a URL nor a path that begins with /; write the address \
-                       that the server has now";
-            Err(Failure::new(format!("{from}: redirects to {to:?}, {why}")))
-        }
-    }
-}
-
-/// Scheme, host and port of a URL.
-fn origin(url: &Uri) -> String {
-    let scheme = url.scheme_str().unwrap_or_default();
-    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
-    format!("{scheme}://{}:{port}", url.host().unwrap_or_default().to_ascii_lowercase())
-}
-
-/// A URL without its parameters, for messages.
-fn shown(url: &Uri) -> String {
-    let text = url.to_string();
-    redact::url(text.split(['?', '#']).next().unwrap_or_default())
 }
 
 /// A part of a path.

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderName};
-use tokio_rustls::rustls::{ClientConfig, Error as TlsError};
+use tokio_rustls::rustls::ClientConfig;
 
 use super::app;
 use super::failure::Failure;
@@ -99,7 +99,7 @@ impl Providers {
             None => self.root_ca().await?,
         };
         let tls = trust(pem.as_deref(), provider.insecure);
-        let tls = tls.map_err(|error| Failure::new(format!("{}: {error}", place())))?;
+        let tls = tls.map_err(|why| Failure::new(format!("{}: {why}", place())))?;
         Api::new(base, tls, &self.proxy, asker.limits.clone(), self.clock.clone())
     }
 
@@ -122,16 +122,14 @@ pub(super) fn basic(user: &str, password: &str) -> String {
 }
 
 /// Trust in the certificates of this machine and in these, or in any.
-pub(super) fn trust(pem: Option<&str>, insecure: bool) -> Result<ClientConfig, TlsError> {
+pub(super) fn trust(pem: Option<&str>, insecure: bool) -> Result<ClientConfig, String> {
     let trusting = match pem {
-        _ if insecure => tls::trusting_any()?,
-        None => tls::trusting(Vec::new())?,
+        _ if insecure => tls::trusting_any(),
+        None => tls::trusting(Vec::new()),
         Some(pem) => match tls::certificates(pem) {
-            Ok(read) if !read.is_empty() => tls::trusting(read)?,
-            Ok(_) | Err(_) => {
-                return Err(TlsError::General("has no certificate as PEM".to_owned()));
-            }
+            Ok(read) if !read.is_empty() => tls::trusting(read),
+            Ok(_) | Err(_) => return Err("has no certificate as PEM".to_owned()),
         },
     };
-    Ok(trusting.with_no_client_auth())
+    Ok(trusting.map_err(|error| tls::text(&error))?.with_no_client_auth())
 }

@@ -32,6 +32,7 @@ mod objects;
 mod plugin;
 mod pull_requests;
 mod rate_limit;
+mod redirect;
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ pub(super) async fn ask(
     redact::know_secret(token.trim());
     let pem = providers.root_ca().await?;
     let tls = trust(pem.as_deref(), false)
-        .map_err(|error| Failure::new(format!("--scm-root-ca-path: {error}")))?;
+        .map_err(|why| Failure::new(format!("--scm-root-ca-path: {why}")))?;
     let mut api =
         Api::new(base, tls, &providers.proxy, asker.limits.clone(), providers.clock.clone())?
             .with(AUTHORIZATION, &format!("Bearer {}", token.trim()))?;

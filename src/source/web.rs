@@ -115,7 +115,7 @@ async fn attempt(
     if is_encrypted && url.host().is_some_and(|host| !is_name(host)) {
         return Err(unusable("its host is no name for a certificate"));
     }
-    let tls = trusting(credentials).map_err(|error| Failed::Unusable(error.to_string()))?;
+    let tls = trusting(credentials).map_err(|error| Failed::Unusable(tls::text(&error)))?;
     let proxy = Proxy {
         url: credentials.proxy.clone(),
         except: credentials.no_proxy.clone(),

@@ -105,8 +105,10 @@ impl Connector {
         let tls = match target.is_encrypted {
             false => None,
             true => {
-                let tls = self.tls(credentials.certificates.as_deref());
-                Some(tls.map_err(|error| unusable(format!("cannot use TLS: {error}")))?)
+                let made = self.tls(credentials.certificates.as_deref());
+                let text =
+                    |error: TlsError| unusable(format!("cannot use TLS: {}", tls::text(&error)));
+                Some(made.map_err(text)?)
             }
         };
         Ok(Ready { sink: sink.clone(), target, credentials, tls })

@@ -113,6 +113,13 @@ fn a_broken_answer_fails_the_generator_as_098() {
         assert_eq!(failed.out, "", "{name}: AS-140");
         assert!(!failed.err.contains("s3cr3t"), "{name}: {}", failed.err);
     }
+    // One without TLS is named as such.
+    let server = Service::start(|_| document(json!([pull(1)])));
+    let mut set = pulls(&server);
+    let api = set.pointer_mut("/spec/generators/0/pullRequest/github/api").unwrap();
+    *api = server.url().replace("http:", "https:").into();
+    let failed = run(&["render", "-f", "-"], &set, &[token()]);
+    failed.fails(1, &["it does not speak TLS: write its address with http://"]);
     // One that stays on the server is followed, as that of a renamed repository.
     let server = Service::start(|asked| match asked.place().ends_with("/pulls") {
         true => code(301, "").with("location", "/api/v3/repositories/7/renamed"),

@@ -135,6 +135,9 @@ async fn a_private_authority_is_trusted_by_ca_ref_and_named_when_it_is_not_as_09
             fails(referring(json!({})), &[token(), wrong], &[UNTRUSTED, "caRef"]);
             let missing = "ConfigMap argocd/ca: is not in the files";
             fails(referring(json!({})), &[token()], &[missing]);
+            let no_pem = config_map("ca", json!({"ca.crt": "x"}));
+            let why = "key ca.crt of ConfigMap ca: has no certificate as PEM";
+            fails(referring(json!({})), &[token(), no_pem], &[why]);
             let keyless = config_map("ca", json!({"other": "x"}));
             let no_key = "ConfigMap argocd/ca: has no key ca.crt";
             fails(referring(json!({})), &[token(), keyless], &[no_key]);
