@@ -67,6 +67,7 @@ mod impersonation;
 mod jitter;
 mod jsonnet;
 mod kustomizations;
+mod large;
 mod limits;
 mod managers;
 mod operation_fields;

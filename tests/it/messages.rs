@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file below `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 42] = [
+const READERS: [(&str, &str, &str); 44] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("decide/rollout/held.rs", "SINCE", "the same"),
@@ -25,6 +25,9 @@ const READERS: [(&str, &str, &str); 42] = [
     ("decide/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
     ("decide/blocking_resource/kept.rs", "no prune", "the message of a result"),
     ("decide/sync/messages.rs", "(dry run)", "the message of a result"),
+    // Argo CD's definition has no field for it in a result.
+    ("decide/sync/unlisted.rs", "WORDS", "the message of a result"),
+    ("decide/sync/unlisted.rs", "; ", "the message of a result"),
     ("decide/application_set/shown.rs", "WAITING", "`operationState.message`"),
     ("decide/application_set/shown.rs", ", since ", "`operationState.message`"),
     ("decide/application_set/shown.rs", "completion of hook ", "`operationState.message`"),

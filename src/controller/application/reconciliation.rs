@@ -9,14 +9,17 @@ use super::cached_state::{CachedState, Parsed};
 use super::context::Context;
 use super::queue::Trigger;
 use crate::act::application_status;
+use crate::act::application_status::Error::{Stale, TooLarge};
 use crate::api::tracking::Tracking;
 use crate::api::{ObjectKey, Raw};
 use crate::controller::error::Error;
 use crate::decide::app_state::app::App;
 use crate::decide::app_state::memory::digest;
+use crate::decide::app_state::operate;
 use crate::decide::app_state::operation::StoredProgress;
 use crate::decide::app_state::reconcile::Checked;
 use crate::decide::app_state::request::Request;
+use crate::decide::app_state::size;
 
 /// The data of one reconcile.
 pub struct Reconciliation<'a> {
@@ -71,17 +74,25 @@ impl<'a> Reconciliation<'a> {
         self.checked = None;
     }
 
-    /// What is written, as a patch and as the whole; `None` when there are no changes, or when
+    /// What is written; `None` when there are no changes, or when
     /// the server has dropped them from the last patch.
-    fn changes(&self) -> Option<(Value, Value)> {
-        let written = self.app.written()?;
-        let stored = self.app.stored();
+    fn changes(&self) -> Option<Changes> {
+        let mut written = self.app.written()?;
+        // The server does not list all results that the process keeps.
+        let is_cut = self.cached.progress.as_ref().is_some_and(StoredProgress::adds_results);
+        let cut = is_cut.then(|| {
+            let mut stored = self.app.stored().clone();
+            size::fit(&mut stored);
+            stored
+        });
+        let stored = cut.as_ref().unwrap_or(self.app.stored());
+        size::fit(&mut written);
         let patch = application_status::patch(stored, &written)?;
         let version = &stored["metadata"]["resourceVersion"];
         let last = self.cached.last_patch.as_ref();
         let is_repeated = patch["status"]["reconciledAt"].is_null()
             && last.is_some_and(|(last, to)| *last == untimed(&patch) && to == version);
-        (!is_repeated).then_some((patch, written))
+        (!is_repeated).then_some(Changes { cut, patch, written })
     }
 
     /// Writes the changes, if any.
@@ -91,28 +102,37 @@ impl<'a> Reconciliation<'a> {
     /// [`Error::Status`]; when another client has changed the Application, its stored
     /// version is loaded as well.
     pub async fn save(&mut self) -> Result<(), Error> {
+        let saved = self.save_once().await;
+        let Err(Error::ApplicationStatus(TooLarge { reason, .. })) = &saved else { return saved };
+        self.reset();
+        let now = self.now();
+        if operate::fail_unstored(&mut self.app, reason, now).is_some() {
+            self.save_once().await?;
+        }
+        saved
+    }
+
+    async fn save_once(&mut self) -> Result<(), Error> {
         let mut changes = self.changes();
         if let Some(checked) = self.checked.take()
             && checked.stamp(&mut self.app, changes.is_some())
         {
             changes = self.changes();
         }
-        let Some((patch, written)) = changes else {
+        let Some(Changes { cut, patch, written }) = changes else {
             self.cached.announced.unchanged();
             return Ok(());
         };
         let sent = untimed(&patch);
         let (events, announced) = (&self.ctx.events, &mut self.cached.announced);
-        let stored = self.app.stored();
+        let stored = cut.as_ref().unwrap_or(self.app.stored());
         let is_announced = announced.publish_first(events, stored, &written).await;
         let client = &self.ctx.core.client;
         let written = application_status::send(client, stored, patch, self.ctx.now()).await;
         let written = match written {
             Ok(written) => written,
             Err(error) => {
-                if let application_status::Error::Stale { newest, .. }
-                | application_status::Error::TooLarge { newest, .. } = &error
-                {
+                if let Stale { newest, .. } | TooLarge { newest, .. } = &error {
                     self.ctx.wrote(newest);
                 }
                 return Err(error.into());
@@ -122,7 +142,8 @@ impl<'a> Reconciliation<'a> {
         let written = object.parse();
         self.ctx.stored(object, &written);
         self.ctx.core.metrics.stored(self.key, stored, &written);
-        self.cached.progress = StoredProgress::of(&self.app.status.operation_state);
+        let listed = written.items("/status/operationState/syncResult/resources").len();
+        self.cached.progress = StoredProgress::of(&self.app.status.operation_state, listed);
         if merged {
             // The watch reports the other client's change as known.
             self.ctx.queue.enqueue(self.key, Request::default());
@@ -137,6 +158,16 @@ impl<'a> Reconciliation<'a> {
         self.app = self.cached.restored(written);
         Ok(())
     }
+}
+
+/// What a reconcile writes.
+struct Changes {
+    /// What is stored, when the Application that the process has is longer.
+    cut: Option<Value>,
+    /// The patch.
+    patch: Value,
+    /// The Application with it.
+    written: Value,
 }
 
 /// The digest of a patch without the time of the comparison: what the server drops is the same

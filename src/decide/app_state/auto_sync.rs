@@ -16,6 +16,10 @@ use crate::api::sources::InEffect;
 use crate::decide::diff::SyncStatus;
 use crate::decide::sync::Class;
 
+/// Most resources that one self-heal names: the operation is stored twice, as requested and in its
+/// state, and has a limited size (SE-597). The next one names others.
+const MOST_HEALED: usize = 1000;
+
 /// Delays between attempts of self-heal (SE-426).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfHeal {
@@ -119,7 +123,14 @@ pub fn decide(
             return AutoSync::Wait(until);
         }
         attempts += 1;
-        let resources: Vec<Value> = stale()
+        let mut named: Vec<&ComparedResource> = stale().collect();
+        if named.len() > MOST_HEALED {
+            // What no sync changes would come first each time.
+            named.sort_by_key(|resource| resource.requires_pruning() && !automated.prune);
+            named.truncate(MOST_HEALED);
+        }
+        let resources: Vec<Value> = named
+            .into_iter()
             .map(|resource| {
                 json!({
                     "group": resource.key.group,

@@ -21,6 +21,7 @@
 //!   here (SE-150, SE-158);
 //! - [`updates`]: which changes of live objects are compared (SE-178);
 //! - [`status`]: the comparison as fields of the Application;
+//! - [`size`]: what is left out of a status that the API server would not store;
 //! - [`held_back`]: the same with the revisions at which a rollback holds it (ST-061);
 //! - [`observation`]: the observed state, and [`errors`]: errors of observing it;
 //! - [`steps`]: the steps of a reconcile, in order;
@@ -80,6 +81,7 @@ pub mod reconcile;
 pub mod refresh;
 pub mod request;
 pub mod signatures;
+pub mod size;
 pub mod spec;
 pub mod status;
 pub mod steps;

@@ -292,12 +292,31 @@ fn stopped(app: &mut App, memory: &mut Memory, error: &ObserveError, now: Timest
 
 /// Ends an operation after an internal error of the engine (SE-375); `None` without one.
 pub fn fail_internally(app: &mut App, error: &str, now: Timestamp) -> Option<Next> {
+    fail(app, format!("internal error: {error}"), now)
+}
+
+/// Ends an operation that runs and whose state the API server does not store, for a reason of its
+/// own: it would go on from the same state without an end (SE-062). One that is only requested waits,
+/// and nothing is done for it. `None` if none runs.
+pub fn fail_unstored(app: &mut App, reason: &str, now: Timestamp) -> Option<Next> {
+    if !matches!(stage(app), Stage::InProgress) {
+        return None;
+    }
+    let message = format!(
+        "the status of the application is too large to be stored ({reason}); divide the \
+         application into several, or shorten what its status repeats: its source with inline \
+         values, and its history (spec.revisionHistoryLimit)"
+    );
+    fail(app, message, now)
+}
+
+fn fail(app: &mut App, message: String, now: Timestamp) -> Option<Next> {
     match stage(app) {
         Stage::Idle => return None,
         Stage::Requested => operation::begin(app, now),
         Stage::InProgress => {}
     }
-    operation::finish(app, OperationPhase::Error, format!("internal error: {error}"), now);
+    operation::finish(app, OperationPhase::Error, message, now);
     Some(Next::Over)
 }
 

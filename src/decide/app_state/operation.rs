@@ -172,6 +172,7 @@ pub fn stored_results(state: &OperationState) -> (Vec<ResourceResult>, sync::Pro
     let progress = Value::Object(state.progress.clone());
     let mut progress = serde_json::from_value(progress).unwrap_or_default();
     sync::take_announced(&mut results, &mut progress);
+    sync::take_unlisted(&mut results, &mut progress);
     (results, progress)
 }
 
@@ -198,14 +199,19 @@ pub struct StoredProgress {
     progress: Map<String, Value>,
     /// Our fields of results: UID, version and time of the object.
     results: HashMap<sync::TaskKey, (String, String, Option<Timestamp>)>,
+    /// All results, when those that are stored are not all; else none.
+    whole: Vec<ResourceResult>,
 }
 
 impl StoredProgress {
-    /// That of a running operation; `None` without any.
-    pub fn of(state: &OperationState) -> Option<Self> {
+    /// That of a running operation, of which the API server lists so many results; `None` without
+    /// any.
+    pub fn of(state: &OperationState, listed: usize) -> Option<Self> {
         if !state.phase.is_running() {
             return None;
         }
+        let all = state.sync_result.as_ref().map_or(&[][..], |result| &result.resources);
+        let whole = if listed < all.len() { all.to_vec() } else { Vec::new() };
         let own = |row: &ResourceResult| {
             let key = sync::TaskKey::of(row);
             let own = (row.uid.clone(), row.resource_version.clone(), row.since);
@@ -216,7 +222,12 @@ impl StoredProgress {
         let results: HashMap<_, _> = rows.filter_map(own).collect();
         let is_any = !state.progress.is_empty() || !results.is_empty();
         let of = (state.started_at.clone(), state.retry_count);
-        is_any.then_some(Self { of, progress: state.progress.clone(), results })
+        is_any.then_some(Self { of, progress: state.progress.clone(), results, whole })
+    }
+
+    /// Whether it has results that are not stored.
+    pub fn adds_results(&self) -> bool {
+        !self.whole.is_empty()
     }
 
     /// Adds it to the stored version of the Application, where it is missing.
@@ -229,6 +240,9 @@ impl StoredProgress {
         }
         if state.progress.is_empty() {
             state.progress.clone_from(&self.progress);
+        }
+        if let Some(result) = state.sync_result.as_mut().filter(|_| !self.whole.is_empty()) {
+            result.resources.clone_from(&self.whole);
         }
         for row in state.sync_result.iter_mut().flat_map(|result| &mut result.resources) {
             let own = self.results.get(&sync::TaskKey::of(row)).cloned();

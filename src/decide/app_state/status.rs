@@ -7,6 +7,7 @@ use super::app::App;
 use super::compared::ComparedResource;
 use super::condition::{self, Condition, OF_COMPARISON};
 use super::pairs::Comparison;
+use super::size;
 use super::summary::{with_below, with_links_of};
 use crate::api::annotations::sync_wave;
 use crate::api::app_status::{
@@ -19,10 +20,6 @@ use crate::api::time::{Time, stored};
 use crate::api::{ApplicationStatus, ResourceKey, SyncStatusCode};
 use crate::decide::health::{Health, Status};
 use crate::decide::sync::Class;
-
-/// Most listed resources, to stay below the size limit of the API server. A
-/// condition contains the number of all.
-const MAX_RESOURCES: usize = 5000;
 
 /// Input of the status besides the comparison itself.
 #[derive(Clone, Copy, Debug)]
@@ -58,18 +55,20 @@ pub fn write(app: &mut App, comparison: &Comparison, extra: &[Condition], about:
     let compared_to = Some(compared_to);
     status.sync = SyncStatus { compared_to, status: comparison.sync, revision, revisions };
     health(status, &comparison.health, about.now);
-    let rows = comparison.resources.iter().take(MAX_RESOURCES);
-    status.resources =
-        rows.map(|resource| row(resource, about.resource_health, &options)).collect();
+    let all = comparison.resources.iter();
+    let rows = all.map(|resource| row(resource, about.resource_health, &options)).collect();
+    status.resources = size::listed(rows);
+    let (count, listed) = (comparison.resources.len(), status.resources.len());
     let elsewhere = if about.resource_health { "" } else { "appTree" };
     status.resource_health_source = elsewhere.to_owned();
     let mut all: Vec<Condition> = extra.to_vec();
     all.extend(comparison.conditions.iter().cloned());
-    if comparison.resources.len() > MAX_RESOURCES {
+    if listed < count {
         // Not an error: everything is compared and synced (SE-597).
         let message = format!(
-            "{} resources; only the first {MAX_RESOURCES} are listed in the status",
-            comparison.resources.len()
+            "{count} resources; only {listed} are listed in status.resources, those that are not \
+             in sync first, since the API server stores no larger Application; all are compared \
+             and synced; to list them all, divide the application into several"
         );
         all.push(Condition::new(SYNC_WARNING, message));
     }

@@ -657,6 +657,19 @@ fn automated_sync_starts_only_if_permitted() {
     assert_eq!(healing["sync"]["autoHealAttemptsCount"], 1);
     assert_eq!(healing["sync"]["resources"][0]["namespace"], "web", "SE-431");
     assert_eq!(healing["retry"]["limit"], 5, "SE-395");
+
+    // SE-597: a request has a limited size, and names first what a sync changes.
+    let many: Vec<Value> = (0..1500).map(|index| map(&format!("old-{index:04}"))).collect();
+    let many = self::placed(&many);
+    let many: BTreeMap<_, _> = many.targets.iter().map(live).collect();
+    let one = self::placed(&[map("one")]);
+    let mut automated = tried("Succeeded");
+    automated["spec"]["syncPolicy"]["automated"]["prune"] = false.into();
+    let AutoSync::Start(healing) = decide(automated, &one, &many, true) else {
+        panic!("one is missing");
+    };
+    let named = healing["sync"]["resources"].as_array().unwrap();
+    assert_eq!((named.len(), &named[0]["name"]), (1000, &json!("one")));
 }
 
 /// A controller copies annotations to an object of its own, which no sync changes: it was synced

@@ -1,6 +1,8 @@
 //! State of an operation that survives a server without [`Progress`], whose definition of
 //! Applications drops the field: actions in flight are results without a phase.
 
+use std::collections::BTreeSet;
+
 use super::messages;
 use super::plan::{InFlight, Progress, TaskKey, Verb};
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
@@ -8,8 +10,12 @@ use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 /// The results to store: those of tasks, and one for each announced action without a result.
 pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<ResourceResult> {
     let mut all = results.to_vec();
+    if progress.in_flight.is_empty() {
+        return all;
+    }
+    let mut known: BTreeSet<TaskKey> = results.iter().map(TaskKey::of).collect();
     for action in &progress.in_flight {
-        if all.iter().any(|result| TaskKey::of(result) == action.task) {
+        if !known.insert(action.task.clone()) {
             continue;
         }
         all.push(ResourceResult {
@@ -23,10 +29,12 @@ pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<Re
 
 /// Takes announced actions out of stored results; `progress` gets those that it lacks.
 pub fn take_announced(results: &mut Vec<ResourceResult>, progress: &mut Progress) {
+    let mut known: BTreeSet<TaskKey> =
+        progress.in_flight.iter().map(|action| action.task.clone()).collect();
     results.retain(|result| {
         let Some(verb) = announced(result) else { return true };
         let task = TaskKey::of(result);
-        if !progress.in_flight.iter().any(|action| action.task == task) {
+        if known.insert(task.clone()) {
             let (version, uid) = (result.version.clone(), result.uid.clone());
             progress.in_flight.push(InFlight { verb, task, wave: 0, version, uid });
         }

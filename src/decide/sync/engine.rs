@@ -77,6 +77,7 @@ impl<'a> Engine<'a> {
             task.state = stored.filter(|phase| *phase != OperationPhase::Unknown);
         }
         if engine.restored {
+            engine.add_unlisted();
             engine.restore();
         }
         engine

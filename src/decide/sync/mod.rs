@@ -45,6 +45,9 @@
 //! is in flight from results without a phase (`announce.rs`), a failure from the results, times
 //! as if the wave had just been applied, and prunes run later rather than earlier.
 //!
+//! A status that would be too large for the API server lists only some of the results
+//! (`unlisted.rs`); the process keeps all of them, and after a restart the engine adds them again.
+//!
 //! A live object that is older than what was applied (a stale cache) never
 //! completes a task.
 //!
@@ -77,6 +80,7 @@ mod restore;
 mod retry;
 mod snapshot;
 mod task;
+mod unlisted;
 mod wave;
 
 #[cfg(test)]
@@ -103,6 +107,7 @@ pub use snapshot::{
     Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, SyncSettings,
     SyncSnapshot, wave_delay,
 };
+pub use unlisted::{leave_out, take_unlisted};
 
 /// How long to wait before an action is retried whose response was lost.
 const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
@@ -122,7 +127,7 @@ pub fn step(snapshot: &SyncSnapshot, now: Timestamp) -> SyncPlan {
     if !snapshot.phase.is_running() {
         return SyncPlan {
             results: snapshot.results.clone(),
-            progress: snapshot.progress.clone(),
+            progress: Progress { unlisted: None, ..snapshot.progress.clone() },
             phase: snapshot.phase,
             message: snapshot.message.clone(),
             ..SyncPlan::default()

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::options::{Method, Propagation};
+use super::unlisted::Unlisted;
 use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::to_rfc3339;
@@ -283,6 +284,9 @@ pub struct Progress {
     /// alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_flight: Vec<InFlight>,
+    /// What the stored results do not list; read from them, and added to them at once.
+    #[serde(skip)]
+    pub unlisted: Option<Unlisted>,
 }
 
 /// The final phase of an operation.

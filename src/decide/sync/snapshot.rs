@@ -76,7 +76,7 @@ pub struct SyncSnapshot {
 
 impl SyncSnapshot {
     /// Whether the stored progress was dropped: tasks have run or are announced, and it does
-    /// not say so. The destination namespace may be created before.
+    /// not say so; or the stored status is not the whole one. The destination namespace may be created before.
     pub(super) fn has_lost_progress(&self) -> bool {
         let namespace = |key: &TaskKey| {
             let resource = &key.resource;
@@ -86,6 +86,9 @@ impl SyncSnapshot {
         };
         let mut announced = self.progress.in_flight.iter();
         let mut results = self.results.iter();
+        if self.progress.unlisted.is_some() {
+            return true;
+        }
         !self.progress.dry_run_done
             && !self.operation.dry_run
             && (announced.any(|action| action.verb != Verb::CreateNamespace)

@@ -21,6 +21,10 @@ use crate::api::Raw;
 use crate::api::annotations::is_held_as_hook;
 use crate::api::operation::{OperationPhase, ResultCode};
 
+/// Most actions that are announced at once: the stored state names each of them, and has a limited
+/// size (SE-597). The rest of the wave follows.
+const MOST_ANNOUNCED: usize = 1000;
+
 impl Engine<'_> {
     /// Destination namespace and dry run; `None` once both are complete.
     pub(super) fn prepare(&mut self) -> Option<SyncPlan> {
@@ -199,7 +203,7 @@ impl Engine<'_> {
         &mut self,
         wave: &[usize],
     ) -> (Vec<Group>, Option<(WaitReason, Vec<usize>)>) {
-        let (prunes, unapproved) = self.prunes(wave);
+        let Prunes { actions: prunes, unapproved, rest } = self.prunes(wave);
         let mut blocked = Vec::new();
         let (mut released, mut deleted) = (Group::default(), Group::default());
         released.stops_on_failure = true;
@@ -218,7 +222,10 @@ impl Engine<'_> {
         self.spare_itself(wave);
         let (ready, leaving) = self.without_leaving(wave);
         if blocked.is_empty() {
-            groups.extend(self.creations(&ready));
+            // All prunes come first.
+            if !rest {
+                groups.extend(self.creations(&ready));
+            }
         } else {
             groups.extend([released, deleted]);
         }
@@ -297,13 +304,13 @@ impl Engine<'_> {
         (ready, leaving)
     }
 
-    /// Deletions of a wave, and those that still need confirmation. Kept
+    /// Deletions of a wave. Kept
     /// objects and those that are already being deleted get their result at
     /// once.
-    fn prunes(&mut self, wave: &[usize]) -> (Vec<Action>, Vec<usize>) {
+    fn prunes(&mut self, wave: &[usize]) -> Prunes {
         let approved = self.snapshot.deletion_approved_at;
         let approved = approved.is_some_and(|at| at >= self.snapshot.started_at);
-        let (mut actions, mut unapproved) = (Vec::new(), Vec::new());
+        let mut prunes = Prunes::default();
         for at in wave.iter().copied() {
             let task = &self.tasks[at];
             let Some(live) = task.live.filter(|_| task.is_prune()) else { continue };
@@ -313,19 +320,22 @@ impl Engine<'_> {
                     let code = Some(ResultCode::PruneSkipped);
                     self.set(at, code, OperationPhase::Succeeded, message);
                 }
-                PruneDecision::Confirm if !approved => unapproved.push(at),
+                PruneDecision::Confirm if !approved => prunes.unapproved.push(at),
                 PruneDecision::Delete | PruneDecision::Confirm if view.is_deleting() => {
                     self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
                     self.note(at, view.uid(), "");
                 }
+                PruneDecision::Delete | PruneDecision::Confirm if !self.may_announce(at) => {
+                    prunes.rest = true;
+                }
                 PruneDecision::Delete | PruneDecision::Confirm => {
                     let object = self.object(at, view);
                     self.announce(at, Verb::Prune, view.uid());
-                    actions.push(Action::Prune(object, self.app.propagation));
+                    prunes.actions.push(Action::Prune(object, self.app.propagation));
                 }
             }
         }
-        (actions, unapproved)
+        prunes
     }
 
     /// Creations and applies: consecutive tasks of one kind run in parallel,
@@ -338,6 +348,9 @@ impl Engine<'_> {
             // A prune task has no manifest to apply.
             let Some(apply) = self.apply(at) else { continue };
             if self.app.out_of_sync_only && !self.tasks[at].hook {
+                if !self.may_announce(at) {
+                    break;
+                }
                 self.announce(at, Verb::Apply, "");
             }
             let task = &self.tasks[at];
@@ -355,6 +368,11 @@ impl Engine<'_> {
             kind = this;
         }
         groups
+    }
+
+    /// Whether the stored state names an action of this task, or can name another one.
+    fn may_announce(&self, at: usize) -> bool {
+        self.in_flight.len() < MOST_ANNOUNCED || self.in_flight.contains_key(&self.tasks[at].key)
     }
 
     fn apply(&self, at: usize) -> Option<Apply> {
@@ -397,6 +415,16 @@ impl Engine<'_> {
         let propagation = self.app.propagation;
         needed.then(|| Action::DeleteHook(self.object(at, view), reason, propagation))
     }
+}
+
+/// The deletions of a wave.
+#[derive(Default)]
+struct Prunes {
+    actions: Vec<Action>,
+    /// Tasks that still need confirmation.
+    unapproved: Vec<usize>,
+    /// Whether more follow when these have been recorded.
+    rest: bool,
 }
 
 fn parallel(actions: Vec<Action>) -> Group {

@@ -33,6 +33,34 @@ async fn what_cannot_be_recorded_is_not_done_as_se_062() {
     assert_eq!(world.made(), ["configmaps"]);
 }
 
+/// SE-062: it would go on from the same stored state without an end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_operation_that_cannot_be_recorded_ends_as_se_062() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let hangs = ("simulate.wavegate.dev/outcome", "hang");
+    world.write("app/hook.json", &job("hook", &[(HOOK, "PreSync"), hangs]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({})).await;
+    world.until_made(1).await;
+    world.until("app", "in its hook", |app| phase(app) == "Running").await;
+    world.rest().await;
+    let too_large = Fault::new(Effect::Status(413), writes_application);
+    world.server.inject(too_large.times(1));
+    let complete = json!({"status": {
+        "succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}],
+    }});
+    let jobs = world.api("batch/v1", "Job", "web");
+    let params = PatchParams::default();
+    jobs.patch_status("hook", &params, &Patch::Merge(complete)).await.unwrap();
+    let has_ended = |app: &Value| app["operation"].is_null() && phase(app) == "Error";
+    let app = world.until("app", "ended", has_ended).await;
+    let words = ["too large to be stored", "divide the application into several"];
+    assert!(words.iter().all(|words| message(&app).contains(words)), "{}", message(&app));
+    assert_eq!(world.made(), ["jobs"], "nothing follows");
+}
+
 /// SE-371: the request that is acted on is the stored one, also when it was withdrawn while its
 /// start was being written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -132,6 +132,8 @@ pub struct World {
     pub last: Option<SyncPlan>,
     /// Whether the store drops fields that are not Argo CD's.
     pub drops_progress: bool,
+    /// Whether the store lists as few results as possible.
+    pub lists_little: bool,
     /// Whether every plan is computed twice and compared.
     pub checks_plans: bool,
     /// Interrupted at this crash point, once.
@@ -196,6 +198,7 @@ impl World {
             writes: 0,
             last: None,
             drops_progress: false,
+            lists_little: false,
             checks_plans: true,
             crash_at: None,
             restarts_late: false,
@@ -320,6 +323,14 @@ impl World {
                 (result.uid, result.resource_version, result.since) = Default::default();
             }
             take_announced(&mut state.2, &mut state.3);
+        }
+        if self.lists_little {
+            let rows = with_announced(&state.2, &state.3).into_iter();
+            let mut rows: Vec<Value> = rows.map(|row| json!(row)).collect();
+            leave_out(&mut rows, usize::MAX);
+            state.2 = serde_json::from_value(json!(rows)).unwrap();
+            take_announced(&mut state.2, &mut state.3);
+            take_unlisted(&mut state.2, &mut state.3);
         }
         if self.stored == state {
             return Ok(());
