@@ -31,6 +31,9 @@ const MAX_URL: usize = 2048;
 /// How far after a space the `@` of a password is searched for, in bytes.
 const REACH: usize = 512;
 
+/// What may follow a URL in a sentence.
+const PUNCTUATION: [char; 7] = [',', ';', '.', ':', '!', ')', '}'];
+
 /// Fields that contain one URL or a list of them.
 const URL_FIELDS: [&str; 5] = ["repoURL", "server", "url", "sourceRepos", "proxy"];
 /// Fields of statuses and reports that contain messages.
@@ -244,7 +247,7 @@ fn end_of_url(text: &str) -> usize {
     let end = end_of_word(text, 0);
     let word = &text[..end];
     let authority = authority_of(word);
-    if word.contains('@') || !authority.contains(':') || is_host(authority) {
+    if word.contains('@') || !authority.contains(':') || is_host(authority) || is_no_host(word) {
         return end;
     }
     // A user name and the first part of a password with a space or a quote: the URL
@@ -279,9 +282,14 @@ fn authority_of(rest: &str) -> &str {
     &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
 }
 
+/// Whether a URL ends with its scheme, as in `https://: this is no repository`.
+fn is_no_host(rest: &str) -> bool {
+    rest.chars().all(|c| PUNCTUATION.contains(&c))
+}
+
 /// `host`, `host:port`, `[address]:port`; also before the punctuation of a sentence.
 fn is_host(authority: &str) -> bool {
-    let alone = authority.trim_end_matches([',', ';', '.', ':', '!', ')', '}']);
+    let alone = authority.trim_end_matches(PUNCTUATION);
     is_exact_host(authority) || is_exact_host(alone)
 }
 
@@ -322,7 +330,9 @@ fn end_of_credentials(rest: &str) -> Option<usize> {
             (!clear || is_behind_password(rest, last, colon)).then_some(last)
         }
         // A truncated password.
-        (None, None) if !clear && authority.contains(':') => Some(authority.len()),
+        (None, None) if !clear && authority.contains(':') && !is_no_host(rest) => {
+            Some(authority.len())
+        }
         (None, None) => None,
     }
 }

@@ -158,7 +158,7 @@ impl Facts {
         let answer = match self.open() {
             Ok(sources) => {
                 let fresh = Freshness(std::time::Duration::from_secs(60));
-                let submodules = ApplicationSetSettings::default().git_submodules;
+                let submodules = reads_submodules();
                 let reading = Reading {
                     sources: &sources,
                     credentials: &self.credentials,
@@ -194,6 +194,18 @@ impl Facts {
         self.repositories = Some((Arc::clone(&sources), folder));
         Ok(sources)
     }
+}
+
+/// The variable that turns submodules off; of the environment, nothing else.
+pub(super) fn submodules_only(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|_| name == "ARGOCD_GIT_MODULES_ENABLED")
+}
+
+/// Whether generators read submodules.
+fn reads_submodules() -> bool {
+    let config = Config::resolve(Flags::default(), &submodules_only, &BTreeMap::new());
+    let settings = config.map(|config| config.application_sets);
+    settings.unwrap_or_else(|_| ApplicationSetSettings::default()).git_submodules
 }
 
 /// Services of generators, with the settings that the environment has.

@@ -42,6 +42,10 @@ fn credentials_are_hidden_wherever_they_stand_in_a_text() {
         ("(see https://h:443), or a@b.c", "(see https://h:443), or a@b.c"),
         ("https://h:443.", "https://h:443."),
         ("http://[::1]:80, or a@b.c", "http://[::1]:80, or a@b.c"),
+        // A URL without a host.
+        ("repoURL https://: no host, ask a@b.c", "repoURL https://: no host, ask a@b.c"),
+        ("https://", "https://"),
+        ("https://:secret@h/r", "https://***@h/r"),
         ("https://u:secret, more@h/r", "https://***@h/r"),
         ("https://u:12,3@h/r", "https://***@h/r"),
         ("https://u:1,/2@h/r", "https://***@h/r"),

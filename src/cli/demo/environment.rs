@@ -20,6 +20,7 @@ use super::access;
 use super::fixtures::Fixtures;
 use crate::act::{manifests, refresh};
 use crate::api::{ObjectKey, Raw};
+use crate::cli::facts::submodules_only;
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
@@ -84,8 +85,8 @@ impl Environment {
                 },
                 ..Flags::default()
             },
-            // The demo behaves the same on every machine.
-            &|_| None,
+            // The demo behaves the same on every machine, but for what its repositories need.
+            &submodules_only,
             &std::collections::BTreeMap::new(),
         )?;
         let settings = source::SourceSettings {
