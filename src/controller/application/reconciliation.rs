@@ -78,15 +78,15 @@ impl<'a> Reconciliation<'a> {
     /// the server has dropped them from the last patch.
     fn changes(&self) -> Option<Changes> {
         let mut written = self.app.written()?;
-        // The server does not list all results that the process keeps.
+        let is_long = size::fit(&mut written);
+        // What is stored is not all that the process keeps of it.
         let is_cut = self.cached.progress.as_ref().is_some_and(StoredProgress::adds_results);
-        let cut = is_cut.then(|| {
+        let cut = (is_long || is_cut).then(|| {
             let mut stored = self.app.stored().clone();
             size::fit(&mut stored);
             stored
         });
         let stored = cut.as_ref().unwrap_or(self.app.stored());
-        size::fit(&mut written);
         let patch = application_status::patch(stored, &written)?;
         let version = &stored["metadata"]["resourceVersion"];
         let last = self.cached.last_patch.as_ref();

@@ -21,14 +21,25 @@ pub(super) const MAX_RESOURCES: usize = 5000;
 /// Most bytes of them.
 const RESOURCES: usize = 768 << 10;
 
-/// Leaves out of an Application what makes it too large: results of the running operation or of
-/// the last one, then the oldest entries of its history. When the operation has ended, its
-/// message says what is missing; while it runs, a row does.
-pub fn fit(application: &mut Value) {
-    let surplus = |application: &Value| size(application).saturating_sub(MOST);
+/// Leaves out of an Application what makes it too large: the progress of the operation, which is
+/// restored as where the API server drops it; results of the running operation or of the last one;
+/// then the oldest entries of its history. When the operation has ended, its message says what is
+/// missing; while it runs, a row does. Returns whether something was too large.
+pub fn fit(application: &mut Value) -> bool {
+    let surplus = |application: &Value| {
+        // `managedFields` repeats the keys of its maps; lists have none.
+        let progress = size(&application["status"]["operationState"]["progress"]);
+        (size(application) + progress).saturating_sub(MOST)
+    };
+    if surplus(application) == 0 {
+        return false;
+    }
+    if let Some(state) = application.pointer_mut("/status/operationState") {
+        state.as_object_mut().map(|state| state.remove("progress"));
+    }
     let bytes = surplus(application);
     if bytes == 0 {
-        return;
+        return true;
     }
     let state = &mut application["status"]["operationState"];
     let phase = OperationPhase::from_word(state["phase"].as_str().unwrap_or_default());
@@ -53,6 +64,7 @@ pub fn fit(application: &mut Value) {
             saved += size(&history.remove(0));
         }
     }
+    true
 }
 
 /// The rows of `status.resources` that fit, in their order. One of each kind always does, since the
@@ -132,7 +144,7 @@ mod tests {
         for phase in ["Running", "Succeeded"] {
             let whole = application(3000, phase);
             let mut fitted = whole.clone();
-            fit(&mut fitted);
+            assert!(!fit(&mut fitted));
             assert_eq!(fitted, whole, "{phase}");
         }
     }
@@ -158,6 +170,21 @@ mod tests {
             fit(&mut fitted);
             assert_eq!(fitted, again);
         }
+    }
+
+    /// The results are worth more than what can be restored from them.
+    #[test]
+    fn the_progress_goes_first() {
+        let whole = application(2000, "Running");
+        let mut long = whole.clone();
+        let waves = json!({"pruneWaves": {"x".repeat(400_000): 1}});
+        long["status"]["operationState"]["progress"] = waves;
+        assert!(fit(&mut long));
+        let count = |one: &Value| {
+            one["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap().len()
+        };
+        assert_eq!(count(&long), count(&whole));
+        assert!(long["status"]["operationState"].get("progress").is_none());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::api::operation::{OperationPhase, ResultCode};
 
 /// Most actions that are announced at once: the stored state names each of them, and has a limited
 /// size (SE-597). The rest of the wave follows.
-const MOST_ANNOUNCED: usize = 1000;
+const MOST_ANNOUNCED: usize = 500;
 
 impl Engine<'_> {
     /// Destination namespace and dry run; `None` once both are complete.

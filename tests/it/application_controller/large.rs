@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use kube::ResourceExt;
+use kube::api::ListParams;
+
 use super::*;
 
 /// Objects whose results take more than an Application may.
@@ -77,4 +80,23 @@ async fn an_application_that_is_too_large_for_its_status_is_synced() {
     assert!(condition(&app, "SyncWarning", &format!("{total} resources; only ")), "{app}");
     assert!(rows(&app, "/status/resources").len() > 1000);
     assert!(rows(&app, "/status/resources").iter().any(|row| row["kind"] == "Job"));
+
+    // The waves of what is pruned, and that it is, take as much.
+    world.remove("app/many.yaml");
+    world.remove("app/last.json");
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.refresh("app").await;
+    let pruned = |app: &Value| {
+        rows(app, RESULTS).iter().filter(|row| row["hookPhase"] == "Succeeded").count() > 400
+    };
+    world.sync("app", json!({"prune": true})).await;
+    world.until("app", "in the middle of its prunes", pruned).await;
+    world.crash().await;
+    world.run();
+    let app = world.until_good("app").await;
+    assert_eq!(phase(&app), "Succeeded", "{}", message(&app));
+    let left = world.api("v1", "ConfigMap", "web").list(&ListParams::default()).await.unwrap();
+    let left = left.items.iter().filter(|object| object.name_any().contains("xxx")).count();
+    assert_eq!(left, 0);
 }
