@@ -494,6 +494,10 @@ fn message_of_sync(entry: &Entry, seen: &Observed) -> String {
     } else if !seen.detail.is_empty() {
         // The resource says more than the states of the Application.
         seen.detail.clone()
+    } else if seen.result_is_unknown() {
+        // These are of before its sync.
+        let states = format_args!("{:?}, {:?} before it", seen.sync, seen.health);
+        format!("it has not been compared since the end of its sync ({states})")
     } else {
         format!("{:?}, {:?}", seen.sync, seen.health)
     }

@@ -560,6 +560,34 @@ fn what_keeps_a_waiting_application_from_its_promotion_is_named() {
     }
 }
 
+/// With another sync engine, the comparison after a sync may take long. What was compared before
+/// the sync was shown as its result.
+#[test]
+fn a_comparison_from_before_the_sync_is_not_shown_as_its_result() {
+    let synced =
+        ObservedOperation { finished_at: Some(now()), ..operation(OperationPhase::Succeeded, 20) };
+    let stale = Observed {
+        operation: Some(synced),
+        reconciled_at: Some(ago(5)),
+        ..seen(H::Healthy, SyncStatusCode::OutOfSync)
+    };
+    let strategy = steps_of(&[json!(null)]);
+    let progressing =
+        Entry { target_revisions: stale.revisions.clone(), ..entry("a", Progressing) };
+    let snapshot = Snapshot {
+        strategy: &strategy,
+        generated: &[("a".to_owned(), generated("1"))].into(),
+        current: &[("a".to_owned(), stale)].into(),
+        entries: &[("a".to_owned(), progressing)].into(),
+        settings: RolloutSettings::default(),
+    };
+    let plan = step(&snapshot, now());
+    let said: Vec<(&str, &str)> =
+        plan.waiting.iter().map(|wait| (wait.kind.name(), &*wait.message)).collect();
+    let want = "it has not been compared since the end of its sync (OutOfSync, Healthy before it)";
+    assert_eq!(said, [("Health", want)]);
+}
+
 /// The Secret of an excluded cluster was named as what a failed write waits for.
 #[test]
 fn a_failed_write_waits_for_no_resource() {
