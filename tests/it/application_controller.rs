@@ -1162,38 +1162,3 @@ async fn an_unavailable_api_group_affects_only_its_users() {
     let text = "cannot look up StorageClass";
     world.until("storage", "found", |app| condition(app, "ComparisonError", text)).await;
 }
-
-/// A conversion webhook that fails: its kind is served and cannot be listed. Applications with
-/// objects of it say so, and all others go on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_that_cannot_be_listed_affects_only_its_users() {
-    let mut world = World::start().await;
-    let size = json!({"size": {"type": "integer"}});
-    let definition = widgets(json!({"spec": {"type": "object", "properties": size}}));
-    world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
-    world.crash().await;
-    let broken = |record: &RequestRecord| {
-        record.client == CONTROLLER && record.resource == "widgets" && record.verb == "list"
-    };
-    world.server.inject(Fault::new(Effect::Status(500), broken).times(usize::MAX));
-    world.run();
-    world.write("app/one.json", &config_map("one", "1", &[]));
-    let widget = json!({
-        "apiVersion": "example.com/v1", "kind": "Widget",
-        "metadata": {"name": "big"}, "spec": {"size": 1},
-    });
-    world.write("widget/one.json", &widget.to_string());
-    let revision = world.commit();
-    world.create_app(&world.application("app", "app")).await;
-    world.create_app(&world.application("widget", "widget")).await;
-    world.sync("widget", json!({"revision": revision})).await;
-    world.sync("app", json!({"revision": revision})).await;
-    world.until_good("app").await;
-    let failed = |app: &Value| phase(app) == "Error" && condition(app, "ComparisonError", "Widget");
-    let app = world.until("widget", "named", failed).await;
-    assert!(message(&app).contains("Widget"), "{}", message(&app));
-
-    world.server.clear_faults();
-    world.sync("widget", json!({"revision": revision})).await;
-    world.until_good("widget").await;
-}

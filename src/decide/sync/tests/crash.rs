@@ -223,6 +223,8 @@ fn results_that_are_not_listed_lead_to_the_same_end() {
     let listed = |world: &World| {
         let (phase, message, results, objects) = world.picture();
         let results = results.into_iter().filter(|row| !row.contains("} Prune"));
+        // An object whose prune is not listed is pruned again, and then it is the last one.
+        let message = message.replace("(all tasks run)", "(no more tasks)");
         (phase, message, results.collect::<BTreeSet<String>>(), objects)
     };
     let mut checked = 0;
