@@ -62,7 +62,9 @@ pub fn leave_out(rows: &mut Vec<Value>, bytes: usize) -> usize {
         let done = |row: &ResourceResult| {
             row.status == code && row.hook_phase == OperationPhase::Succeeded
         };
-        for at in (0..rows.len()).filter(|at| done(&read[*at])) {
+        // The first prune stays: that it is gone says that the waves of others were planned with it.
+        let first = usize::from(code == ResultCode::Pruned);
+        for at in (0..rows.len()).filter(|at| done(&read[*at])).skip(first) {
             if saved >= bytes {
                 break;
             }

@@ -222,7 +222,9 @@ fn a_store_that_drops_progress_leads_to_the_same_end() {
 fn results_that_are_not_listed_lead_to_the_same_end() {
     let listed = |world: &World| {
         let (phase, message, results, objects) = world.picture();
+        // After a failure nothing is awaited, so that a resource may stay Running.
         let results = results.into_iter().filter(|row| !row.contains("} Prune"));
+        let results = results.map(|row| row.replace("} Synced Running", "} Synced Succeeded"));
         // An object whose prune is not listed is pruned again, and then it is the last one.
         let message = message.replace("(all tasks run)", "(no more tasks)");
         (phase, message, results.collect::<BTreeSet<String>>(), objects)
