@@ -274,7 +274,7 @@ words! {
         Complete = "Complete",
         /// All are, apart from failed ones within the budget.
         CompleteWithFailures = "CompleteWithFailures",
-        /// Another change has taken its place.
+        /// Another change has taken its place, or its ApplicationSet has no rollout any more.
         Superseded = "Superseded",
         /// A person or failures have ended it.
         Aborted = "Aborted",

@@ -94,7 +94,7 @@ pub async fn reconcile(
         write_annotations(&set, context, annotations).await?;
         return Ok(Reconciled { next: Next::Again, has_changed: true });
     }
-    if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
+    if let Some(run) = decision.run() {
         match run_record::record(&set, &mut memory.steered, run, context, now).await? {
             run_record::Recorded::Done => publish(object, context, &events::run(run)),
             // They would be announced again and again.

@@ -21,6 +21,7 @@ use super::windows;
 use super::write_plan::WritePlan;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::listed::Listed;
+use crate::decide::rollout::steer::RunDecision;
 use crate::decide::rollout::steering::Steering;
 use crate::decide::rollout::wait::Wait;
 use crate::decide::wait::{WaitFor, WakeEvent};
@@ -123,6 +124,8 @@ pub struct Decision {
     pub stalled: Vec<Wait>,
     /// The decisions of the rollout.
     pub rollout: Option<RolloutPlan>,
+    /// The run that ends because the set has no rollout any more.
+    pub ended_run: Option<RunDecision>,
     /// The Applications that a deletion waits for.
     pub leaving: Vec<String>,
     /// The Applications to read from the API server before the next decision: they
@@ -141,6 +144,12 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// What is to be recorded of runs.
+    pub fn run(&self) -> Option<&RunDecision> {
+        let of_rollout = self.rollout.as_ref().and_then(|plan| plan.run.as_ref());
+        of_rollout.or(self.ended_run.as_ref())
+    }
+
     /// The Applications that are behind others, the most urgent first.
     pub fn behind(&self) -> &[String] {
         self.rollout.as_ref().map_or(&[], |plan| &plan.refreshes)

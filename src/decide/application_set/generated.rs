@@ -185,6 +185,19 @@ impl Generated {
         self.has_steps && self.error.is_none() && self.misspelt.is_empty()
     }
 
+    /// Why the set has no rollout, and none goes on: its spec says so, or the setting. `None` with
+    /// a spec that may only be misspelt.
+    pub fn without_rollout(&self, settings: &Settings) -> Option<&'static str> {
+        let is_clear = self.error.is_none() && self.misspelt.is_empty() && !self.is_stuck(settings);
+        match is_clear && !self.has_steps {
+            false => None,
+            true if self.is_disabled(settings) => Some(
+                "progressive syncs are disabled, so the ApplicationSet is not rolled out in steps",
+            ),
+            true => Some("spec.strategy of the ApplicationSet is no RollingSync any more"),
+        }
+    }
+
     /// The Applications, as policies select them. Their labels are read from their texts.
     pub fn selectable(&self) -> Vec<Selectable> {
         let selectable = |wanted: &Wanted| Selectable {

@@ -35,6 +35,7 @@ use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::snapshot::{Excluded, Unwritten};
+use crate::decide::rollout::steer::{self, RunDecision};
 use crate::decide::rollout::wait::Wait;
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan};
 use crate::decide::wait::WaitFor;
@@ -70,6 +71,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let unwritable = generated.unwritable(snapshot.invalid);
     let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
     let (mut plan, listed) = decided.unzip();
+    let ended_run = end_run(snapshot);
     let listed = listed.unwrap_or_default();
     // Nor is anything written while the strategy is unknown (AS-304).
     let gate = generated.gate(settings);
@@ -158,6 +160,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         (WaitFor::StatusWrite, due),
         (WaitFor::StatusWrite, run_due_at.map(until)),
         (WaitFor::Generators, generate),
+        // Its record may fail, and nothing else is due.
+        (WaitFor::Rollout, ended_run.as_ref().and_then(|_| rollout::POLL.try_into().ok())),
     ];
     let waits = waits.into_iter().filter_map(|(reason, after)| Some((reason, after?)));
     let first = waits.min_by_key(|(_, after)| *after);
@@ -170,6 +174,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         events,
         stalled,
         rollout: plan,
+        ended_run,
         leaving: Vec::new(),
         unsure: Vec::new(),
         stuck: Vec::new(),
@@ -179,6 +184,12 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         listed,
         failure,
     }
+}
+
+/// Ends a run that no rollout goes on with (ST-003).
+fn end_run(snapshot: &Snapshot<'_>) -> Option<RunDecision> {
+    let why = snapshot.generated.without_rollout(snapshot.settings)?;
+    steer::end_run(snapshot.steering.as_ref()?, why, snapshot.now)
 }
 
 /// The writes that the spec of a set asks for, apart from its rollout.

@@ -181,7 +181,7 @@ impl Transition<'_> {
                 RunPhase::Held => "it is held".to_owned(),
                 RunPhase::Complete => "it is complete".to_owned(),
                 RunPhase::CompleteWithFailures => "it is complete, with failures".to_owned(),
-                RunPhase::Superseded => "another run has taken its place".to_owned(),
+                RunPhase::Superseded => "it is superseded".to_owned(),
                 RunPhase::Aborted => "it was aborted".to_owned(),
                 RunPhase::RollingBack => "it is being rolled back".to_owned(),
                 RunPhase::RolledBack => "it was rolled back".to_owned(),

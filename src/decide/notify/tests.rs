@@ -56,7 +56,7 @@ fn each_kind_of_transition_is_one_message_in_words() {
         ("Held", "", "", "3 have failed", "it is held: 3 have failed"),
         ("Complete", "", "", "", "it is complete"),
         ("CompleteWithFailures", "", "", "", "it is complete, with failures"),
-        ("Superseded", "", "", "", "another run has taken its place"),
+        ("Superseded", "", "", "", "it is superseded"),
         ("Aborted", "", "ann", "", "it was aborted"),
         ("RollingBack", "", "", "", "it is being rolled back"),
         ("RolledBack", "", "", "", "it was rolled back"),

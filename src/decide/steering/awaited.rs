@@ -4,7 +4,8 @@
 //! run of another commit is never taken for it: also not one that the commit has only joined, and
 //! that ends because its own run is about to be recorded. Without runs, which sets without steps
 //! have not and which are missing where the definitions of `wavegate.dev` are, the Applications
-//! count: all of them complete, and all of the same source at the commit.
+//! count: all of them complete, and all of the same source at the commit. A set that has no steps
+//! any more may have runs, which have ended: they are history.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +61,7 @@ pub enum Ending {
     Aborted,
     /// It is taken back, or was.
     RolledBack,
-    /// Another change has taken its place.
+    /// Another change has taken its place, or its set has no rollout any more.
     Superseded,
     /// Only a person can continue.
     Stuck,
@@ -104,7 +105,11 @@ pub fn is_revision(revision: &str, meant: &str) -> bool {
 
 /// How far a wait is.
 pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
-    let runs = seen.runs;
+    let is_history = |run: &Run| !seen.report.is_rolling() && run.phase().has_ended();
+    let runs = match goal {
+        Goal::Newest | Goal::Revision(_) if seen.runs.first().is_some_and(is_history) => &[],
+        Goal::Newest | Goal::Revision(_) | Goal::Run(_) => seen.runs,
+    };
     match goal {
         Goal::Run(name) => match runs.iter().position(|run| run.name == *name) {
             Some(0) => of_current(&runs[0], seen),
@@ -155,6 +160,10 @@ fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
         RunPhase::Complete if seen.report.outcome() == Outcome::Complete => {
             ended(Ending::Complete, Some(run), false)
         }
+        // No successor follows a time without steps, when nothing has changed.
+        RunPhase::Superseded if seen.report.outcome() == Outcome::Complete => {
+            ended(Ending::Complete, None, false)
+        }
         // Its successor is about to be recorded.
         RunPhase::Complete | RunPhase::Superseded => Progress::Expects,
         _ => match of_current(run, seen) {
@@ -170,8 +179,14 @@ fn of_newest<'a>(run: &'a Run, seen: &Seen<'a>) -> Progress<'a> {
 fn of_revision<'a>(run: &'a Run, revision: &str, seen: &Seen<'_>) -> Progress<'a> {
     let is_alone = run.status.to.iter().all(|to| is_revision(&to.revision, revision));
     match (run.phase(), of_current(run, seen)) {
-        // Its end is stored before its successor.
-        (RunPhase::Superseded, _) => Progress::Expects,
+        // Its end is stored before its successor; none follows a time without steps, when nothing
+        // has changed.
+        (RunPhase::Superseded, _) => match seen.report.outcome() {
+            Outcome::Complete if is_at(seen, revision, true) => {
+                ended(Ending::Complete, None, false)
+            }
+            _ => Progress::Expects,
+        },
         (phase, Progress::Ended { ending, run, is_final }) => {
             ended(ending, run, is_final && is_alone && phase != RunPhase::Held)
         }

@@ -74,18 +74,18 @@ impl Run {
         of_steps.sum()
     }
 
-    /// Why a word about it makes no sense yet or any more, when it has no status or another
-    /// change has taken its place.
+    /// Why a word about it makes no sense yet or any more, when it has no status or is superseded
+    /// and no other run follows yet.
     pub(super) fn is_not_current(&self) -> Option<String> {
         if !self.is_known {
             return Some(format!("run {} has no status yet: try again in a moment", self.name));
         }
         (self.phase() == RunPhase::Superseded).then(|| {
-            format!(
-                "another change has taken the place of run {}, and has no run yet: try again in a \
-                 moment",
-                self.name
-            )
+            let why = match self.status.message.as_str() {
+                "" => String::new(),
+                message => format!(" ({message})"),
+            };
+            format!("run {} is superseded{why}, and no other one has begun yet", self.name)
         })
     }
 }

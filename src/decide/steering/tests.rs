@@ -411,7 +411,7 @@ fn ending_a_run() {
         ),
         (
             back(&in_phase("Superseded", json!({}), json!({}))),
-            "refused: another change has taken the place of run shop-7, and has no run yet: try again in a moment",
+            "refused: run shop-7 is superseded, and no other one has begun yet",
         ),
     ];
     for (verdict, want) in cases {
@@ -653,6 +653,7 @@ struct World {
     applications: BTreeMap<String, Arc<Value>>,
     status: Value,
     deployed: BTreeMap<String, Deployed>,
+    is_all_at_once: bool,
 }
 
 impl World {
@@ -727,7 +728,13 @@ impl World {
     }
 
     fn told(&self, goal: &Goal) -> String {
-        let report = shown::read(&set(json!({}), self.status.clone()), &self.applications);
+        let mut set = set(json!({}), self.status.clone());
+        if self.is_all_at_once {
+            set["spec"]["strategy"] = Value::Null;
+            let is_written = json!({"type": "ResourcesUpToDate", "status": "True"});
+            set["status"] = json!({ "conditions": [is_written] });
+        }
+        let report = shown::read(&set, &self.applications);
         let seen = Seen {
             runs: &self.runs,
             has_runs: self.has_runs,
@@ -823,6 +830,41 @@ fn a_commit_that_joins_the_run_of_another_one_waits_for_its_own() {
     ];
     for (index, (world, want)) in cases.into_iter().enumerate() {
         assert_eq!(world.told(&Goal::Revision(b.to_owned())), want, "case {index}");
+    }
+}
+
+/// ST-003, ST-072: a wait for the run of a set whose strategy was removed ended with its time only.
+#[test]
+fn the_applications_say_what_a_set_without_steps_any_more_is_at() {
+    let (a, b) = ("aaaaaaa1", "bbbbbbb2");
+    let of = |revision: &str| Goal::Revision(revision.to_owned());
+    let named = || Goal::Run("shop-1".to_owned());
+    let ended = || World::new().run("shop-1", "Superseded", a);
+    let complete = "Complete, if it stays so";
+    let waits = "waits for Applications";
+    let cases = [
+        (ended().at(a), of(a), complete, complete),
+        (ended().at(b), of(a), waits, "expects a run"),
+        (ended().at(b), of(b), complete, complete),
+        (ended().at(a), of(b), waits, "expects a run"),
+        (ended().waits("", "", "Running"), of(a), waits, "expects a run"),
+        (ended().at(b), Goal::Newest, complete, complete),
+        (ended().waits("", "", "Running"), Goal::Newest, waits, "expects a run"),
+        (ended().at(a), named(), "Superseded shop-1", "Superseded shop-1"),
+        // One that was aborted is no news of a set that is written all at once.
+        (World::new().run("shop-1", "Aborted", a).at(a), of(a), complete, "Aborted shop-1"),
+        // It is about to be ended, or the strategy is misspelt.
+        (
+            World::new().run("shop-1", "Soaking", a).at(a),
+            of(a),
+            "waits for shop-1",
+            "waits for shop-1",
+        ),
+    ];
+    for (index, (mut world, goal, without, with_steps)) in cases.into_iter().enumerate() {
+        assert_eq!(world.told(&goal), with_steps, "case {index}: {goal:?}, its steps are back");
+        world.is_all_at_once = true;
+        assert_eq!(world.told(&goal), without, "case {index}: {goal:?}");
     }
 }
 

@@ -93,6 +93,45 @@ async fn an_approval_without_a_name_opens_no_gate_of_a_later_step_as_st_011() {
     assert_eq!(world.until_event("GateOpened").await, "run set-1: gate staging opens");
 }
 
+/// It stayed live: `wait` waited for it, and metrics counted it.
+#[tokio::test]
+async fn a_run_ends_with_the_strategy_of_its_set_as_st_003() {
+    let mut world = ClusterState::start(progressive(Default::default())).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    world.until("Application", "app", |app| app["operation"].is_object()).await;
+    world.until(RUN, "set-1", |run| run["status"]["phase"] == "Progressing").await;
+    let strategy = |strategy: Value| json!({"spec": {"strategy": strategy}});
+    // What is misspelt may be a rollout that goes on.
+    world.patch("ApplicationSet", "set", strategy(json!({"type": "Rolling"}))).await;
+    let is_held = |set: &Value| condition(set, "ErrorOccurred")["status"] == "True";
+    world.until("ApplicationSet", "set", is_held).await;
+    world.calm("sets").await;
+    world.until(RUN, "set-1", |run| run["status"]["phase"] == "Progressing").await;
+
+    world.patch("ApplicationSet", "set", strategy(Value::Null)).await;
+    let why = "spec.strategy of the ApplicationSet is no RollingSync any more";
+    let is_over = |run: &Value| {
+        let status = &run["status"];
+        status["phase"] == "Superseded" && status["message"] == why && status["endedAt"].is_string()
+    };
+    world.until(RUN, "set-1", is_over).await;
+    let event = format!("run set-1: Superseded: {why}");
+    assert_eq!(world.until_event("Superseded").await, event);
+    world.calm("sets").await;
+    let run = world.until(RUN, "set-1", is_over).await;
+    assert_eq!(run["status"]["waitingFor"], Value::Null, "{run}");
+    assert_eq!(world.events("Superseded").await, [event], "it is recorded once");
+
+    // Nothing of it is in quarantine: what is not Healthy is rolled out, in a run.
+    world.patch("ApplicationSet", "set", strategy(rolling())).await;
+    world.until(RUN, "set-2", |run| run["status"]["phase"] == "Progressing").await;
+    world.until(RUN, "set-1", is_over).await;
+    world.restart(ApplicationSetSettings::default());
+    let why = "progressive syncs are disabled, so the ApplicationSet is not rolled out in steps";
+    world.until(RUN, "set-2", |run| run["status"]["message"] == why).await;
+}
+
 /// Nothing is written that was not before there were runs.
 #[tokio::test]
 async fn a_run_without_policies_has_no_events() {

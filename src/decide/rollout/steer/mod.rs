@@ -34,6 +34,7 @@ mod target_set;
 mod tests;
 mod timeline;
 pub(super) mod without_effect;
+mod without_rollout;
 
 use jiff::Timestamp;
 
@@ -42,6 +43,7 @@ pub use self::run::{LateRun, NewRun, RunDecision};
 pub use self::run_name::number_of;
 pub use self::run_status::REVISIONS;
 use self::started::Started;
+pub use self::without_rollout::end_run;
 use super::gate::Gate;
 use super::snapshot::{RolloutSnapshot, Row};
 use super::steering::Steering;

@@ -160,15 +160,17 @@ impl State {
     }
 
     /// Whether an Application has something to roll out that no run covers: none has started it for
-    /// its target, or the one that did is gone (ST-006).
+    /// its target, or the one that did is gone (ST-006), or it has ended and another one follows,
+    /// as after a time without a strategy (ST-003).
     fn is_changed(&self, row: &Row<'_>, set: &str) -> bool {
         if row.member.spec.is_none() || row.member.step().is_none() {
             return false;
         }
         let Some(entry) = &row.entry else { return true };
+        let is_superseded = self.status.phase == RunPhase::Superseded;
         entry.phase != Phase::Healthy
             && !entry.is_held()
-            && (!is_known(row) || self.is_lost(row, set))
+            && (!is_known(row) || self.is_lost(row, set) || is_superseded)
             && !self.quarantine.has(row)
     }
 

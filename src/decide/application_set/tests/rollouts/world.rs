@@ -382,7 +382,7 @@ impl World {
                 Answer::Written | Answer::Outdated => Some(Next::Again),
             };
         }
-        if let Some(run) = decision.rollout.as_ref().and_then(|plan| plan.run.as_ref()) {
+        if let Some(run) = decision.run() {
             match self.record(run, decision) {
                 Answer::Crashed => return None,
                 Answer::Outdated => return Some(Next::Again),
