@@ -30,6 +30,7 @@ use crate::cli::rollout_view::signals::{Signals, Wake};
 use crate::cli::runs::{label_of, runs};
 use crate::cli::watch_args::{timeout, until};
 use crate::decide::names::some_of;
+use crate::decide::rollout::report::Outcome;
 use crate::decide::steering::{
     Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
 };
@@ -318,12 +319,29 @@ impl<'a> Waiting<'a> {
                         let by = next.map(|next| {
                             format!(", by run {} of {}", next.name, revisions(&next.status.to))
                         });
-                        format!("run {} is superseded{}", run.name, by.unwrap_or_default()).into()
+                        let why = match run.status.message.as_str() {
+                            _ if by.is_some() => by.unwrap_or_default(),
+                            "" => String::new(),
+                            message => format!(": {message}"),
+                        };
+                        format!("run {} is superseded{why}", run.name).into()
                     }
                     (Some(run), _) => about_run(run, &self.set),
                     (None, Ending::Complete) => {
-                        let done = deployed.len();
-                        format!("all {done} Applications are complete; no run was needed").into()
+                        let outside = report.outside().count();
+                        let done = deployed.len().saturating_sub(outside);
+                        let rest = match outside {
+                            0 => String::new(),
+                            some => {
+                                format!("; no step selects {some}, which wait for a manual sync")
+                            }
+                        };
+                        format!("all {done} Applications are complete; no run was needed{rest}")
+                            .into()
+                    }
+                    (None, Ending::Stuck) if report.outcome() == Outcome::Complete => {
+                        let names = some_of(report.outside(), 3);
+                        format!("no step selects {names}: they wait for a manual sync").into()
                     }
                     (None, Ending::Deleted) => "its run was deleted".to_owned().into(),
                     (None, _) => describe(set, &report.outcome()).into(),

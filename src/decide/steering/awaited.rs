@@ -132,6 +132,7 @@ pub fn progress<'a>(goal: &Goal, seen: &Seen<'a>) -> Progress<'a> {
                 }
                 Some(0) => of_revision(&runs[0], revision, seen),
                 Some(at) => of_run(&runs[at], false),
+                None if is_unselected(seen) && is_at(seen, revision, false) => of_members(seen),
                 None if is_at(seen, revision, true)
                     && seen.report.outcome() == Outcome::Complete =>
                 {
@@ -238,10 +239,18 @@ fn is_retried(run: &Run) -> bool {
 fn of_members<'a>(seen: &Seen<'a>) -> Progress<'a> {
     let outcome = seen.report.outcome();
     match outcome {
+        Outcome::Complete if is_unselected(seen) => ended(Ending::Stuck, None, false),
         Outcome::Complete => ended(Ending::Complete, None, false),
         outcome if outcome.is_stuck() && !is_recorded(seen) => ended(Ending::Stuck, None, false),
         _ => Progress::Members,
     }
+}
+
+/// Whether no step selects any Application, and some wait for a manual sync: all steps are
+/// complete, and nothing was rolled out.
+fn is_unselected(seen: &Seen<'_>) -> bool {
+    let mut members = seen.report.members.values();
+    members.all(|member| member.step.is_none()) && seen.report.outside().next().is_some()
 }
 
 /// Whether a run may have more targets than are recorded.

@@ -868,6 +868,28 @@ fn the_applications_say_what_a_set_without_steps_any_more_is_at() {
     }
 }
 
+/// ST-072: a wait ended with 0 when a misspelt label kept all Applications out of the steps.
+#[test]
+fn a_set_without_an_application_in_a_step_is_not_rolled_out() {
+    let a = "aaaaaaa1";
+    let unselected = |sync: &str| {
+        let mut world = World::new().at(a);
+        let mut live = (*world.applications["web"]).clone();
+        live["status"]["sync"]["status"] = sync.into();
+        world.applications.insert("web".to_owned(), Arc::new(live));
+        let entry = &mut world.status["applicationStatus"][0];
+        (entry["step"], entry["status"]) = ("-1".into(), "Waiting".into());
+        world.status["rollout"]["progress"] = "0/0".into();
+        world
+    };
+    for goal in [Goal::Newest, Goal::Revision(a.to_owned())] {
+        assert_eq!(unselected("OutOfSync").told(&goal), "Stuck, if it stays so", "{goal:?}");
+        assert_eq!(unselected("Synced").told(&goal), "Complete, if it stays so", "{goal:?}");
+    }
+    let other = Goal::Revision("bbbbbbb2".to_owned());
+    assert_eq!(unselected("OutOfSync").told(&other), "expects a run");
+}
+
 /// ST-005, ST-072: of more revisions than are recorded, the Applications say that it is rolled
 /// out.
 #[test]

@@ -873,6 +873,33 @@ async fn a_pipeline_whose_commit_joined_a_run_waits_for_its_own() {
     waiting.until("run shop-2 of 6d0c1f2 is Complete").await.ends(0, "").await;
 }
 
+/// ST-003, ST-072: it waited for the run of a strategy that was removed, until its time was over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipeline_does_not_wait_for_a_strategy_that_was_removed() {
+    let world = World::start().await;
+    let owner = world.set("shop", json!({})).await;
+    let status = |phase: &str, message: &str| {
+        json!({"phase": phase, "message": message, "total": 3, "done": 1, "failed": 0,
+            "to": [{"revision": COMMIT, "applications": 3}]})
+    };
+    world.run(&owner, "shop-1", status("Progressing", "")).await;
+    let command = world
+        .command("ann", &["wait", "shop", "--run", "shop-1", "--no-refresh", "--timeout", "150s"]);
+    let waiting = Waiting::start(command).until("run shop-1 of 6d0c1f2 is Progressing").await;
+    // The requests of a person and of the controller.
+    let removed = Patch::Merge(json!({"spec": {"strategy": null}}));
+    let sets = world.api("ApplicationSet");
+    sets.patch("shop", &PatchParams::default(), &removed).await.unwrap();
+    let why = "spec.strategy of the ApplicationSet is no RollingSync any more";
+    world.status("RolloutRun", "shop-1", status("Superseded", why)).await;
+    let end =
+        "run shop-1 is superseded: spec.strategy of the ApplicationSet is no RollingSync any more";
+    waiting.ends(1, end).await;
+    let refused = world.ann(&["abort", "shop", "--yes"]).await;
+    refused
+        .fails(1, &[&format!("run shop-1 is superseded ({why}), and no other one has begun yet")]);
+}
+
 /// ST-072: it waited without end, although only a person could continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pipeline_does_not_wait_for_what_only_a_person_continues() {
