@@ -63,9 +63,11 @@ fn gate(
     };
     let (valid, void) = (names(valid), names(void));
     let is_approved = valid.len() as u64 >= rule.approvals;
-    // It begins again when one is not Healthy any more (ST-012).
+    // It begins again when one is not Healthy any more (ST-012), and when the clock was set back:
+    // it would take as much longer.
     let soaking_since = earlier(rule, rows).all(is_well).then(|| {
-        known.and_then(|gate| gate.soaking_since.as_ref()).map_or(stored(now), |since| since.0)
+        let known = known.and_then(|gate| gate.soaking_since.as_ref());
+        known.map_or(stored(now), |since| since.0.min(stored(now)))
     });
     let soaks_until = match (&rule.soak, soaking_since) {
         (Ok(soak), Some(since)) => since.checked_add(*soak).ok(),

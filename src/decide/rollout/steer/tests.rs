@@ -610,6 +610,22 @@ fn a_soak_counts_from_when_all_earlier_steps_are_healthy_as_st_012() {
     assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
 }
 
+/// A soak took as much longer as the clock of the controller before was ahead.
+#[test]
+fn a_soak_ends_although_the_clock_was_set_back_as_st_012() {
+    let mut fleet = Fleet::new(&[1, 1], json!(null)).policy(gate(0, "30s"));
+    fleet.push("r2");
+    fleet.run(25);
+    assert_eq!(fleet.status().phase, RunPhase::Soaking);
+    let ahead = fleet.now.checked_add(SignedDuration::from_hours(2)).unwrap();
+    let (_, _, status) = fleet.runs.last_mut().unwrap();
+    status.gates[0].soaking_since = Some(crate::api::Time(ahead));
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (1, RunPhase::Soaking));
+    fleet.run(20);
+    assert_eq!((fleet.deployed("r2"), fleet.status().phase), (2, RunPhase::Complete));
+}
+
 #[test]
 fn failures_within_the_budget_do_not_hold_their_step_as_st_042() {
     let budget = json!({"failures": {"max": 1}});
