@@ -16,6 +16,7 @@ use crate::api::conditions::application_set::ROLLOUT_PROGRESSING;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steer::RunDecision;
+use crate::decide::rollout::wait::WaitKind;
 
 /// The least time between two status writes that are not urgent.
 pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
@@ -23,13 +24,18 @@ pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
 /// The least time between two writes of a run's status that are not urgent (ST-005).
 const RUN_EVERY: SignedDuration = SignedDuration::from_secs(2);
 
+/// The least time between two writes of a status, or of a run's, in which nothing differs but the
+/// share of other sets in a limit (ST-030): each move of one of them changes those of all that wait.
+const SHARES_EVERY: SignedDuration = SignedDuration::from_secs(10);
+
 /// When a run may be recorded at the earliest; `None` means now.
 pub fn run_due_at(
     run: &RunDecision,
     written_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let due = written_at?.checked_add(RUN_EVERY).ok()?;
+    let every = if run.is_of_shares { SHARES_EVERY } else { RUN_EVERY };
+    let due = written_at?.checked_add(every).ok()?;
     let is_early = due > now && written_at <= Some(now);
     (is_early && !run.is_urgent).then_some(due)
 }
@@ -47,7 +53,8 @@ pub fn due_at(
     written_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let due = written_at?.checked_add(WRITE_EVERY).ok()?;
+    let every = if differs_in_shares(old, new) { SHARES_EVERY } else { WRITE_EVERY };
+    let due = written_at?.checked_add(every).ok()?;
     // A clock that was set back must not delay a status for longer.
     let is_early = due > now && written_at <= Some(now);
     (is_early && !urgent && may_wait(old, new) && old != new).then_some(due)
@@ -88,6 +95,29 @@ fn may_wait(old: &Status, new: &Status) -> bool {
         && same_conditions(old, new)
         && old.entries.is_some() == new.entries.is_some()
         && same_rollout(&old.rollout, &new.rollout)
+}
+
+/// Whether nothing that follows the rollout differs but the words of waits for a limit that other
+/// sets share, and what repeats them.
+fn differs_in_shares(old: &Status, new: &Status) -> bool {
+    let waits = |status: &Status| status.rollout["waitingFor"].as_array().cloned();
+    let (Some(before), Some(after)) = (waits(old), waits(new)) else { return false };
+    let is_of_shares = |wait: &Value| wait["kind"] == WaitKind::MaxInFlight.name();
+    let without_words = |mut waits: Vec<Value>| {
+        for wait in waits.iter_mut().filter(|wait| is_of_shares(wait)) {
+            wait["reason"] = Value::Null;
+        }
+        waits
+    };
+    let is_same = |field: &str| old.rollout[field] == new.rollout[field];
+    // The messages are of the first one.
+    before.first().is_some_and(is_of_shares)
+        && is_same("progress")
+        && is_same("listed")
+        && old.entries == new.entries
+        && old.resources == new.resources
+        && old.resources_count == new.resources_count
+        && without_words(before) == without_words(after)
 }
 
 /// Whether the conditions differ at most in the message about the progress, which the
@@ -179,5 +209,35 @@ mod tests {
             );
         }
         assert_eq!(due_at(&old, &old, false, Some(before(400)), now), None, "nothing to write");
+    }
+
+    /// Each of hundreds of sets wrote its status every second, since others moved.
+    #[test]
+    fn the_share_of_other_sets_is_written_every_ten_seconds_as_st_030() {
+        let wait = |application: &str, kind: &str, reason: &str| json!({"application": application, "kind": kind, "reason": reason, "since": "2026-01-02T03:04:05Z"});
+        let shared = |reason: &str| wait("a", "MaxInFlight", reason);
+        let waiting = |waits: Value| {
+            status(|s| {
+                s["conditions"][0]["message"] = waits.to_string().into();
+                s["rollout"]["message"] = waits.to_string().into();
+                s["rollout"]["waitingFor"] = waits;
+            })
+        };
+        let old = waiting(json!([shared("14 of 15"), wait("b", "Paused", "p")]));
+        let cases = [
+            ("shares", json!([shared("15 of 15"), wait("b", "Paused", "p")]), SHARES_EVERY),
+            ("another wait", json!([shared("14 of 15"), wait("b", "Paused", "q")]), WRITE_EVERY),
+            ("other kinds", json!([wait("a", "Operation", "14 of 15")]), WRITE_EVERY),
+            ("fewer waits", json!([shared("15 of 15")]), WRITE_EVERY),
+        ];
+        let now: Timestamp = "2026-01-02T03:04:10Z".parse().unwrap();
+        let before = now.checked_sub(SignedDuration::from_millis(400)).unwrap();
+        for (name, waits, every) in cases {
+            let due = due_at(&old, &waiting(waits), false, Some(before), now);
+            assert_eq!(due, Some(before.checked_add(every).unwrap()), "{name}");
+        }
+        let mut healthy = waiting(json!([shared("15 of 15"), wait("b", "Paused", "p")]));
+        healthy.entries = None;
+        assert!(!differs_in_shares(&old, &healthy), "an entry");
     }
 }

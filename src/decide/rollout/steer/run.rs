@@ -39,6 +39,9 @@ pub struct RunDecision {
     /// Whether something differs that people or the next decision depend on, so that it is
     /// written before anything else.
     pub is_urgent: bool,
+    /// Whether nothing differs but what it says of the share of other sets in a limit, which each
+    /// of their moves changes.
+    pub is_of_shares: bool,
     /// Whether promotions follow from what people say about it: they wait for this write.
     pub must_be_stored: bool,
     /// The run that this one supersedes, with its last state.
@@ -387,6 +390,7 @@ impl State {
         is_recorded.then_some(RunDecision {
             name,
             new: self.new,
+            is_of_shares: !is_urgent && run_status::differs_in_shares(&self.before, &status),
             status,
             is_urgent,
             must_be_stored,

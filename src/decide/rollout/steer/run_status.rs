@@ -126,6 +126,26 @@ pub(super) fn describe(
     status.waiting_for = facts.waiting.iter().map(run_wait).collect();
 }
 
+/// Whether nothing differs but the words of waits for a limit that other sets share, and the estimate.
+pub(super) fn differs_in_shares(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
+    let is_of_shares = |wait: &RunWait| wait.kind == WaitKind::MaxInFlight.name();
+    let same = |(old, new): (&RunWait, &RunWait)| {
+        old == new
+            || is_of_shares(old) && RunWait { message: old.message.clone(), ..new.clone() } == *old
+    };
+    let (before, after) = (&old.waiting_for, &new.waiting_for);
+    // The message is that of the first one.
+    before.first().is_some_and(is_of_shares)
+        && before.len() == after.len()
+        && before.iter().zip(after).all(same)
+        && RolloutRunStatus {
+            message: new.message.clone(),
+            waiting_for: after.clone(),
+            estimate: new.estimate.clone(),
+            ..old.clone()
+        } == *new
+}
+
 fn run_wait(wait: &Wait) -> RunWait {
     RunWait {
         application: wait.application.clone(),

@@ -1425,6 +1425,13 @@ fn sets_share_a_limit_as_st_030() {
     fleet.push("r3");
     fleet.run(20);
     assert_eq!(fleet.deployed("r3"), 0, "the set that has waited longest goes first");
+    // Each move of another set changes what it says.
+    fleet.pools[0].users = vec![("another".to_owned(), 3)];
+    let run = fleet.decide().run.unwrap();
+    assert!(run.status.message.contains("3 of another"), "{}", run.status.message);
+    assert!(run.is_of_shares && !run.is_urgent, "{run:?}");
+    fleet.paused = Some("incident".to_owned());
+    assert!(!fleet.decide().run.unwrap().is_of_shares);
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub fn end_run(steering: &Steering<'_>, why: &str, now: Timestamp) -> Option<Run
         new: None,
         status,
         is_urgent: true,
+        is_of_shares: false,
         must_be_stored: false,
         superseded: None,
         terminates: Vec::new(),
