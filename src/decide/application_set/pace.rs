@@ -7,6 +7,8 @@
 //! nothing start. A phase that is not written is decided again by the next reconcile, from
 //! the same stored entry.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -20,6 +22,12 @@ use crate::decide::rollout::wait::WaitKind;
 
 /// The least time between two status writes that are not urgent.
 pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
+
+/// When to decide again before a write is due: a place of a limit that other sets share may become
+/// free long before that, and not each of them is announced.
+pub fn decided_within(due: Duration) -> Duration {
+    due.min(WRITE_EVERY.unsigned_abs())
+}
 
 /// The least time between two writes of a run's status that are not urgent (ST-005).
 const RUN_EVERY: SignedDuration = SignedDuration::from_secs(2);
@@ -239,5 +247,7 @@ mod tests {
         let mut healthy = waiting(json!([shared("15 of 15"), wait("b", "Paused", "p")]));
         healthy.entries = None;
         assert!(!differs_in_shares(&old, &healthy), "an entry");
+        // What is not written is decided again all the same.
+        assert_eq!(decided_within(Duration::from_secs(9)), Duration::from_secs(1));
     }
 }

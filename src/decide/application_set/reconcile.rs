@@ -157,8 +157,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         (WaitFor::Rollout, ask_at.map(until)),
         (WaitFor::ValidSet, bad_input),
         (WaitFor::PostponedWrites, postponed),
-        (WaitFor::StatusWrite, due),
-        (WaitFor::StatusWrite, run_due_at.map(until)),
+        (WaitFor::StatusWrite, due.map(pace::decided_within)),
+        (WaitFor::StatusWrite, run_due_at.map(until).map(pace::decided_within)),
         (WaitFor::Generators, generate),
         // Its record may fail, and nothing else is due.
         (WaitFor::Rollout, ended_run.as_ref().and_then(|_| rollout::POLL.try_into().ok())),
