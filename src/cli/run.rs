@@ -197,7 +197,7 @@ fn report_settings(config: &Config, namespace: &str) {
     }
 }
 
-/// Variables that look like settings and are none, once: they stay while the process runs.
+/// Variables that resemble settings and are none, once: they stay while the process runs.
 fn warn_of_unknown_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for warning in config::unknown_variables(names) {

@@ -1,5 +1,5 @@
-//! Settings of Argo CD's ApplicationSet controller that have no meaning here (AS-501), and such flags
-//! of its application controller; the variables and keys of the latter are in `unused.rs`.
+//! Settings of Argo CD's ApplicationSet controller that have no meaning here (AS-501), and such
+//! flags of its application controller; the variables and keys of the latter are in `unused.rs`.
 //!
 //! They are accepted, so that a workload of Argo CD starts with its arguments unchanged, and each
 //! one that is set is named once in the log, with the reason.

@@ -1,4 +1,4 @@
-//! Variables of the environment that look like settings and are none: likely misspelt, and without
+//! Variables of the environment that resemble settings and are none: likely misspelt, and without
 //! a report the setting would have no effect in silence.
 
 use std::cell::RefCell;

@@ -76,7 +76,8 @@ pub struct SyncSnapshot {
 
 impl SyncSnapshot {
     /// Whether the stored progress was dropped: tasks have run or are announced, and it does
-    /// not say so; or the stored status is not the whole one. The destination namespace may be created before.
+    /// not say so; or the stored status is not the whole one. The destination namespace may be
+    /// created before.
     pub(super) fn has_lost_progress(&self) -> bool {
         let namespace = |key: &TaskKey| {
             let resource = &key.resource;

@@ -156,7 +156,8 @@ async fn a_comparison_can_be_read_as_ca_001() {
     assert_eq!(app["status"]["resourceHealthSource"], Value::Null, "CA-025");
 }
 
-/// CA-003, CA-006, CA-007, CA-017, CA-018, CA-024, CA-028, CA-210: keys, shards, and what is not there.
+/// CA-003, CA-006, CA-007, CA-017, CA-018, CA-024, CA-028, CA-210: keys, shards, and what is not
+/// there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_missing_extra_or_refused_can_be_read_as_ca_017() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };

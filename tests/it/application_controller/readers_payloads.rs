@@ -341,8 +341,8 @@ async fn states_of_resources_can_be_read_as_ca_340() {
     assert_eq!(app["status"]["sync"]["status"], "OutOfSync", "CA-351");
 }
 
-/// CA-030, CA-212, CA-403, CA-501: a reader that misses a key asks for a refresh, and finds the keys when
-/// its request is gone; also when Redis is slow. CA-502: what the API server sets for a hydrator
+/// CA-030, CA-212, CA-403, CA-501: a reader that misses a key asks for a refresh, and finds the keys
+/// when its request is gone; also when Redis is slow. CA-502: what the API server sets for a hydrator
 /// that is not there holds up nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_are_there_before_a_request_is_gone_as_ca_403() {

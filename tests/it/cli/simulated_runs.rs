@@ -1,5 +1,5 @@
-//! What runs record of rollouts that policies steer (ST-004, ST-013, ST-041, ST-043, ST-062, ST-083),
-//! in the log of a simulation: the controllers of `run`, on a clock that jumps.
+//! What runs record of rollouts that policies steer (ST-004, ST-013, ST-041, ST-043, ST-062,
+//! ST-083), in the log of a simulation: the controllers of `run`, on a clock that jumps.
 
 use super::*;
 

@@ -46,8 +46,8 @@ impl Asked {
         Self { pace, all: Mutex::default() }
     }
 
-    /// What an event needs of an object, when it was received at this time. Whoever gets
-    /// [`Need::Now`] sends the request, and with [`Need::After`] calls [`Self::begin`] first.
+    /// What an event needs of an object, when it was received at this time. With [`Need::Now`] the
+    /// caller sends the request, and with [`Need::After`] it calls [`Self::begin`] first.
     pub fn need(&self, name: &Name, received: Instant) -> Need {
         let now = Instant::now();
         let mut all = self.all.lock();

@@ -126,7 +126,8 @@ pub(super) fn describe(
     status.waiting_for = facts.waiting.iter().map(run_wait).collect();
 }
 
-/// Whether nothing differs but the words of waits for a limit that other sets share, and the estimate.
+/// Whether nothing differs but the words of waits for a limit that other sets share, and the
+/// estimate.
 pub(super) fn differs_in_shares(old: &RolloutRunStatus, new: &RolloutRunStatus) -> bool {
     let is_of_shares = |wait: &RunWait| wait.kind == WaitKind::MaxInFlight.name();
     let same = |(old, new): (&RunWait, &RunWait)| {
