@@ -18,6 +18,7 @@ mod kubectl;
 mod layers;
 mod messages;
 mod numbers;
+mod redis_server;
 mod simulated;
 mod support;
 mod terminal;

@@ -7,7 +7,7 @@ use wavegate::decide::argocd_cache::{
 };
 
 use super::*;
-use crate::support::redis::{Certificates, Redis, free_port, sentinel};
+use crate::redis_server::{Certificates, Redis, free_port, sentinel};
 
 pub(super) const TREE: &str = "app|resources-tree|app|1.8.3.gz";
 pub(super) const MANAGED: &str = "app|managed-resources|app|1.8.3.gz";
@@ -254,12 +254,7 @@ async fn redis_that_is_away_holds_nothing_up_as_ca_010() {
     redis.until(MANAGED, "changed", |rows| rows[0]["modified"] == true).await;
     assert!(redis.calls("set") > set);
     // It follows the value.
-    let again = async {
-        while redis.calls("publish") <= published {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, again).await.expect("the change is published");
+    redis.until_called("publish", published).await;
 }
 
 /// CA-012 and CA-026 to CA-027: a password, and the information about clusters, of the fields and

@@ -4,7 +4,7 @@
 use super::limits::settings;
 use super::readers::{TREE, automated, node, nodes, with_redis};
 use super::*;
-use crate::support::redis::Redis;
+use crate::redis_server::Redis;
 
 /// An owner reference to an object.
 fn owner(object: &Value) -> Value {

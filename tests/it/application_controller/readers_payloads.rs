@@ -5,7 +5,7 @@ use wavegate::decide::argocd_cache::RedisSettings;
 
 use super::readers::{MANAGED, TREE, automated, info, node, nodes, state, with_redis};
 use super::*;
-use crate::support::redis::Redis;
+use crate::redis_server::Redis;
 
 impl World {
     /// Defines a kind of a group, with any fields.
@@ -367,7 +367,7 @@ async fn the_keys_are_there_before_a_request_is_gone_as_ca_403() {
         let mut client = redis.client();
         redis::cmd("FLUSHALL").exec(&mut client).unwrap();
         // Otherwise a request that is removed too early is rarely seen.
-        redis::cmd("CLIENT").arg("PAUSE").arg(1000).arg("WRITE").exec(&mut client).unwrap();
+        redis::cmd("CLIENT").arg("PAUSE").arg(300).arg("WRITE").exec(&mut client).unwrap();
         world.patch("app", asked.clone()).await;
         let is_gone = |app: &Value| {
             request.iter().all(|name| app["metadata"]["annotations"][name.as_str()].is_null())
@@ -399,12 +399,7 @@ async fn equal_values_are_announced_and_not_written_again_as_ca_214() {
         let published = redis.calls("publish");
         // A change of the spec that changes no resource: a comparison follows.
         world.patch("app", json!({"spec": {"revisionHistoryLimit": limit}})).await;
-        let announced = async {
-            while redis.calls("publish") == published {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(LIMIT, announced).await.expect("the comparison is announced");
+        redis.until_called("publish", published).await;
     }
     assert_eq!(redis.calls("set"), set, "CA-008");
 }
@@ -415,36 +410,29 @@ async fn the_end_of_an_operation_is_one_write_as_ca_503() {
     let (world, _) = World::with_app().await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
-    let versions = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&versions);
     let first = api.get("app").await.unwrap().metadata.resource_version.unwrap();
-    let watch = tokio::spawn(async move {
-        let params = kube::api::WatchParams::default().fields("metadata.name=app");
-        let mut events = std::pin::pin!(api.watch(&params, &first).await.unwrap());
-        while let Some(Ok(event)) = futures::StreamExt::next(&mut events).await {
-            if let kube::api::WatchEvent::Modified(app) = event {
-                seen.lock().push(serde_json::to_value(app).unwrap());
-            }
-        }
-    });
+    let params = kube::api::WatchParams::default().fields("metadata.name=app");
+    let mut events = std::pin::pin!(api.watch(&params, &first).await.unwrap());
     // As the API server requests it: in one update.
     let request = json!({"operation": {"sync": {}}, "status": {"operationState": null}});
     world.patch("app", request).await;
-    world.until_good("app").await;
-    let times = |app: &Value| {
-        let time = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
-        let finished = time(&app["status"]["operationState"]["finishedAt"])?;
-        let reconciled = time(&app["status"]["reconciledAt"])?;
-        Some((finished, reconciled))
-    };
     let is_compared = |app: &Value| {
-        times(app).is_some_and(|(finished, reconciled): (jiff::Timestamp, jiff::Timestamp)| {
-            reconciled >= finished
-        })
+        let time = |value: &Value| value.as_str()?.parse::<jiff::Timestamp>().ok();
+        let finished = time(&app["status"]["operationState"]["finishedAt"]);
+        let reconciled = time(&app["status"]["reconciledAt"]);
+        finished.is_some() && reconciled >= finished && is(app, "Synced", "Healthy")
     };
-    world.until("app", "compared after its operation", is_compared).await;
-    let versions = versions.lock().clone();
-    watch.abort();
+    let mut versions = Vec::new();
+    let until_compared = async {
+        while !versions.last().is_some_and(is_compared) {
+            let event = futures::StreamExt::next(&mut events).await.expect("the watch goes on");
+            if let kube::api::WatchEvent::Modified(app) = event.unwrap() {
+                versions.push(serde_json::to_value(app).unwrap());
+            }
+        }
+    };
+    let compared = tokio::time::timeout(LIMIT, until_compared).await;
+    compared.expect("CA-505: it is compared after its operation");
     let is_final = |app: &&Value| {
         ["Succeeded", "Failed", "Error"]
             .contains(&app["status"]["operationState"]["phase"].as_str().unwrap_or_default())

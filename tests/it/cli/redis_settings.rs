@@ -11,12 +11,24 @@ use super::arguments::Running;
 use super::embedded::Cluster;
 use super::metrics::scrape;
 use super::*;
-use crate::support::redis::{Certificates, Redis, free_port, sentinel};
+use crate::redis_server::{Certificates, Redis, free_port, sentinel};
 use crate::support::repository::Repository;
 
 /// No servers but that of metrics.
 const FLAGS: [&str; 3] = ["--probe-addr=", "--webhook-addr=", "--allow-local-sources"];
 const TREE: &str = "app|resources-tree|app|1.8.3";
+
+/// Waits until something is there.
+async fn until<T>(what: &str, running: &Running, mut found: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + WAIT;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < end, "no {what}: {}", running.log());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
 
 /// A control plane with an Application `app` of two ConfigMaps.
 struct Site {
@@ -57,16 +69,12 @@ impl Site {
 
     /// Waits until a database has a key, and returns its time to live in seconds.
     async fn until_written(&self, redis: &Redis, db: i64, key: &str, running: &Running) -> i64 {
-        let until = Instant::now() + WAIT;
-        loop {
+        let written = || {
             let mut connection = redis.client_of(db).get_connection().unwrap();
             let seconds: i64 = connection.ttl(key).unwrap();
-            if seconds > 0 {
-                return seconds;
-            }
-            assert!(Instant::now() < until, "no {key} in {db}: {}", running.log());
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+            (seconds > 0).then_some(seconds)
+        };
+        until(&format!("{key} in {db}"), running, written).await
     }
 
     /// Runs a process that must end with an error.
@@ -155,17 +163,12 @@ async fn flags_and_variables_of_redis_are_those_of_argo_cd_as_ca_101() {
     let api: Api<DynamicObject> =
         Api::namespaced_with(site.cluster.client.clone(), "argocd", &kind);
     api.delete("app", &kube::api::DeleteParams::default()).await.unwrap();
-    let until = Instant::now() + WAIT;
-    loop {
+    let without_own = || {
         let keys: Vec<String> = connection.keys("*").unwrap();
-        let is_own = |key: &&String| key.contains("|app|");
-        if !keys.iter().any(|key| is_own(&key)) {
-            assert!(keys.iter().any(|key| key == "repo|x|connection-state"), "CA-120: {keys:?}");
-            break;
-        }
-        assert!(Instant::now() < until, "CA-216: {keys:?}: {}", running.log());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        keys.iter().all(|key| !key.contains("|app|")).then_some(keys)
+    };
+    let keys = until("only the keys of others", &running, without_own).await;
+    assert!(keys.iter().any(|key| key == "repo|x|connection-state"), "CA-120: {keys:?}");
 }
 
 /// CA-112, CA-116, CA-117, CA-118: the order of variables, keys and defaults, and a directory with

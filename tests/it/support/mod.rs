@@ -12,8 +12,6 @@ pub mod kubectl;
 pub mod manifests;
 pub mod receiver;
 pub mod recorder;
-#[allow(dead_code, reason = "the benchmarks write to no Redis")]
-pub mod redis;
 pub mod repository;
 #[allow(dead_code, reason = "the benchmarks ask no services")]
 pub mod service;

@@ -140,6 +140,17 @@ impl Redis {
         calls.map_or(0, |(count, _)| count.parse().unwrap())
     }
 
+    /// Waits until a command was called more often than that.
+    pub async fn until_called(&self, command: &str, count: u64) {
+        let called = async {
+            while self.calls(command) <= count {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let called = tokio::time::timeout(LIMIT, called).await;
+        called.unwrap_or_else(|_| panic!("{command} is not called again"));
+    }
+
     /// Waits until the value of a key matches a condition.
     pub async fn until(&self, key: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let began = tokio::time::Instant::now();
