@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::reader::Reader;
+use super::unused::{
+    HEAL_COOLDOWN, HYDRATOR, METRICS_CACHE, ONE_PROCESS, QUEUE, REPO_SERVER, TRACES,
+};
 
 /// The values that the command line gives to these settings, by flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,11 @@ const fn text(
     Accepted { flag, variable, key, is_switch: false, why }
 }
 
+/// One that only the command line gives.
+const fn flag(flag: &'static str, why: &'static str) -> Accepted {
+    text(flag, "", "", why)
+}
+
 const fn switch(
     flag: &'static str,
     variable: &'static str,
@@ -42,16 +50,9 @@ const fn switch(
     Accepted { flag, variable, key, is_switch: true, why }
 }
 
-const REPO_SERVER: &str = "repositories are read by this process, without a repo server";
 const CLIENT: &str = "requests to the API server are limited by the number of parallel reconciles and \
                       writes";
 const CONNECTION: &str = "connections to the API server have fixed time limits";
-
-const QUEUE: &str = "each object is in the queue once, with a back-off of its own";
-const ONE_PROCESS: &str = "one process handles all clusters; use leader election for more than one \
-                           replica";
-const HYDRATOR: &str = "the embedded sync engine refuses Applications with spec.sourceHydrator";
-const TRACES: &str = "no traces are sent";
 
 #[rustfmt::skip]
 static ACCEPTED: [Accepted; 38] = [
@@ -74,25 +75,25 @@ static ACCEPTED: [Accepted; 38] = [
     text("", "ARGOCD_K8S_TCP_KEEPALIVE", "applicationsetcontroller.k8s.tcp.keepalive", CONNECTION),
     text("", "ARGOCD_K8S_TLS_HANDSHAKE_TIMEOUT", "applicationsetcontroller.k8s.tls.handshake.timeout", CONNECTION),
     text("", "ARGOCD_K8S_TCP_IDLE_TIMEOUT", "applicationsetcontroller.k8s.tcp.idle.timeout", CONNECTION),
-    text("repo-server", "", "", REPO_SERVER),
-    text("operation-processors", "", "", "operations and comparisons share --status-processors"),
-    text("sharding-method", "", "", ONE_PROCESS),
+    flag("repo-server", REPO_SERVER),
+    flag("operation-processors", "operations and comparisons share --status-processors"),
+    flag("sharding-method", ONE_PROCESS),
     switch("dynamic-cluster-distribution-enabled", "", "", ONE_PROCESS),
-    text("wq-bucket-size", "", "", QUEUE),
-    text("wq-bucket-qps", "", "", QUEUE),
-    text("wq-cooldown-ns", "", "", QUEUE),
-    text("wq-basedelay-ns", "", "", QUEUE),
-    text("wq-maxdelay-ns", "", "", QUEUE),
-    text("wq-backoff-factor", "", "", QUEUE),
-    text("otlp-address", "", "", TRACES),
+    flag("wq-bucket-size", QUEUE),
+    flag("wq-bucket-qps", QUEUE),
+    flag("wq-cooldown-ns", QUEUE),
+    flag("wq-basedelay-ns", QUEUE),
+    flag("wq-maxdelay-ns", QUEUE),
+    flag("wq-backoff-factor", QUEUE),
+    flag("otlp-address", TRACES),
     switch("otlp-insecure", "", "", TRACES),
-    text("otlp-headers", "", "", TRACES),
-    text("otlp-attrs", "", "", TRACES),
-    text("metrics-cache-expiration", "", "", "the series of a deleted object vanish with it"),
-    text("self-heal-backoff-cooldown-seconds", "", "", "in Argo CD neither, since 3.3"),
-    text("commit-server", "", "", HYDRATOR),
+    flag("otlp-headers", TRACES),
+    flag("otlp-attrs", TRACES),
+    flag("metrics-cache-expiration", METRICS_CACHE),
+    flag("self-heal-backoff-cooldown-seconds", HEAL_COOLDOWN),
+    flag("commit-server", HYDRATOR),
     switch("hydrator-enabled", "", "", HYDRATOR),
-    text("gloglevel", "", "", "the level of the log is that of --loglevel"),
+    flag("gloglevel", "the level of the log is that of --loglevel"),
 ];
 
 impl clap::Args for AcceptedFlags {

@@ -34,7 +34,16 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Unused {
     Unused { names, effect: Effect::Refused, why }
 }
 
-const REPO_SERVER: &str = "repositories are read by this process, without a repo server";
+// Reasons that flags have, too (`accepted.rs`).
+pub(super) const REPO_SERVER: &str = "repositories are read by this process, without a repo server";
+pub(super) const QUEUE: &str = "each object is in the queue once, with a back-off of its own";
+pub(super) const ONE_PROCESS: &str =
+    "one process handles all clusters; use leader election for more than one replica";
+pub(super) const HYDRATOR: &str =
+    "the embedded sync engine refuses Applications with spec.sourceHydrator";
+pub(super) const TRACES: &str = "no traces are sent";
+pub(super) const HEAL_COOLDOWN: &str = "in Argo CD neither, since 3.3";
+pub(super) const METRICS_CACHE: &str = "the series of a deleted object vanish with it";
 
 /// Variables and keys of ConfigMaps that are reported in the log when they are set (SE-560 to
 /// SE-579), besides those that the flags of the ApplicationSet controller have, too.
@@ -52,7 +61,7 @@ pub const SETTINGS: &[Unused] = &[
             "WORKQUEUE_MAX_DELAY_NS",
             "WORKQUEUE_BACKOFF_FACTOR",
         ],
-        "each object is in the queue once, with a back-off of its own",
+        QUEUE,
     ),
     none(
         &[
@@ -75,7 +84,7 @@ pub const SETTINGS: &[Unused] = &[
             "ARGOCD_CONTROLLER_SHARDING_ALGORITHM",
             "controller.sharding.algorithm",
         ],
-        "one process handles all clusters; use leader election for more than one replica",
+        ONE_PROCESS,
     ),
     none(
         &["ARGOCD_ENABLE_DYNAMIC_CLUSTER_DISTRIBUTION", "ARGOCD_CONTROLLER_HEARTBEAT_TIME"],
@@ -213,14 +222,14 @@ pub const SETTINGS: &[Unused] = &[
             "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_COOLDOWN_SECONDS",
             "controller.self.heal.backoff.cooldown.seconds",
         ],
-        "in Argo CD neither, since 3.3",
+        HEAL_COOLDOWN,
     ),
     none(
         &[
             "ARGOCD_APPLICATION_CONTROLLER_METRICS_CACHE_EXPIRATION",
             "controller.metrics.cache.expiration",
         ],
-        "the series of a deleted object vanish with it",
+        METRICS_CACHE,
     ),
     none(
         &["controller.profile.enabled", "reposerver.profile.enabled"],
@@ -237,7 +246,7 @@ pub const SETTINGS: &[Unused] = &[
             "otlp.headers",
             "otlp.attrs",
         ],
-        "no traces are sent",
+        TRACES,
     ),
     none(
         &[
@@ -252,7 +261,7 @@ pub const SETTINGS: &[Unused] = &[
             "sourceHydrator.commitMessageTemplate",
             "sourceHydrator.readmeMessageTemplate",
         ],
-        "the embedded sync engine refuses Applications with spec.sourceHydrator",
+        HYDRATOR,
     ),
     none(
         &["webhook.maxPayloadSizeMB"],
