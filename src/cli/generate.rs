@@ -37,7 +37,7 @@ pub(super) async fn generate(set: &Object, facts: &mut Facts) -> Result<Generati
 /// Reports unknown fields on standard error.
 pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
     for field in unknown {
-        let place = format!("{}: {}", set.place(), set.title());
+        let place = set.described();
         fault(&Error::check("invalid ApplicationSet", place, field));
     }
 }
@@ -47,13 +47,9 @@ pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
 /// Fails when the set is invalid, or when its generators or template fail.
 pub(super) async fn generate_known(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
-        return Err(Error::input(
-            "cannot read",
-            format!("{}: {}", set.place(), set.title()),
-            error,
-        ));
+        return Err(Error::input("cannot read", set.described(), error));
     }
-    let place = || format!("{}: {}", set.place(), set.title());
+    let place = || set.described();
     let generation = facts
         .generate(&set.value)
         .await

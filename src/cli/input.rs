@@ -53,6 +53,11 @@ impl Object {
         format!("{}: line {}", self.file, self.line)
     }
 
+    /// Location, kind and name for messages.
+    pub fn described(&self) -> String {
+        format!("{}: {}", self.place(), self.title())
+    }
+
     /// Kind and name for messages.
     pub fn title(&self) -> String {
         let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str);

@@ -83,7 +83,7 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
             code = ExitCode::from(CHECK_FAILED);
         }
         for warning in &generation.warnings {
-            note(&format!("{}: {}: {warning}", set.place(), set.title()));
+            note(&format!("{}: {warning}", set.described()));
         }
         let known = generate::assumed(&generation);
         let problems = match &controller {
@@ -91,7 +91,7 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
             None => validate::problems(&generation, &known),
         };
         for (name, problem) in problems {
-            let place = format!("{}: {}", set.place(), set.title());
+            let place = set.described();
             let why = format!("application {name}: {problem}");
             fault(&Error::check("invalid application", place, why));
             code = ExitCode::from(CHECK_FAILED);

@@ -71,7 +71,7 @@ pub(super) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<
             _ => Vec::new(),
         };
         let what = format!("invalid {}", object.value["kind"].as_str().unwrap_or_default());
-        let place = format!("{}: {}", object.place(), object.title());
+        let place = object.described();
         let error = |problem| Error::check(what.clone(), place.clone(), problem);
         errors.extend(problems.into_iter().map(error));
     }

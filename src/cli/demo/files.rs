@@ -146,7 +146,7 @@ fn check(objects: &[Object], facts: &mut Facts) -> anyhow::Result<()> {
             let Err(why) = check_sources(application) else { continue };
             // The rollout, which would say what is wrong wherever it runs, does not begin.
             for (name, why) in generate::invalid(generation) {
-                let place = format!("{}: {}", object.place(), object.title());
+                let place = object.described();
                 fault(&Error::check("invalid Application", place, format!("{name}: {why}")));
             }
             return Err(wrong(
@@ -163,7 +163,7 @@ fn check(objects: &[Object], facts: &mut Facts) -> anyhow::Result<()> {
 }
 
 fn wrong(object: &Object, what: &str, why: String) -> anyhow::Error {
-    let place = format!("{}: {}", object.place(), object.title());
+    let place = object.described();
     anyhow::Error::from(Error::input(what, place, why))
 }
 
@@ -175,7 +175,7 @@ fn generate(set: &Object, facts: &mut Facts) -> anyhow::Result<Generation> {
         .map_err(|why| wrong(set, "cannot use the generator", why))?;
     let generated = block_on(async { Ok(facts.generate(&set.value).await) })?;
     Ok(generated.map_err(|error| {
-        let place = format!("{}: {}", set.place(), set.title());
+        let place = set.described();
         Error::check("cannot generate", place, error)
     })?)
 }
@@ -187,7 +187,7 @@ fn check_names(generations: &[(&Object, Generation)]) -> Result<(), Error> {
     for (object, generation) in generations {
         let set = desired::name_of(&object.value);
         if !sets.insert(set) {
-            let place = format!("{}: {}", object.place(), object.title());
+            let place = object.described();
             return Err(Error::input(WRONG, place, "it is given twice"));
         }
         for application in &generation.applications {

@@ -102,7 +102,7 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
         others.into_iter().partition(|object| object.value["kind"] == "AppProject");
     let is_unused = |object: &&Object| object.value["kind"] != "Secret";
     for object in others.iter().filter(is_unused) {
-        note(&format!("{}: {} is not used", object.place(), object.title()));
+        note(&format!("{} is not used", object.described()));
     }
     let values = |objects: Vec<Object>| objects.into_iter().map(|object| object.value).collect();
     Case::new(args, &generated, values(policies), values(projects), |_| None)
