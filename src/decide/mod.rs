@@ -12,6 +12,7 @@ pub mod blocking_resource;
 pub mod diff;
 pub mod external_urls;
 pub mod health;
+pub mod json_size;
 pub mod merge_patch;
 pub mod names;
 pub mod notify;

@@ -2,13 +2,12 @@
 //! nothing of its status is stored (SE-062, SE-597).
 
 use std::collections::BTreeSet;
-use std::io::{Result, Write};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::app_status::ResourceStatus;
 use crate::api::{OperationPhase, SyncStatusCode};
+use crate::decide::json_size::size;
 use crate::decide::sync;
 
 /// Most bytes of an Application that is written whole. etcd takes requests of 1.5 MiB; the rest
@@ -94,25 +93,6 @@ pub(super) fn listed(rows: Vec<ResourceStatus>) -> Vec<ResourceStatus> {
     let mut kept = kept.into_iter().peekable();
     let rows = rows.into_iter().enumerate();
     rows.filter_map(|(at, row)| kept.next_if_eq(&at).map(|_| row)).collect()
-}
-
-/// The bytes of a value as JSON.
-fn size(value: &impl Serialize) -> usize {
-    struct Count(usize);
-    impl Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting does not fail.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
 }
 
 #[cfg(test)]

@@ -23,18 +23,18 @@ use crate::decide::rollout::wait::WaitKind;
 /// The least time between two status writes that are not urgent.
 pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
 
-/// When to decide again before a write is due: a place of a limit that other sets share may become
-/// free long before that, and not each of them is announced.
-pub fn decided_within(due: Duration) -> Duration {
-    due.min(WRITE_EVERY.unsigned_abs())
-}
-
 /// The least time between two writes of a run's status that are not urgent (ST-005).
 const RUN_EVERY: SignedDuration = SignedDuration::from_secs(2);
 
 /// The least time between two writes of a status, or of a run's, in which nothing differs but the
 /// share of other sets in a limit (ST-030): each move of one of them changes those of all that wait.
 const SHARES_EVERY: SignedDuration = SignedDuration::from_secs(10);
+
+/// When to decide again before a write is due: a place of a limit that other sets share may become
+/// free long before that, and not each of them is announced.
+pub fn decided_within(due: Duration) -> Duration {
+    due.min(WRITE_EVERY.unsigned_abs())
+}
 
 /// When a run may be recorded at the earliest; `None` means now.
 pub fn run_due_at(

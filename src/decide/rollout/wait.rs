@@ -495,7 +495,7 @@ fn message_of_sync(entry: &Entry, seen: &Observed) -> String {
         // The resource says more than the states of the Application.
         seen.detail.clone()
     } else if seen.result_is_unknown() {
-        // These are of before its sync.
+        // These states are older than its sync.
         let states = format_args!("{:?}, {:?} before it", seen.sync, seen.health);
         format!("it has not been compared since the end of its sync ({states})")
     } else {

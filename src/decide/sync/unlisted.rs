@@ -16,6 +16,7 @@ use super::plan::{Progress, TaskKey};
 use super::task::Task;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
 use crate::api::read_leniently;
+use crate::decide::json_size::size;
 
 /// Between the number of resources and their digest.
 const WORDS: &str = " applied resources before it are not listed (";
@@ -98,10 +99,6 @@ fn is_applied(row: &ResourceResult) -> bool {
         && row.sync_phase == SyncPhase::Sync
         && row.status == ResultCode::Synced
         && matches!(row.hook_phase, OperationPhase::Running | OperationPhase::Succeeded)
-}
-
-fn size(row: &Value) -> usize {
-    row.to_string().len()
 }
 
 /// A digest of tasks, in any order.

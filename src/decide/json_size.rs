@@ -1,0 +1,24 @@
+//! The size of a value as JSON, without its text.
+
+use std::io::{Result, Write};
+
+use serde::Serialize;
+
+/// The bytes of a value as JSON.
+pub fn size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+    impl Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Counting does not fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
