@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use wavegate::{cli, confined};
+use wavegate::cli;
+use wavegate_sandbox as confined;
 
 /// Returns unused memory to the operating system; the delay is set in `.cargo/config.toml`.
 #[cfg(not(target_env = "msvc"))]

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wavegate::desired::inputs::{GitAnswer, Inputs};
-use wavegate::desired::{self, Error};
-use wavegate::entropy::environment;
+use wavegate_net::entropy::environment;
+use wavegate_rollout::desired::inputs::{GitAnswer, Inputs};
+use wavegate_rollout::desired::{self, Error};
 
 use crate::process::run_to_end;
 use crate::support::repository::Repository;

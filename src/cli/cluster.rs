@@ -17,13 +17,13 @@ use serde_json::Value;
 use super::commands;
 use super::error::{Error, UNDEFINED};
 use super::kubeconfig;
-use crate::api::annotations::SECRET_TYPE_LABEL;
-use crate::api::path_segment;
-use crate::config;
-use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::watch::connection::{self, Unusable};
-use crate::watch::failure::{existing, has_code, is_foreign, reason};
-use crate::watch::object::{Object, api, resource};
+use wavegate_api::annotations::SECRET_TYPE_LABEL;
+use wavegate_api::path_segment;
+use wavegate_cluster::watch::connection::{self, Unusable};
+use wavegate_cluster::watch::failure::{existing, has_code, is_foreign, reason};
+use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_controller::config;
+use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -269,7 +269,7 @@ impl ClusterConnection {
     ) -> Result<BTreeMap<String, Arc<Value>>, Error> {
         let applications = self.applications(Some(namespace)).await?;
         let by_name = |application: Arc<Value>| {
-            (crate::desired::name_of(&application).to_owned(), application)
+            (wavegate_rollout::desired::name_of(&application).to_owned(), application)
         };
         Ok(applications.into_iter().map(by_name).collect())
     }

@@ -4,10 +4,10 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::api::Raw;
-use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
-use crate::decide::blocking_resource::BlockingResource;
-use crate::decide::rollout::report::Application;
+use wavegate_api::Raw;
+use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use wavegate_engine::blocking_resource::BlockingResource;
+use wavegate_rollout::rollout::report::Application;
 
 /// The kube context that the user gave to this command.
 static CONTEXT: OnceLock<Option<String>> = OnceLock::new();

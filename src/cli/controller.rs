@@ -11,21 +11,23 @@ use serde_json::Value;
 use super::cluster::ClusterConnection;
 use super::error::{Error, note};
 use super::facts::{Facts, Source};
-use crate::api::cluster::ClusterSecret;
-use crate::clock::Clock;
-use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
-use crate::controller::application_set::{DemandsByProject, project_reads};
-use crate::decide::app_state::access::project_of;
-use crate::decide::app_state::unsupported;
-use crate::decide::application_set::validate::{self, Known};
-use crate::desired::Generation;
-use crate::desired::generators::path_pattern::Globbing;
-use crate::desired::inputs::Inputs;
-use crate::desired::name_of;
-use crate::providers::{Objects, Providers};
-use crate::settings::{ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE};
-use crate::watch::control_plane::{cluster_secret, clusters_of};
-use crate::watch::trust::{TRUST_MAPS, Trust};
+use wavegate_api::cluster::ClusterSecret;
+use wavegate_application::access::project_of;
+use wavegate_application::unsupported;
+use wavegate_cluster::watch::control_plane::{cluster_secret, clusters_of};
+use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
+use wavegate_controller::application_set::{DemandsByProject, project_reads};
+use wavegate_controller::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
+use wavegate_controller::settings::{
+    ApplicationSetSettings, ApplicationSettings, CONTROL_PLANE_NAMESPACE,
+};
+use wavegate_net::clock::Clock;
+use wavegate_providers::{Objects, Providers};
+use wavegate_rollout::application_set::validate::{self, Known};
+use wavegate_rollout::desired::Generation;
+use wavegate_rollout::desired::generators::path_pattern::Globbing;
+use wavegate_rollout::desired::inputs::Inputs;
+use wavegate_rollout::desired::name_of;
 
 /// Flags of the controller that affect generators.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -14,10 +14,10 @@ use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
 use super::output;
 use super::watch_args::timeout;
-use crate::api::crds::{KINDS, all, yaml};
-use crate::decide::health;
-use crate::watch::failure::{has_code, reason};
-use crate::watch::object::{Object, api, resource};
+use wavegate_api::crds::{KINDS, all, yaml};
+use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_engine::health;
 
 /// Pause between two looks at the cluster.
 const PAUSE: Duration = Duration::from_millis(200);

@@ -17,7 +17,7 @@ use super::controller::ControllerArgs;
 use super::error::{Error, NOT_FOUND, note};
 use super::live_app::{Kind, named};
 use super::output::Output;
-use crate::decide::diff::Change;
+use wavegate_engine::diff::Change;
 
 /// The options that say nothing about two files.
 const OF_A_CLUSTER: [&str; 11] = [

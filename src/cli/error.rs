@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
-use crate::terminal::printable;
+use wavegate_net::terminal::printable;
 
 /// Exit code of a failed check.
 pub(super) const CHECK_FAILED: u8 = 1;
@@ -92,8 +92,8 @@ impl std::error::Error for Error {}
 /// Prints an error to standard error, or logs it where the log has JSON lines, and returns its exit
 /// code: 2, unless a check failed.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    let text = crate::watch::failure::chain(error.as_ref());
-    if !crate::telemetry::log_last(&text) {
+    let text = wavegate_cluster::watch::failure::chain(error.as_ref());
+    if !wavegate_net::telemetry::log_last(&text) {
         print_line("error", &text);
     }
     let code = error.downcast_ref::<Error>().map_or(USAGE_ERROR, |error| error.code);
@@ -112,6 +112,6 @@ pub(super) fn fault(error: &Error) {
 
 fn print_line(kind: &str, text: &str) {
     // A closed standard error is ignored.
-    let text = crate::redact::text(text);
+    let text = wavegate_net::redact::text(text);
     let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(&text));
 }

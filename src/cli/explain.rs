@@ -19,17 +19,17 @@ use super::rollout_view::run::{RunSummary, paused, paused_by};
 use super::rollout_view::state::message;
 use super::runs::{beside, latest};
 use super::watch_args::{Request, View, WatchArgs};
-use crate::api::Raw;
-use crate::api::steering::POLICY;
-use crate::api::time::to_rfc3339;
-use crate::decide::application_set::shown;
-use crate::decide::blocking_resource::BlockingResource;
-use crate::decide::blocking_resource::below::Cause;
-use crate::decide::names::some_of;
-use crate::decide::rollout;
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Condition, Member, Report, State};
-use crate::decide::steering::Run;
+use wavegate_api::Raw;
+use wavegate_api::steering::POLICY;
+use wavegate_api::time::to_rfc3339;
+use wavegate_engine::blocking_resource::BlockingResource;
+use wavegate_engine::blocking_resource::below::Cause;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::rollout;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::{Condition, Member, Report, State};
+use wavegate_rollout::steering::Run;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///

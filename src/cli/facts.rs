@@ -8,20 +8,22 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::error::Error;
-use crate::api::{ObjectKey, Raw};
-use crate::clock::Clock;
-use crate::config::{Config, Flags};
-use crate::confined::Confinement;
-use crate::controller::application_set::{DemandsByProject, Reading, read_repository};
-use crate::controller::credentials::RepositorySecrets;
-use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
-use crate::desired::{self, Generation};
-use crate::entropy::environment;
-use crate::providers::{Objects, Providers};
-use crate::settings::{ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings};
-use crate::source::{Allow, ArtifactSettings, Freshness, Repositories};
-use crate::watch::control_plane::cluster_secret;
-use crate::watch::trust::{TRUST_MAPS, Trust};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_cluster::watch::control_plane::cluster_secret;
+use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
+use wavegate_controller::application_set::{DemandsByProject, Reading, read_repository};
+use wavegate_controller::config::{Config, Flags};
+use wavegate_controller::credentials::RepositorySecrets;
+use wavegate_controller::settings::{
+    ApplicationSetSettings, CONTROL_PLANE_NAMESPACE, ProviderSettings,
+};
+use wavegate_net::clock::Clock;
+use wavegate_net::entropy::environment;
+use wavegate_providers::{Objects, Providers};
+use wavegate_rollout::desired::inputs::{GitRequest, Inputs, MAX_READS};
+use wavegate_rollout::desired::{self, Generation};
+use wavegate_sandbox::Confinement;
+use wavegate_source::{Allow, ArtifactSettings, Freshness, Repositories};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]

@@ -30,8 +30,8 @@ use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Ui, is_closed};
 use super::watch_args::{Request, View, until};
-use crate::api::{ObjectKey, Raw};
-use crate::decide::rollout::report::Outcome;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_rollout::rollout::report::Outcome;
 
 /// Interval of drawing the screen, and of looking for a new reason: a change is shown after
 /// this time at the latest.

@@ -11,14 +11,14 @@ use super::cluster::ClusterConnection;
 use super::error::{Error, fault, note};
 use super::facts::Facts;
 use super::input::{self, Object};
-use crate::api::Cluster;
-use crate::api::unknown::{self, Unknown};
-use crate::api::{self, ApplicationSet};
-use crate::decide::application_set;
-use crate::decide::application_set::generated::{Collector, Generated};
-use crate::decide::application_set::validate::{self, Known};
-use crate::desired::Generation;
-use crate::desired::inputs::Inputs;
+use wavegate_api::Cluster;
+use wavegate_api::unknown::{self, Unknown};
+use wavegate_api::{self as api, ApplicationSet};
+use wavegate_rollout::application_set;
+use wavegate_rollout::application_set::generated::{Collector, Generated};
+use wavegate_rollout::application_set::validate::{self, Known};
+use wavegate_rollout::desired::Generation;
+use wavegate_rollout::desired::inputs::Inputs;
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
@@ -90,7 +90,7 @@ pub(super) async fn live_sets_and_policies(
         (found.sets, found.policies)
     };
     for set in &mut sets {
-        let name = crate::desired::name_of(&set.value).to_owned();
+        let name = wavegate_rollout::desired::name_of(&set.value).to_owned();
         if set.value["metadata"]["namespace"].is_string() {
             continue;
         }

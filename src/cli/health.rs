@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::error::{CHECK_FAILED, Error, note};
 use super::input;
 use super::output::{self, Output, or_dash};
-use crate::api::resource_key::split_api_version;
-use crate::config;
-use crate::controller::health_scripts::HealthScripts;
-use crate::decide::health::scripts::Scripts;
-use crate::decide::health::{Checks, KindPattern, Status};
+use wavegate_api::resource_key::split_api_version;
+use wavegate_controller::config;
+use wavegate_controller::health_scripts::HealthScripts;
+use wavegate_engine::health::scripts::Scripts;
+use wavegate_engine::health::{Checks, KindPattern, Status};
 
 /// Print the health of each object in a file
 ///

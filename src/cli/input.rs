@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::error::{Error, note};
 use super::facts::Facts;
-use crate::api::{self, steering};
-use crate::decide::names::some_of;
-use crate::desired::inputs::Inputs;
-use crate::yaml;
+use wavegate_api::yaml;
+use wavegate_api::{self as api, steering};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::desired::inputs::Inputs;
 
 /// Metadata that only a server writes.
 const SERVER_METADATA: [&str; 7] = [
@@ -168,7 +168,7 @@ pub(super) fn application_sets(
     let generators: Vec<String> =
         sets.iter().map(|set| set.value["spec"]["generators"].to_string()).collect();
     let is_named = |object: &Object| {
-        let name = format!("{:?}", crate::desired::name_of(&object.value));
+        let name = format!("{:?}", wavegate_rollout::desired::name_of(&object.value));
         object.value["kind"] == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
     };
     let kinds = others.iter().filter(|object| is_named(object));
@@ -192,9 +192,11 @@ pub(super) fn application_sets(
     }
     let Some(name) = name else { return Ok(Found { sets, facts, policies }) };
     let names: Vec<String> =
-        sets.iter().map(|set| crate::desired::name_of(&set.value).to_owned()).collect();
-    let sets: Vec<Object> =
-        sets.into_iter().filter(|set| crate::desired::name_of(&set.value) == name).collect();
+        sets.iter().map(|set| wavegate_rollout::desired::name_of(&set.value).to_owned()).collect();
+    let sets: Vec<Object> = sets
+        .into_iter()
+        .filter(|set| wavegate_rollout::desired::name_of(&set.value) == name)
+        .collect();
     if sets.is_empty() {
         let there = some_of(names.iter().map(String::as_str), 10);
         return Err(Error::input(
@@ -272,7 +274,7 @@ fn split(text: &Text) -> Result<Vec<Object>, Error> {
     let documents = yaml::documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
     // Escapes the name in all later messages.
-    documents.iter().for_each(|document| crate::redact::know_urls_of(&document.value));
+    documents.iter().for_each(|document| wavegate_net::redact::know_urls_of(&document.value));
     for document in &documents {
         for repeated in &document.repeated {
             note(&format!("{}: {repeated}", text.name));
@@ -375,9 +377,9 @@ fn is_jsonnet(path: &Path) -> bool {
 /// The objects of a Jsonnet file; it is evaluated in a confined process.
 fn evaluated(file: &Path) -> Result<Vec<Object>, Error> {
     let name = shown(file);
-    let values = crate::source::evaluate_local(file)
+    let values = wavegate_source::evaluate_local(file)
         .map_err(|error| Error::input("cannot read", name.clone(), error))?;
-    values.iter().for_each(crate::redact::know_urls_of);
+    values.iter().for_each(wavegate_net::redact::know_urls_of);
     let object = |value| Object { file: name.clone(), line: 1, value };
     Ok(values.into_iter().map(object).collect())
 }

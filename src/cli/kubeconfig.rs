@@ -11,10 +11,10 @@ use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::error::Error;
-use crate::api::unknown::nearest;
-use crate::decide::names::some_of;
-use crate::watch::failure::chain;
-use crate::yaml;
+use wavegate_api::unknown::nearest;
+use wavegate_api::yaml;
+use wavegate_cluster::watch::failure::chain;
+use wavegate_engine::names::some_of;
 
 const WHAT: &str = "cannot reach the cluster";
 

@@ -10,14 +10,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{ClusterConnection, control_plane_namespace};
 use super::error::Error;
-use crate::api::ApplicationDestination;
-use crate::api::cluster::IN_CLUSTER_SERVER;
-use crate::api::{ApplicationSpec, Raw};
-use crate::controller::credential_programs::CredentialPrograms;
-use crate::source::Programs;
-use crate::watch::cluster_cache::{ClusterCache, Mark};
-use crate::watch::clusters::{self, Clusters};
-use crate::watch::secrets::is_cluster;
+use wavegate_api::ApplicationDestination;
+use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_api::{ApplicationSpec, Raw};
+use wavegate_cluster::watch::cluster_cache::{ClusterCache, Mark};
+use wavegate_cluster::watch::clusters::{self, Clusters};
+use wavegate_cluster::watch::secrets::is_cluster;
+use wavegate_controller::credential_programs::CredentialPrograms;
+use wavegate_source::Programs;
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Destinations {
     ///
     /// Why it is not known, for users.
     pub async fn resolve(&self, application: &Value) -> Result<Arc<ClusterCache>, String> {
-        let spec = crate::api::read::<ApplicationSpec>(&application["spec"]);
+        let spec = wavegate_api::read::<ApplicationSpec>(&application["spec"]);
         let destination: ApplicationDestination =
             spec.map_err(|error| format!("spec.{error}"))?.destination;
         match self.clusters.resolve(&destination).await {

@@ -49,7 +49,8 @@ use std::process::ExitCode;
 use clap::{FromArgMatches, Parser, Subcommand};
 
 pub use self::error::report;
-use crate::{telemetry, terminal};
+use wavegate_net::telemetry;
+use wavegate_net::terminal;
 
 /// Roll out changes to Argo CD Applications step by step
 #[derive(Clone, Debug, Parser)]

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::input;
 use super::output::{self, Output, or_dash};
-use crate::api::operation::SyncPhase;
-use crate::decide::sync::{Slot, order, prune_order};
+use wavegate_api::operation::SyncPhase;
+use wavegate_engine::sync::{Slot, order, prune_order};
 
 /// Print manifests in the order in which a sync applies them
 ///

@@ -10,10 +10,10 @@ use super::error::{Error, note};
 use super::facts::Facts;
 use super::generate::{self, generated};
 use super::input::Object;
-use crate::api::Raw;
-use crate::decide::application_set::generated::Generated;
-use crate::decide::application_set::others::Other;
-use crate::desired::name_of;
+use wavegate_api::Raw;
+use wavegate_rollout::application_set::generated::Generated;
+use wavegate_rollout::application_set::others::Other;
+use wavegate_rollout::desired::name_of;
 
 /// The sets of a cluster, as they will be when those given are applied.
 pub(super) struct OtherSets<'a> {

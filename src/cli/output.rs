@@ -10,10 +10,11 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use super::error::Error;
-pub(super) use crate::terminal::{printable, printable_lines};
 use gotime::age;
+pub(super) use wavegate_net::terminal::{printable, printable_lines};
 
-use crate::{terminal, yaml};
+use wavegate_api::yaml;
+use wavegate_net::terminal;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -44,7 +45,7 @@ impl Output {
     ) -> anyhow::Result<()> {
         print(&match self.format {
             // Data is printed unchanged; text output contains no credentials.
-            Format::Table => crate::redact::text(&table(data)).into_owned(),
+            Format::Table => wavegate_net::redact::text(&table(data)).into_owned(),
             Format::Json => json(data)?,
             Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })

@@ -20,15 +20,15 @@ use super::live_diff::{self, Input, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash};
 use super::{generate, input};
-use crate::api::unknown;
-use crate::decide::application_set::generated::labels;
-use crate::decide::application_set::ignore::Ignore;
-use crate::decide::application_set::policy::Policy;
-use crate::decide::application_set::reconcile::NO_STEPS;
-use crate::decide::names::some_of;
-use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
-use crate::decide::rollout::steps::{self, Strategy};
-use crate::desired::{Generation, name_of};
+use wavegate_api::unknown;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::generated::labels;
+use wavegate_rollout::application_set::ignore::Ignore;
+use wavegate_rollout::application_set::policy::Policy;
+use wavegate_rollout::application_set::reconcile::NO_STEPS;
+use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::rollout::preview::{Preview, PreviewStep, preview};
+use wavegate_rollout::rollout::steps::{self, Strategy};
 
 /// The code of a set whose Applications are not known.
 const NOT_GENERATED: &str = "NotGenerated";
@@ -407,10 +407,13 @@ fn blockers(
         problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));
     }
     problems.extend(
-        Ignore::read(set, &crate::evaluator::jq(crate::evaluator::JQ_TIME))
-            .1
-            .into_iter()
-            .map(|found| problem("InvalidIgnoreDifferences", found.message)),
+        Ignore::read(
+            set,
+            &wavegate_controller::evaluator::jq(wavegate_controller::evaluator::JQ_TIME),
+        )
+        .1
+        .into_iter()
+        .map(|found| problem("InvalidIgnoreDifferences", found.message)),
     );
     let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
     let policy = Policy::problem(own, true);

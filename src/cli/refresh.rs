@@ -15,11 +15,11 @@ use super::output::{self, Format, Output, printable};
 use super::sync::INTERRUPTED;
 use super::sync::follow::Versions;
 use super::watch_args::{timeout, until};
-use crate::act::refresh;
-use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
-use crate::api::{ObjectKey, Raw};
-use crate::decide::app_state::operation;
-use crate::watch::failure::reason;
+use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_application::operation;
+use wavegate_cluster::act::refresh;
+use wavegate_cluster::watch::failure::reason;
 
 /// Prefixes of the name of an ApplicationSet, as for kubectl.
 const SET_PREFIXES: [&str; 4] =

@@ -11,10 +11,10 @@ use super::error::{CHECK_FAILED, Error, fault, note};
 use super::input::{Found, Object};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
-use crate::api::sources::InEffect;
-use crate::api::unknown;
-use crate::decide::application_set::validate;
-use crate::desired::name_of;
+use wavegate_api::sources::InEffect;
+use wavegate_api::unknown;
+use wavegate_rollout::application_set::validate;
+use wavegate_rollout::desired::name_of;
 
 /// Print the Applications that an ApplicationSet generates, by name
 ///
@@ -145,5 +145,5 @@ fn source(spec: &Value) -> String {
     let more =
         if several.len() > 1 { format!(" and {} more", several.len() - 1) } else { String::new() };
     let slash = if inner.is_empty() { "" } else { "//" };
-    format!("{}{slash}{inner}{at}{more}", crate::redact::url(text("repoURL")))
+    format!("{}{slash}{inner}{at}{more}", wavegate_net::redact::url(text("repoURL")))
 }

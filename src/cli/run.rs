@@ -14,15 +14,15 @@ use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
-use crate::config::{self, Config, Flags};
-use crate::confined::{self, Confinement};
-use crate::controller::leader::Candidate;
-use crate::controller::{self, Controllers, Led};
-use crate::redact;
-use crate::serve::{self, Readiness};
-use crate::source::{self, Allow, ArtifactSettings, Repositories};
-use crate::telemetry::{self, Format};
+use wavegate_controller::config::{self, Config, Flags};
+use wavegate_controller::leader::Candidate;
+use wavegate_controller::serve::{self, Readiness};
+use wavegate_controller::{self as controller, Controllers, Led};
+use wavegate_net::clock::Clock;
+use wavegate_net::redact;
+use wavegate_net::telemetry::{self, Format};
+use wavegate_sandbox::{self as confined, Confinement};
+use wavegate_source::{self as source, Allow, ArtifactSettings, Repositories};
 
 mod config_maps;
 mod live_settings;

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::cluster::ClusterConnection;
 use super::error::Error;
-use crate::api::Raw;
-use crate::api::steering::{RUN, SET_LABEL};
-use crate::decide::application_set::is_owned;
-use crate::decide::steering::{Run, current, number_of};
+use wavegate_api::Raw;
+use wavegate_api::steering::{RUN, SET_LABEL};
+use wavegate_rollout::application_set::is_owned;
+use wavegate_rollout::steering::{Run, current, number_of};
 
 /// The most characters of the value of a label.
 const LABEL: usize = 63;

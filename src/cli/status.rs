@@ -16,16 +16,16 @@ use super::rollout_view::sentence::why;
 use super::rollout_view::state::message;
 use super::runs::{beside, latest};
 use super::watch_args::{Request, View, WatchArgs};
-use crate::api::Raw;
-use crate::api::steering::{POLICY, RUN};
-use crate::api::time::to_rfc3339;
-use crate::decide::application_set::shown;
-use crate::decide::names::some_of;
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Member, Report, State};
-use crate::decide::rollout::steps::Strategy;
-use crate::decide::steering::{Run, current};
-use crate::desired::name_of;
+use wavegate_api::Raw;
+use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::time::to_rfc3339;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::desired::name_of;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::{Member, Report, State};
+use wavegate_rollout::rollout::steps::Strategy;
+use wavegate_rollout::steering::{Run, current};
 
 /// The most namespaces in a message.
 const NAMES: usize = 10;

@@ -14,8 +14,8 @@ use super::sync::follow::{self, End, Options};
 use super::sync::progress::{Goal, Line, WIDTH};
 use super::sync::result::OperationResult;
 use super::watch_args::timeout;
-use crate::act::operation::{self, Terminated};
-use crate::api::Raw;
+use wavegate_api::Raw;
+use wavegate_cluster::act::operation::{self, Terminated};
 
 /// Terminate the running operation of an Application
 ///

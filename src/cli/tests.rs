@@ -3,9 +3,9 @@
 mod outcomes;
 mod waits;
 
-use crate::decide::names::some_of;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use wavegate_engine::names::some_of;
 
 use clap::CommandFactory;
 use serde_json::{Value, json};
@@ -15,11 +15,11 @@ use super::explain::{Explanation, explain, explain_as, show, show_at};
 use super::live_diff::{Change, Seen, compare};
 use super::status::Summary;
 use super::{generate, output, status};
-use crate::decide::rollout::report::State;
-use crate::decide::rollout::steer::rules::Rules;
-use crate::decide::steering::Run;
-use crate::desired::Generation;
-use crate::settings::ApplicationSetSettings;
+use wavegate_controller::settings::ApplicationSetSettings;
+use wavegate_rollout::desired::Generation;
+use wavegate_rollout::rollout::report::State;
+use wavegate_rollout::rollout::steer::rules::Rules;
+use wavegate_rollout::steering::Run;
 
 /// Applications of the set, by name.
 type Applications = BTreeMap<String, Arc<Value>>;

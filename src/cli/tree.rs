@@ -14,12 +14,12 @@ use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, note};
 use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
 use super::output::Output;
-use crate::api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
-use crate::config;
-use crate::decide::app_state::{access, operation};
-use crate::decide::blocking_resource;
-use crate::decide::health::Checks;
-use crate::decide::resource_tree::{self, Node};
+use wavegate_api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
+use wavegate_application::{access, operation};
+use wavegate_controller::config;
+use wavegate_engine::blocking_resource;
+use wavegate_engine::health::Checks;
+use wavegate_engine::resource_tree::{self, Node};
 
 /// The ConfigMap with health scripts.
 const ARGOCD_CM: &str = "argocd-cm";

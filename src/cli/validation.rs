@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::error::{Error, fault};
 use super::input::{self, Object, is_application_set, is_policy};
-use crate::act::manifests;
-use crate::api::unknown::{self, Unknown};
-use crate::api::{crds, steering};
-use crate::watch::failure::reason;
+use wavegate_api::unknown::{self, Unknown};
+use wavegate_api::{crds, steering};
+use wavegate_cluster::act::manifests;
+use wavegate_cluster::watch::failure::reason;
 
 /// Who stores a policy in memory.
 const MANAGER: &str = "wavegate";

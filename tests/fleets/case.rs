@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kube_sim::{Disturbance, Effect, SplitMix64};
-use wavegate::simulation::{Applied, Fault, Part};
+use wavegate_simulation::{Applied, Fault, Part};
 
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use http::{Method, Request};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use wavegate::simulation::Wrap;
+use wavegate_simulation::Wrap;
 
 use crate::case::{Case, What};
 use crate::intercept::{Break, Target, intercept};

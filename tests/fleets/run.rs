@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use wavegate::simulation::{self, History, Setup};
+use wavegate_simulation::{self as simulation, History, Setup};
 
 use crate::case::Case;
 use crate::judges::{Court, Violation};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use serde_json::{Value, json};
-use wavegate::simulation::{
+use wavegate_simulation::{
     Action, Before, Behavior, Manifests, Outcome, Scenario, ScheduledAction,
 };
 

@@ -77,7 +77,7 @@ impl Story {
                 let request = &exchange.request;
                 let is_failure =
                     !(200..300).contains(&request.code) && request.resource != "leases";
-                if is_failure && wavegate::simulation::is_controller(&request.client) {
+                if is_failure && wavegate_simulation::is_controller(&request.client) {
                     let line = format!(
                         "   {} {} {}{} -> {}",
                         request.client, request.verb, request.resource, request.name, request.code

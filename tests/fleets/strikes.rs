@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube_sim::{Disturbance, Effect, Entry, Exchange};
-use wavegate::simulation::{Applied, Fault, Part, is_controller};
+use wavegate_simulation::{Applied, Fault, Part, is_controller};
 
 use crate::case::{Case, What};
 

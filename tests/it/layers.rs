@@ -1,124 +1,31 @@
-//! Imports follow the arrow: facts in, decisions, effects out.
+//! What Cargo cannot say of the arrow: facts in, decisions, effects out. A crate may use what its
+//! manifest names; here is which of them are pure, who writes, and which rooms of a crate know
+//! nothing of the others.
 //!
 //! Parses the source text, including disabled code, and reports the line. Unit tests may
 //! use anything.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The libraries of this workspace. What they may use is what their manifests name.
-const LIBRARIES: [&str; 3] = ["gotemplate", "gotime", "kube_sim"];
-
-/// A module of the crate, and the modules and libraries it may use. Modules that are not
-/// listed, such as the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 27] = [
-    ("glob", &[]),
-    ("redact", &[]),
-    ("repository", &[]),
-    ("yaml", &[]),
-    ("jwt", &[]),
-    ("tls", &[]),
-    ("token_cache", &[]),
-    ("api", &["glob", "yaml"]),
-    ("openapi", &["api"]),
-    ("desired", &["api", "gotemplate", "yaml"]),
-    ("decide", &["api", "desired", "glob", "gotime", "repository"]),
-    ("watch", &["api", "clock", "openapi", "redact"]),
-    ("confined", &[]),
-    ("connect", &[]),
-    ("evaluator", &["confined", "decide"]),
-    (
-        "source",
-        &[
-            "api",
-            "confined",
-            "connect",
-            "glob",
-            "jwt",
-            "redact",
-            "repository",
-            "tls",
-            "token_cache",
-            "yaml",
-        ],
-    ),
-    (
-        "providers",
-        &[
-            "api",
-            "clock",
-            "connect",
-            "desired",
-            "jwt",
-            "redact",
-            "settings",
-            "tls",
-            "token_cache",
-            "watch",
-        ],
-    ),
-    ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "tls", "watch"]),
-    ("clock", &[]),
-    ("entropy", &["clock", "gotemplate"]),
-    ("terminal", &[]),
-    ("serve", &[]),
-    ("telemetry", &["redact", "terminal"]),
-    ("settings", &["api", "decide", "desired", "evaluator", "glob", "source"]),
-    (
-        "config",
-        &[
-            "api",
-            "confined",
-            "decide",
-            "desired",
-            "evaluator",
-            "glob",
-            "gotime",
-            "settings",
-            "source",
-            "telemetry",
-            "yaml",
-        ],
-    ),
-    (
-        "simulation",
-        &["act", "api", "clock", "config", "controller", "decide", "kube_sim", "source", "watch"],
-    ),
-    (
-        "controller",
-        &[
-            "act",
-            "api",
-            "entropy",
-            "clock",
-            "confined",
-            "decide",
-            "desired",
-            "evaluator",
-            "glob",
-            "gotemplate",
-            "providers",
-            "redact",
-            "repository",
-            "settings",
-            "source",
-            "watch",
-            "yaml",
-        ],
-    ),
+/// Rooms of a crate, and the other rooms of it that they may use.
+const ROOMS: [(&str, &str, &[&str]); 9] = [
+    ("cluster", "watch", &[]),
+    ("rollout", "desired", &[]),
+    ("rollout", "notify", &[]),
+    ("rollout", "webhook", &[]),
+    ("rollout", "rollout", &["desired", "notify"]),
+    ("controller", "evaluator", &[]),
+    ("controller", "serve", &[]),
+    ("controller", "settings", &["evaluator"]),
+    ("controller", "config", &["evaluator", "settings"]),
 ];
 
 /// Decisions: no client, no clock, no files, no async.
-const PURE: [&str; 8] =
-    ["api", "openapi", "desired", "decide", "glob", "gotemplate", "gotime", "repository"];
+const PURE: [&str; 6] = ["api", "engine", "application", "rollout", "gotemplate", "gotime"];
 
-/// Paths that pure modules must not use. A `*` matches any segment.
-const IMPURE: [&[&str]; 16] = [
-    &["kube", "Client"],
-    &["kube", "Api"],
-    &["kube", "client"],
-    &["kube", "runtime"],
-    &["kube", "config"],
+/// Paths that pure crates must not use. A `*` matches any segment.
+const IMPURE: [&[&str]; 12] = [
+    &["kube"],
     &["tokio"],
     &["std", "fs"],
     &["std", "env"],
@@ -328,38 +235,38 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Violations in a file of a module. `depth` is the number of modules between the file
-/// and the crate root.
-fn violations(module: &str, depth: usize, source: &str) -> Vec<(usize, String)> {
+/// What a file of a pure crate must not contain.
+fn impurities(source: &str) -> Vec<(usize, String)> {
     let tokens = without_tests(&tokens(source));
-    let paths = paths(&tokens);
-    let pure = PURE.contains(&module);
-    let allowed = MAY_NAME.iter().find(|(name, _)| *name == module).map(|(_, allowed)| *allowed);
     let mut broken = Vec::new();
-    for (words, line) in &paths {
+    for (words, line) in paths(&tokens) {
+        broken.extend(impure(&words).map(|what| (line, format!("names {what}"))));
+    }
+    for pair in tokens.windows(2) {
+        if pair[0].text == "async" || (pair[0].text == "." && pair[1].text == "await") {
+            broken.push((pair[0].line, format!("waits: {}", pair[1].text)));
+        }
+    }
+    broken
+}
+
+/// The rooms of its crate that a file of `room` must not name. `depth` is the number of modules
+/// between the file and the root of the crate.
+fn strays(room: &str, allowed: &[&str], depth: usize, source: &str) -> Vec<(usize, String)> {
+    let tokens = without_tests(&tokens(source));
+    let mut broken = Vec::new();
+    for (words, line) in paths(&tokens) {
         let named = match words.iter().position(|word| word != "super") {
             Some(0) if words[0] == "crate" => words.get(1),
             Some(ups) if ups > 0 && ups >= depth => words.get(ups),
-            Some(0) if LIBRARIES.contains(&words[0].as_str()) => words.first(),
             _ => None,
         };
-        if let (Some(named), Some(allowed)) = (named, allowed)
-            && named != module
+        if let Some(named) = named
+            && named != room
             && named.starts_with(char::is_lowercase)
             && !allowed.contains(&named.as_str())
         {
-            let place = if LIBRARIES.contains(&named.as_str()) { "" } else { "crate::" };
-            broken.push((*line, format!("{module} names {place}{named}")));
-        }
-        if pure && let Some(what) = impure(words) {
-            broken.push((*line, format!("{module} names {what}")));
-        }
-    }
-    if pure {
-        for pair in tokens.windows(2) {
-            if pair[0].text == "async" || (pair[0].text == "." && pair[1].text == "await") {
-                broken.push((pair[0].line, format!("{module} waits: {}", pair[1].text)));
-            }
+            broken.push((line, format!("names crate::{named}")));
         }
     }
     broken
@@ -389,22 +296,34 @@ fn writes(source: &str) -> Vec<(usize, String)> {
     found.map(|(words, line)| (line, words.join("::"))).collect()
 }
 
-/// The files of a module or library, without test modules, and the number of modules
-/// between each and the crate root.
-fn files(module: &str) -> Vec<(PathBuf, usize)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+/// The root of the sources of a crate.
+fn sources(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("crates").join(name).join("src")
+}
+
+/// The files of a room, without test modules, and the number of modules between each and the root
+/// of the crate.
+fn files(name: &str, room: &str) -> Vec<(PathBuf, usize)> {
     let mut files = Vec::new();
-    if LIBRARIES.contains(&module) {
-        collect(&root.join("crates").join(module).join("src"), 0, &mut files);
-        return files;
-    }
-    let src = root.join("src");
-    let single = src.join(format!("{module}.rs"));
+    let single = sources(name).join(format!("{room}.rs"));
     if single.is_file() {
         files.push((single, 1));
     }
-    collect(&src.join(module), 1, &mut files);
+    collect(&sources(name).join(room), 1, &mut files);
     files
+}
+
+/// What is found in files, with the place of each.
+fn found(
+    files: Vec<(PathBuf, usize)>,
+    find: impl Fn(usize, &str) -> Vec<(usize, String)>,
+) -> Vec<String> {
+    let in_file = |(file, depth): (PathBuf, usize)| {
+        let source = std::fs::read_to_string(&file).unwrap();
+        let place = |(line, what)| format!("{}:{line}: {what}", file.display());
+        find(depth, &source).into_iter().map(place).collect::<Vec<_>>()
+    };
+    files.into_iter().flat_map(in_file).collect()
 }
 
 fn collect(dir: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
@@ -421,91 +340,90 @@ fn collect(dir: &Path, depth: usize, files: &mut Vec<(PathBuf, usize)>) {
 }
 
 #[test]
-fn imports_follow_the_arrow() {
-    let mut broken = Vec::new();
-    let mut seen = BTreeSet::new();
-    let modules: BTreeSet<&str> =
-        MAY_NAME.map(|(module, _)| module).into_iter().chain(PURE).collect();
-    for module in &modules {
-        for (file, depth) in files(module) {
-            seen.insert(*module);
-            let source = std::fs::read_to_string(&file).unwrap();
-            let of = violations(module, depth, &source).into_iter();
-            broken.extend(of.map(|(line, what)| format!("{}:{line}: {what}", file.display())));
-        }
+fn decisions_are_pure() {
+    for name in PURE {
+        let mut files = Vec::new();
+        collect(&sources(name), 0, &mut files);
+        assert!(!files.is_empty(), "{name}: a crate without a file: the list above is old");
+        assert_eq!(found(files, |_, source| impurities(source)), [""; 0], "{name}");
     }
-    assert_eq!(seen, modules, "modules without a file: the list above is old");
-    assert!(broken.is_empty(), "against the arrow:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn rooms_of_a_crate_know_no_others_than_they_may() {
+    for (name, room, allowed) in ROOMS {
+        let files = files(name, room);
+        assert!(!files.is_empty(), "{name}::{room}: no file: the list above is old");
+        let broken = found(files, |depth, source| strays(room, allowed, depth, source));
+        assert_eq!(broken, [""; 0], "{name}::{room}");
+    }
 }
 
 #[test]
 fn only_act_writes() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    collect(&src, 0, &mut files);
+    collect(&root.join("src"), 0, &mut files);
+    for entry in std::fs::read_dir(root.join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        // The server itself reads what clients write.
+        if !path.ends_with("kube-sim") {
+            collect(&path.join("src"), 0, &mut files);
+        }
+    }
     let (act, others): (Vec<_>, Vec<_>) =
-        files.iter().partition(|(file, _)| file.starts_with(src.join("act")));
-    let found = |files: &[&(PathBuf, usize)]| -> Vec<String> {
-        let in_file = |file: &PathBuf| {
-            let source = std::fs::read_to_string(file).unwrap();
-            let place = |(line, what)| format!("{}:{line}: {what}", file.display());
-            writes(&source).into_iter().map(place).collect::<Vec<_>>()
-        };
-        files.iter().flat_map(|(file, _)| in_file(file)).collect()
-    };
-    assert!(found(&act).len() > 10, "what writes is not recognised");
-    assert_eq!(found(&others), [""; 0], "only src/act writes to an API server");
+        files.into_iter().partition(|(file, _)| file.starts_with(sources("cluster").join("act")));
+    assert!(found(act, |_, source| writes(source)).len() > 10, "what writes is not recognised");
+    let found = found(others, |_, source| writes(source));
+    assert_eq!(found, [""; 0], "only cluster::act writes to an API server");
     let planted = "use kube::api::{Api, Patch as P}; #[cfg(test)] mod t { use kube::api::Patch; }";
     assert_eq!(writes(planted), [(1, "kube::api::Patch".to_owned())]);
 }
 
 #[test]
-fn the_check_detects_violations() {
+fn the_check_detects_impurities() {
     let planted = [
-        ("decide", "use crate::act::Done;", "decide names crate::act"),
-        ("decide", "use crate::{api, controller::run};", "decide names crate::controller"),
-        ("decide", "use super::super::watch;", "decide names crate::watch"),
-        ("decide", "fn f() { crate::source::resolve() }", "decide names crate::source"),
-        ("api", "use kube::{Api, ResourceExt};", "api names kube::Api"),
-        ("api", "use kube::{client::{Body}, api::X};", "api names kube::client::Body"),
-        ("desired", "let at = Timestamp::now();", "desired names Timestamp::now"),
-        ("desired", "let at = jiff::Zoned::now();", "desired names jiff::Zoned::now"),
-        ("gotemplate", "pub async fn f() {}", "gotemplate waits: fn"),
-        ("gotemplate", "let a = b.await;", "gotemplate waits: await"),
-        ("gotemplate", "use std::{fmt, fs};", "gotemplate names std::fs"),
-        ("act", "use crate::controller::context::Context;", "act names crate::controller"),
-        ("decide", "use kube_sim::Server;", "decide names kube_sim"),
-        ("watch", "let t = gotemplate::go::Env::new();", "watch names gotemplate"),
-        ("decide", "const A: char = '\"'; use crate::act::B;", "decide names crate::act"),
-        ("decide", "const A: &str = r#\"\"\"#; use crate::act::B;", "decide names crate::act"),
-        ("decide", "#[cfg(test)]\nmod tests;\nuse crate::cli::B;", "decide names crate::cli"),
+        ("use kube::{Api, ResourceExt};", "names kube::Api,names kube::ResourceExt"),
+        ("use kube::{client::{Body}};", "names kube::client::Body"),
+        ("let at = Timestamp::now();", "names Timestamp::now"),
+        ("let at = jiff::Zoned::now();", "names jiff::Zoned::now"),
+        ("pub async fn f() {}", "waits: fn"),
+        ("let a = b.await;", "waits: await"),
+        ("use std::{fmt, fs};", "names std::fs"),
+        ("const A: char = '\"'; use tokio::sync::B;", "names tokio::sync::B"),
+        ("const A: &str = r#\"\"\"#; use tokio::sync::B;", "names tokio::sync::B"),
+        ("#[cfg(test)]\nmod tests;\nuse tokio::sync::B;", "names tokio::sync::B"),
     ];
-    for (module, source, want) in planted {
-        let got: Vec<String> =
-            violations(module, 2, source).into_iter().map(|(_, what)| what).collect();
-        assert_eq!(got, [want], "{source}");
+    for (source, want) in planted {
+        let got: Vec<String> = impurities(source).into_iter().map(|(_, what)| what).collect();
+        assert_eq!(got.join(","), want, "{source}");
     }
-    let lines = violations("decide", 2, "\n/* a\n */\nuse crate::act::B;\n");
-    assert_eq!(lines, [(4, "decide names crate::act".to_owned())]);
+    let lines = impurities("\n/* a\n */\nuse tokio::sync::B;\n");
+    assert_eq!(lines, [(4, "names tokio::sync::B".to_owned())]);
+    for fine in [
+        "use kube_core::Resource;",
+        "// use tokio::sync::B;\n/* Timestamp::now() */ const A: &str = \"tokio::sync::B\";",
+        "#[cfg(test)] mod tests { use tokio::sync::B; fn now() { Timestamp::now() } }",
+        "fn f<'a>(now: &'a Timestamp) { g(now) }",
+    ] {
+        assert_eq!(impurities(fine), [], "{fine}");
+    }
 }
 
 #[test]
-fn the_check_accepts_allowed_imports() {
-    let fine = [
-        (
-            "decide",
-            "use crate::api::operation::Operation; use super::phase; use super::super::decide::x;",
-        ),
-        (
-            "decide",
-            "// use crate::act::Done;\n/* Timestamp::now() */ const A: &str = \"crate::act::B\";",
-        ),
-        ("decide", "#[cfg(test)] mod tests { use crate::act::B; fn now() { Timestamp::now() } }"),
-        ("decide", "fn f<'a>(now: &'a Timestamp) { g(now) }"),
-        ("api", "use kube::core::Duration; use kube::Resource;"),
-        ("controller", "use crate::act::B; async fn f() { Timestamp::now() }"),
-    ];
-    for (module, source) in fine {
-        assert_eq!(violations(module, 2, source), [], "{source}");
+fn the_check_detects_rooms() {
+    let strays = |source| strays("watch", &["object"], 2, source);
+    for (source, want) in [
+        ("use crate::act::Done;", "names crate::act"),
+        ("use crate::{object, act::run};", "names crate::act"),
+        ("use super::super::act;", "names crate::act"),
+        ("fn f() { crate::act::resolve() }", "names crate::act"),
+    ] {
+        let got: Vec<String> = strays(source).into_iter().map(|(_, what)| what).collect();
+        assert_eq!(got, [want], "{source}");
+    }
+    for fine in ["use crate::object::A; use super::phase; use super::super::watch::x;", "use b::C;"]
+    {
+        assert_eq!(strays(fine), [], "{fine}");
     }
 }

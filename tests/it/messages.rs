@@ -6,32 +6,32 @@ use std::path::Path;
 
 use regex::Regex;
 
-/// Places that read a message: the file below `src`, what is looked for, and why no field has it.
+/// Places that read a message: the file, without `crates` and `src`, what is looked for, and why no field has it.
 const READERS: [(&str, &str, &str); 44] = [
     // Argo CD's definitions of the two kinds have no field for it.
-    ("decide/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
-    ("decide/rollout/held.rs", "SINCE", "the same"),
-    ("decide/rollout/status.rs", "EARLIER", "the same"),
-    ("decide/rollout/status.rs", "start", "the same"),
-    ("decide/rollout/status.rs", ": ", "the same"),
-    ("decide/rollout/entry.rs", "mark.prefix()", "the same"),
-    ("decide/application_set/rollout_storage.rs", "PREFIX", "the message of a condition"),
-    ("decide/application_set/emptied.rs", "COMMAND", "the message of a condition"),
-    ("decide/application_set/observe.rs", "windows::BLOCKED", "`operationState.message`"),
-    ("decide/blocking_resource.rs", "FAILED", "`operationState.message`"),
-    ("decide/blocking_resource.rs", ": ", "`operationState.message`"),
-    ("decide/blocking_resource/kept.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
-    ("decide/blocking_resource/attempt.rs", "Retrying operation", "`operationState.message`"),
-    ("decide/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
-    ("decide/blocking_resource/kept.rs", "no prune", "the message of a result"),
-    ("decide/sync/messages.rs", "(dry run)", "the message of a result"),
+    ("rollout/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
+    ("rollout/rollout/held.rs", "SINCE", "the same"),
+    ("rollout/rollout/status.rs", "EARLIER", "the same"),
+    ("rollout/rollout/status.rs", "start", "the same"),
+    ("rollout/rollout/status.rs", ": ", "the same"),
+    ("rollout/rollout/entry.rs", "mark.prefix()", "the same"),
+    ("rollout/application_set/rollout_storage.rs", "PREFIX", "the message of a condition"),
+    ("rollout/application_set/emptied.rs", "COMMAND", "the message of a condition"),
+    ("rollout/application_set/observe.rs", "windows::BLOCKED", "`operationState.message`"),
+    ("engine/blocking_resource.rs", "FAILED", "`operationState.message`"),
+    ("engine/blocking_resource.rs", ": ", "`operationState.message`"),
+    ("engine/blocking_resource/kept.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
+    ("engine/blocking_resource/attempt.rs", "Retrying operation", "`operationState.message`"),
+    ("engine/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
+    ("engine/blocking_resource/kept.rs", "no prune", "the message of a result"),
+    ("engine/sync/messages.rs", "(dry run)", "the message of a result"),
     // Argo CD's definition has no field for it in a result.
-    ("decide/sync/unlisted.rs", "WORDS", "the message of a result"),
-    ("decide/sync/unlisted.rs", "; ", "the message of a result"),
-    ("decide/application_set/shown.rs", "WAITING", "`operationState.message`"),
-    ("decide/application_set/shown.rs", ", since ", "`operationState.message`"),
-    ("decide/application_set/shown.rs", "completion of hook ", "`operationState.message`"),
-    ("decide/application_set/shown.rs", "healthy state of ", "`operationState.message`"),
+    ("engine/sync/unlisted.rs", "WORDS", "the message of a result"),
+    ("engine/sync/unlisted.rs", "; ", "the message of a result"),
+    ("rollout/application_set/shown.rs", "WAITING", "`operationState.message`"),
+    ("rollout/application_set/shown.rs", ", since ", "`operationState.message`"),
+    ("rollout/application_set/shown.rs", "completion of hook ", "`operationState.message`"),
+    ("rollout/application_set/shown.rs", "healthy state of ", "`operationState.message`"),
     ("cli/sync/result.rs", ", reason: ", "`operationState.message`"),
     ("cli/sync/directory.rs", "Failed to load live state: ", "the message of a condition"),
     ("cli/sync/directory.rs", "Failed to load target state: ", "the message of a condition"),
@@ -42,25 +42,25 @@ const READERS: [(&str, &str, &str); 44] = [
     ("cli/sync/progress.rs", "AGAIN", "`operationState.message`"),
     // What is printed already is not printed again.
     ("cli/sync/result.rs", "one.message.as_str()", "`operationState.message`"),
-    ("decide/blocking_resource.rs", "resource.message", "`operationState.message`"),
+    ("engine/blocking_resource.rs", "resource.message", "`operationState.message`"),
     // What a status says already is not said again; a list in it is of texts.
-    ("decide/rollout/steer/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
+    ("rollout/rollout/steer/without_effect.rs", "begin", "`status.withoutEffect` of a run"),
     // The words of other programs.
     ("cli/explain/advice.rs", "exited with code", "of a kubelet"),
     ("cli/explain/advice.rs", "namespaces \\\"", "of an API server"),
     ("cli/explain/advice.rs", "quota", "of an API server"),
     ("cli/crds.rs", "names", "of an API server"),
     ("cli/tree/read.rs", "forbidden", "of an API server"),
-    ("decide/health/pod.rs", "BackOff", "the reason of a kubelet"),
+    ("engine/health/pod.rs", "BackOff", "the reason of a kubelet"),
     ("cli/explain/advice.rs", " not found", "of an API server"),
     (
-        "decide/sync/messages.rs",
+        "engine/sync/messages.rs",
         "metadata.annotations: Too long: must have at most 262144 bytes",
         "of an API server",
     ),
-    ("decide/application_set/shape.rs", "invalid type: ", "of serde"),
-    ("decide/application_set/shape.rs", ", expected ", "of serde"),
-    ("decide/application_set/shape.rs", "struct ", "of serde"),
+    ("rollout/application_set/shape.rs", "invalid type: ", "of serde"),
+    ("rollout/application_set/shape.rs", ", expected ", "of serde"),
+    ("rollout/application_set/shape.rs", "struct ", "of serde"),
 ];
 
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
@@ -81,29 +81,29 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
         &["r#\"\"generation\":\"#", "r#\"\"reconciledAt\":\"\"#", "r#\"\"resourceVersion\":\"\"#"],
     ),
     ("controller/credentials.rs", &["://", "oci://", "prefix"]),
-    ("decide/app_state/children.rs", &[".k8s.io", "own"]),
-    ("decide/app_state/delete_hooks.rs", &["deletion_id(application)"]),
-    ("decide/app_state/impersonation.rs", &["is_odd"]),
-    ("decide/app_state/lost.rs", &["field"]),
-    ("decide/app_state/project.rs", &[".git", "://", "oci://", "own", "prefix"]),
-    ("decide/external_urls.rs", &["://", "LINK"]),
-    ("decide/app_state/warnings.rs", &["prefix"]),
-    ("decide/application_set/emptied.rs", &["place"]),
-    ("decide/application_set/found.rs", &["ELEMENT"]),
-    ("decide/application_set/patch.rs", &["operation"]),
-    ("decide/application_set/preserve.rs", &["prefix"]),
-    ("decide/application_set/shape.rs", &["<no value>", "{{", "}}"]),
-    ("decide/argocd_cache/network.rs", &["Route"]),
-    ("decide/diff/fields.rs", &["k:", "v:"]),
-    ("decide/diff/ignore.rs", &["f:", "i:", "k:", "start", "v:"]),
-    ("decide/diff/jq/selection.rs", &["end", "part", "start"]),
-    ("decide/diff/jq/selection/parse.rs", &["starts_word"]),
-    ("decide/diff/keys.rs", &["spec"]),
-    ("decide/diff/mask.rs", &["applied", "original"]),
-    ("decide/diff/merge.rs", &["elector"]),
+    ("application/children.rs", &[".k8s.io", "own"]),
+    ("application/delete_hooks.rs", &["deletion_id(application)"]),
+    ("application/impersonation.rs", &["is_odd"]),
+    ("application/lost.rs", &["field"]),
+    ("application/project.rs", &[".git", "://", "oci://", "own", "prefix"]),
+    ("engine/external_urls.rs", &["://", "LINK"]),
+    ("application/warnings.rs", &["prefix"]),
+    ("rollout/application_set/emptied.rs", &["place"]),
+    ("rollout/application_set/found.rs", &["ELEMENT"]),
+    ("rollout/application_set/patch.rs", &["operation"]),
+    ("rollout/application_set/preserve.rs", &["prefix"]),
+    ("rollout/application_set/shape.rs", &["<no value>", "{{", "}}"]),
+    ("application/argocd_cache/network.rs", &["Route"]),
+    ("engine/diff/fields.rs", &["k:", "v:"]),
+    ("engine/diff/ignore.rs", &["f:", "i:", "k:", "start", "v:"]),
+    ("engine/diff/jq/selection.rs", &["end", "part", "start"]),
+    ("engine/diff/jq/selection/parse.rs", &["starts_word"]),
+    ("engine/diff/keys.rs", &["spec"]),
+    ("engine/diff/mask.rs", &["applied", "original"]),
+    ("engine/diff/merge.rs", &["elector"]),
     // Reasons and phases of unknown controllers, and the language of the rules.
     (
-        "decide/health/generic.rs",
+        "engine/health/generic.rs",
         &[
             "Failed",
             "No",
@@ -119,23 +119,23 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
             "word",
         ],
     ),
-    ("decide/health/pod.rs", &["Err", "Error"]),
+    ("engine/health/pod.rs", &["Err", "Error"]),
     (
-        "decide/health/table/parse.rs",
+        "engine/health/table/parse.rs",
         &[
             " (", " -> ", "!=", "# ", "' ", "-> ", "<=", ">=", "define ", "each ", "full ",
             "stale ", "use ", "word", "{use ",
         ],
     ),
-    ("decide/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),
-    ("decide/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
-    ("decide/sync/hooks.rs", &["operation", "uid"]),
-    ("decide/webhook/applications.rs", &["folder"]),
-    ("decide/webhook/bitbucket.rs", &["/projects/", "/repos/", "pr:", "pullrequest:"]),
-    ("decide/webhook/generators.rs", &["refs/", "suffix"]),
-    ("decide/webhook/mod.rs", &["kind", "refs/heads/", "refs/tags/"]),
+    ("engine/resource_tree.rs", &["self.key.name.as_str()", "template.as_str()"]),
+    ("rollout/rollout/steps.rs", &["spec.strategy.rollingSync.steps["]),
+    ("engine/sync/hooks.rs", &["operation", "uid"]),
+    ("rollout/webhook/applications.rs", &["folder"]),
+    ("rollout/webhook/bitbucket.rs", &["/projects/", "/repos/", "pr:", "pullrequest:"]),
+    ("rollout/webhook/generators.rs", &["refs/", "suffix"]),
+    ("rollout/webhook/mod.rs", &["kind", "refs/heads/", "refs/tags/"]),
     (
-        "decide/webhook/repository.rs",
+        "rollout/webhook/repository.rs",
         &[
             ".visualstudio.com",
             "ANY",
@@ -148,9 +148,9 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
             "}}",
         ],
     ),
-    ("decide/webhook/secrets.rs", &["Basic ", "sha1=", "sha256="]),
-    ("decide/steering/awaited.rs", &["meant.as_str()"]),
-    ("decide/windows/cron.rs", &["CRON_TZ=", "TZ="]),
+    ("rollout/webhook/secrets.rs", &["Basic ", "sha1=", "sha256="]),
+    ("rollout/steering/awaited.rs", &["meant.as_str()"]),
+    ("engine/windows/cron.rs", &["CRON_TZ=", "TZ="]),
 ];
 
 /// What a source looks for in texts: literals of several characters, constants and variables. A
@@ -198,16 +198,18 @@ fn below(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
 
 #[test]
 fn no_decision_depends_on_the_words_of_a_message() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in ["cli", "controller", "decide"] {
-        below(&root.join(folder), &mut files);
+    below(&root.join("src/cli"), &mut files);
+    for name in ["controller", "engine", "application", "rollout"] {
+        below(&root.join("crates").join(name).join("src"), &mut files);
     }
     let mut found = BTreeSet::new();
     for path in files {
         let source = std::fs::read_to_string(&path).unwrap();
         let source = source.split("\nmod tests {").next().unwrap_or_default();
-        let file = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+        let file = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+        let file = file.replacen("crates/", "", 1).replacen("src/", "", 1);
         found.extend(readers(source).into_iter().map(|what| (file.clone(), what)));
     }
     let is_none = NO_MESSAGE.iter().flat_map(|(file, all)| all.iter().map(|what| (*file, *what)));

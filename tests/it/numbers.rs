@@ -64,14 +64,14 @@ fn citations(text: &str, spec: &str) -> BTreeSet<String> {
 
 /// Whether tests of this file, a path in the repository, go through the controller or the command
 /// line: the integration tests, but those of the embedded server and of its workloads, and the
-/// tests in `src/controller`, which run a controller on the embedded server.
+/// tests in `crates/controller`, which run a controller on the embedded server.
 fn is_through_the_program(path: &Path) -> bool {
     let is_in = |folder: &str| path.starts_with(folder);
     let of_the_server = is_in("tests/it/contract") || is_in("tests/it/simulated");
     let is_test = path.iter().any(|part| part == "tests" || part == "tests.rs");
     match path.iter().next().and_then(|part| part.to_str()) {
         Some("tests") => !of_the_server && !path.ends_with("it/numbers.rs"),
-        Some("src") => is_in("src/controller") && is_test,
+        Some("crates") => is_in("crates/controller") && is_test,
         _ => false,
     }
 }
@@ -94,7 +94,7 @@ fn check(file: &str, spec: &str, least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let list = std::fs::read_to_string(root.join("tests/data").join(file)).unwrap();
     let mut cited = BTreeSet::new();
-    for folder in ["src/controller", "tests"] {
+    for folder in ["crates/controller/src", "tests"] {
         collect(root, &root.join(folder), spec, &mut cited);
     }
     let numbers = Numbers::read(&list);
@@ -144,10 +144,10 @@ fn only_tests_through_the_program_count() {
         ("tests/it/contract/objects.rs", false),
         ("tests/it/simulated/rules.rs", false),
         ("tests/it/numbers.rs", false),
-        ("src/controller/application_set/tests/steps.rs", true),
-        ("src/controller/application/tests.rs", true),
-        ("src/controller/application/observe.rs", false),
-        ("src/decide/health/tests.rs", false),
+        ("crates/controller/src/application_set/tests/steps.rs", true),
+        ("crates/controller/src/application/tests.rs", true),
+        ("crates/controller/src/application/observe.rs", false),
+        ("crates/engine/src/health/tests.rs", false),
         ("crates/gotemplate/src/tests.rs", false),
     ] {
         assert_eq!(is_through_the_program(Path::new(path)), counts, "{path}");

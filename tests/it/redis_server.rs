@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::Commands;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
-use wavegate::decide::argocd_cache::RedisSettings;
+use wavegate_application::argocd_cache::RedisSettings;
 
 /// How long a value may take.
 const LIMIT: Duration = Duration::from_secs(300);

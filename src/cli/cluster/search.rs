@@ -8,14 +8,14 @@ use kube::Api;
 use serde_json::Value;
 
 use super::{ClusterConnection, Lookup, NAMES, optional, problem_of_name};
-use crate::api::Raw;
-use crate::api::unknown::nearest;
 use crate::cli::commands::{in_namespace, word};
 use crate::cli::error::{Error, NOT_FOUND};
 use crate::cli::live_app::{Kind, named};
-use crate::decide::application_set::set_of;
-use crate::decide::names::some_of;
-use crate::watch::object::{Object, api, resource};
+use wavegate_api::Raw;
+use wavegate_api::unknown::nearest;
+use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::set_of;
 
 impl ClusterConnection {
     /// An ApplicationSet that must exist, in one of the searched namespaces.

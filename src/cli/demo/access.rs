@@ -11,9 +11,9 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use crate::entropy::{SystemRandom, environment};
 use gotemplate::go::{Limits, Options, Random, Template};
 use kube_sim::Guard;
+use wavegate_net::entropy::{SystemRandom, environment};
 
 /// Bytes of the token.
 const TOKEN: usize = 32;

@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::act::{manifests, refresh};
-use crate::api::{ObjectKey, Raw};
 use crate::cli::facts::submodules_only;
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
-use crate::clock::Clock;
-use crate::config::{ApplicationFlags, Config, Flags};
-use crate::controller;
-use crate::source::{self, Repositories};
-use crate::watch::failure::reason;
 use kube_sim::{Guard, Server, workloads};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_cluster::act::{manifests, refresh};
+use wavegate_cluster::watch::failure::reason;
+use wavegate_controller as controller;
+use wavegate_controller::config::{ApplicationFlags, Config, Flags};
+use wavegate_net::clock::Clock;
+use wavegate_source::{self as source, Repositories};
 
 /// Client name of the controllers' requests.
 const CONTROLLERS: &str = "wavegate";

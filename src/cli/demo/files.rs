@@ -7,17 +7,17 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::api;
-use crate::api::sources::InEffect;
 use crate::cli::cluster::block_on;
 use crate::cli::error::{Error, fault};
 use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::validation;
-use crate::desired::inputs::Inputs;
-use crate::desired::{self, Generation};
-use crate::settings::CONTROL_PLANE_NAMESPACE;
+use wavegate_api as api;
+use wavegate_api::sources::InEffect;
+use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
+use wavegate_rollout::desired::inputs::Inputs;
+use wavegate_rollout::desired::{self, Generation};
 
 /// What fails with sets that cannot be used beside each other.
 const WRONG: &str = "cannot use the ApplicationSets";
@@ -224,7 +224,7 @@ fn check_sources(application: &Value) -> Result<(), String> {
 
 /// Whether the address of a repository is local.
 fn check_repository(address: &str) -> Result<(), String> {
-    let shown = crate::redact::url(address);
+    let shown = wavegate_net::redact::url(address);
     let path = address.strip_prefix("file://").unwrap_or(address);
     if relative(address).is_some() {
         return Err(format!(

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::update::{self, Update};
 use super::{files, git};
-use crate::api::annotations::{self, annotation};
 use crate::cli::error::Error;
 use crate::cli::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
-use crate::desired::inputs::Inputs;
-use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::yaml;
+use wavegate_api::annotations::{self, annotation};
+use wavegate_api::yaml;
+use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
+use wavegate_rollout::desired::inputs::Inputs;
 
 const SET: &str = include_str!("../../../examples/demo/applicationset.yaml");
 const PROJECT: &str = include_str!("../../../examples/demo/project.yaml");
@@ -83,7 +83,7 @@ impl Fixtures {
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_application_set(object)) {
-            let name = crate::desired::name_of(set);
+            let name = wavegate_rollout::desired::name_of(set);
             let generated = steps::generated(set, &inputs, Timestamp::now()).map_err(|error| {
                 Error::check("cannot generate", format!("ApplicationSet {name}"), error)
             })?;
@@ -115,7 +115,7 @@ impl Fixtures {
             .collect();
         needed.insert(namespace);
         for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {
-            needed.remove(crate::desired::name_of(object));
+            needed.remove(wavegate_rollout::desired::name_of(object));
         }
         needed.remove("default");
         let namespaces = needed.into_iter().map(

@@ -40,9 +40,9 @@ use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Ui, is_closed};
 use super::rollout_view::{run, sentence, terminal, text};
-use crate::api::{HealthStatus, ObjectKey};
-use crate::decide::rollout::report::{Application, Outcome};
-use crate::decide::steering::number_of;
+use wavegate_api::{HealthStatus, ObjectKey};
+use wavegate_rollout::rollout::report::{Application, Outcome};
+use wavegate_rollout::steering::number_of;
 
 /// Interval of drawing the screen.
 const FRAME: Duration = Duration::from_millis(100);

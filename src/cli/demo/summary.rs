@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::api::steering::RunPhase;
 use crate::cli::commands::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
 use crate::cli::rollout_view::run;
 use crate::cli::rollout_view::sentence::{describe, seconds};
 use crate::cli::rollout_view::set::{Set, max_update};
 use crate::cli::rollout_view::text::{self, Line, Style, count};
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::report::{Count, Outcome};
+use wavegate_api::steering::RunPhase;
+use wavegate_rollout::rollout::budget::Limit;
+use wavegate_rollout::rollout::report::{Count, Outcome};
 
 /// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]

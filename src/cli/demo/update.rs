@@ -12,10 +12,10 @@ use kube_sim::workloads::OUTCOME_ANNOTATION;
 use serde_json::{Value, json};
 
 use super::git;
-use crate::api::Raw;
-use crate::api::steering::{OnFailure, POLICY, RolloutPolicySpec};
 use crate::cli::input::is_application_set;
-use crate::yaml;
+use wavegate_api::Raw;
+use wavegate_api::steering::{OnFailure, POLICY, RolloutPolicySpec};
+use wavegate_api::yaml;
 
 /// What is appended to the tag of each image.
 const NEXT: &str = "-next";
@@ -203,7 +203,8 @@ mod tests {
         std::fs::write(own.path().join("web/web.yaml"), manifest).unwrap();
         std::fs::write(own.path().join("chart.yaml"), "a: {{ .Values.a }}\n").unwrap();
         let source = json!({"repoURL": own.path().display().to_string(), "path": "web"});
-        let mut objects = [json!({"apiVersion": crate::api::API_VERSION, "kind": "ApplicationSet",
+        let mut objects =
+            [json!({"apiVersion": wavegate_api::API_VERSION, "kind": "ApplicationSet",
             "spec": {"generators": [{"git": source}], "template": {"spec": {"source": source}}}})];
         let update = Update::copy(&mut objects, folder.path()).unwrap();
         let spec = &objects[0]["spec"];

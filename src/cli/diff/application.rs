@@ -14,15 +14,15 @@ use super::super::live_app::control_plane_of;
 use super::super::output::{self, Format, Output, printable};
 use super::super::tree::view::short;
 use super::{Args, FieldChange};
-use crate::api::kind::KindRef;
-use crate::api::sources::InEffect;
-use crate::api::sync_options::SyncOptions;
-use crate::api::{Raw, ResourceKey};
-use crate::controller::application::compare_once::{self, Difference, Inputs};
-use crate::decide::app_state::access;
-use crate::decide::diff::{self, unified};
-use crate::decide::names::some_of;
-use crate::source::{self, Repositories};
+use wavegate_api::kind::KindRef;
+use wavegate_api::sources::InEffect;
+use wavegate_api::sync_options::SyncOptions;
+use wavegate_api::{Raw, ResourceKey};
+use wavegate_application::access;
+use wavegate_controller::application::compare_once::{self, Difference, Inputs};
+use wavegate_engine::diff::{self, unified};
+use wavegate_engine::names::some_of;
+use wavegate_source::{self as source, Repositories};
 
 /// Resources in a message.
 const NAMED: usize = 5;
@@ -341,7 +341,7 @@ fn projects(controller: &Controller, name: &str) -> Vec<Value> {
         }
         Some(None) => Vec::new(),
         None => vec![json!({
-            "apiVersion": crate::api::API_VERSION, "kind": "AppProject",
+            "apiVersion": wavegate_api::API_VERSION, "kind": "AppProject",
             "metadata": {
                 "name": name,
                 "namespace": controller.applications.control_plane_namespace,

@@ -16,9 +16,9 @@ use super::super::other_sets::OtherSets;
 use super::super::output::{self, Format, Output, printable};
 use super::super::plan::steering::{self, Policies};
 use super::{Args, FieldChange};
-use crate::api::Raw;
-use crate::decide::diff::{self, Strategy, unified};
-use crate::desired::name_of;
+use wavegate_api::Raw;
+use wavegate_engine::diff::{self, Strategy, unified};
+use wavegate_rollout::desired::name_of;
 
 /// The data that is printed, of one set.
 #[derive(Debug, Serialize)]

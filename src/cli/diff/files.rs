@@ -11,10 +11,10 @@ use super::super::error::{CHECK_FAILED, Error, note};
 use super::super::input::{self, Object};
 use super::super::output::{self, Output};
 use super::FieldChange;
-use crate::api::kind::KindRef;
-use crate::api::resource_key::split_api_version;
-use crate::config::comparison_settings;
-use crate::decide::diff::{Comparison, Config, compare, unified};
+use wavegate_api::kind::KindRef;
+use wavegate_api::resource_key::split_api_version;
+use wavegate_controller::config::comparison_settings;
+use wavegate_engine::diff::{Comparison, Config, compare, unified};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -115,7 +115,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let unusable = |object: &Object, why: String| {
         Err(Error::input("cannot use --config", object.place(), why))
     };
-    let jq = crate::evaluator::jq(crate::evaluator::JQ_TIME);
+    let jq = wavegate_controller::evaluator::jq(wavegate_controller::evaluator::JQ_TIME);
     let system = match settings {
         None => Arc::default(),
         Some(map) => {

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::api::ResourceKey;
+use wavegate_api::ResourceKey;
 
 /// `GROUP:KIND:[NAMESPACE/]NAME`, each part possibly `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
-use crate::api::conditions::application as condition;
-use crate::api::{ObjectKey, Raw};
 use crate::cli::commands::{
     TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
     take_back, word,
 };
 use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_view::run::commands;
-use crate::decide::app_state::access::project_of;
-use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
-use crate::decide::app_state::global_projects::GLOBAL_PROJECTS;
-use crate::decide::blocking_resource::BlockingResource;
-use crate::decide::blocking_resource::below::Cause;
-use crate::decide::rollout::report::{Application, Member, Report};
-use crate::decide::rollout::wait::{EndedBy, Wait, WaitKind};
-use crate::decide::steering::Run;
+use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
+use wavegate_api::conditions::application as condition;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_application::access::project_of;
+use wavegate_application::deletion::WAITS_FOR_APPROVAL;
+use wavegate_application::global_projects::GLOBAL_PROJECTS;
+use wavegate_engine::blocking_resource::BlockingResource;
+use wavegate_engine::blocking_resource::below::Cause;
+use wavegate_rollout::rollout::report::{Application, Member, Report};
+use wavegate_rollout::rollout::wait::{EndedBy, Wait, WaitKind};
+use wavegate_rollout::steering::Run;
 
 /// An Application that is waited for.
 pub(super) struct Waiting<'a> {

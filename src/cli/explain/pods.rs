@@ -17,11 +17,11 @@ use serde_json::Value;
 use super::super::cluster::ClusterConnection;
 use super::super::live_app::{ControlPlaneArgs, Destinations};
 use super::Wait;
-use crate::api::Raw;
-use crate::decide::blocking_resource::BlockingResource;
-use crate::decide::blocking_resource::below::{self, Below, Cause};
-use crate::watch::cluster_cache::ClusterCache;
-use crate::watch::failure::reason;
+use wavegate_api::Raw;
+use wavegate_cluster::watch::cluster_cache::ClusterCache;
+use wavegate_cluster::watch::failure::reason;
+use wavegate_engine::blocking_resource::BlockingResource;
+use wavegate_engine::blocking_resource::below::{self, Below, Cause};
 
 /// The most Applications whose workloads are read.
 pub(super) const APPLICATIONS: usize = 10;
@@ -127,7 +127,7 @@ async fn one(
     found.events = reader.events(&uids).await;
     let cause = below::cause(&found)?;
     // Also in JSON: a program may have printed its credentials when it ended.
-    let message = crate::redact::text(&cause.message).into_owned();
+    let message = wavegate_net::redact::text(&cause.message).into_owned();
     Some(Cause { message, ..cause })
 }
 

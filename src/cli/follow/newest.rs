@@ -11,13 +11,13 @@ use kube::api::ListParams;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::act::refresh;
-use crate::api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
-use crate::api::sources::InEffect;
-use crate::api::{ObjectKey, Raw};
-use crate::decide::application_set::is_owned;
-use crate::watch::failure::{is_transient, reason};
-use crate::watch::object::{api, resource};
+use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
+use wavegate_api::sources::InEffect;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_cluster::act::refresh;
+use wavegate_cluster::watch::failure::{is_transient, reason};
+use wavegate_cluster::watch::object::{api, resource};
+use wavegate_rollout::application_set::is_owned;
 
 /// The most Applications that are compared again: of more, at least one of each source.
 const MOST: usize = 200;
@@ -248,7 +248,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::act::manifests;
+    use wavegate_cluster::act::manifests;
 
     #[test]
     fn of_many_applications_at_least_one_of_each_source_is_compared() {

@@ -9,10 +9,10 @@ use super::super::error::note;
 use super::super::explain::{self, Explanation};
 use super::super::rollout_view::text::Line;
 use super::super::runs::{beside, latest};
-use crate::api::ObjectKey;
-use crate::api::steering::POLICY;
-use crate::api::time::to_rfc3339;
-use crate::terminal::printable_lines;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::POLICY;
+use wavegate_api::time::to_rfc3339;
+use wavegate_net::terminal::printable_lines;
 
 /// The lines.
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Reasons {
 
 fn write(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let text = crate::redact::text(text).into_owned();
+    let text = wavegate_net::redact::text(text).into_owned();
     writeln!(out, "{}", printable_lines(&text, false))?;
     out.flush()
 }

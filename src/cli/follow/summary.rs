@@ -7,7 +7,7 @@ use super::super::rollout_view::sentence::{describe, seconds, waiting};
 use super::super::rollout_view::set::Set;
 use super::super::rollout_view::text::{Line, Style};
 use super::{Ending, Followed};
-use crate::decide::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::Outcome;
 
 impl Followed {
     /// What it came to.

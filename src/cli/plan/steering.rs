@@ -9,17 +9,17 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::api::Raw;
-use crate::api::sources::revisions;
-use crate::api::steering::{POLICY, policy_spec};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::error::note;
 use crate::cli::live_diff::{Change, Live};
-use crate::decide::application_set::generated::{digest, labels, labels_of};
-use crate::decide::names::some_of;
-use crate::decide::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
-use crate::decide::rollout::steps::{Strategy, memberships};
-use crate::desired::Generation;
+use wavegate_api::Raw;
+use wavegate_api::sources::revisions;
+use wavegate_api::steering::{POLICY, policy_spec};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::generated::{digest, labels, labels_of};
+use wavegate_rollout::desired::Generation;
+use wavegate_rollout::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
+use wavegate_rollout::rollout::steps::{Strategy, memberships};
 
 /// The most names of Applications in a line.
 const NAMES: usize = 5;

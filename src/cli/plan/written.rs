@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, steering};
-use crate::api::Raw;
 use crate::cli::input::Object;
 use crate::cli::validation::{self, FieldProblem};
-use crate::decide::names::some_of;
-use crate::decide::rollout::steps::ProblemKind;
+use wavegate_api::Raw;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::rollout::steps::ProblemKind;
 
 /// The policies, in their order.
 pub(super) struct Written(Vec<WrittenPolicy>);

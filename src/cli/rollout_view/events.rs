@@ -9,11 +9,11 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::steering::{RUN, SET_LABEL};
-use crate::api::{Application, ApplicationSet, ObjectKey};
-use crate::watch::failure::has_code;
-use crate::watch::follow::words;
-use crate::watch::object::{Object, api, resource};
+use wavegate_api::steering::{RUN, SET_LABEL};
+use wavegate_api::{Application, ApplicationSet, ObjectKey};
+use wavegate_cluster::watch::failure::has_code;
+use wavegate_cluster::watch::follow::words;
+use wavegate_cluster::watch::object::{Object, api, resource};
 
 /// Buffered events between the watches and their reader.
 const EVENTS: usize = 1024;

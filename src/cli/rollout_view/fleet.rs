@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use super::set::Set;
 use super::steps;
 use super::transition::Transition;
-use crate::api::ObjectKey;
-use crate::decide::application_set::shown;
-use crate::decide::rollout::report::Outcome;
-use crate::decide::steering::Run;
-use crate::desired::inputs::Inputs;
-use crate::watch::control_plane::owner;
-use crate::watch::object::Object;
+use wavegate_api::ObjectKey;
+use wavegate_cluster::watch::control_plane::owner;
+use wavegate_cluster::watch::object::Object;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::desired::inputs::Inputs;
+use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::steering::Run;
 
 /// Where the steps of Applications come from.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::text::{Line, Style, padded, width};
 use super::transition::Transition;
-use crate::api::time::to_rfc3339;
+use wavegate_api::time::to_rfc3339;
 
 /// Widths of the columns before the text; longer values extend their line.
 #[derive(Clone, Copy, Debug)]

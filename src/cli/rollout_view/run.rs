@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::text::count;
-use crate::api::ObjectKey;
-use crate::api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
-use crate::api::time::to_rfc3339;
 use crate::cli::commands::{in_namespace, word};
-use crate::decide::rollout::report::{Report, Set};
-use crate::decide::steering::{Run, applications, paused_by_policies};
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
+use wavegate_api::time::to_rfc3339;
+use wavegate_rollout::rollout::report::{Report, Set};
+use wavegate_rollout::steering::{Run, applications, paused_by_policies};
 
 /// The latest run of a set, for the output.
 #[derive(Clone, Debug, Serialize)]

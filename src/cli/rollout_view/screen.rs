@@ -8,10 +8,10 @@ use super::fleet::Fleet;
 use super::sentence::{detail, seconds, sentence, steered, why};
 use super::set::{Set, max_update};
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
-use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Application, Count, Member, Outcome, Report, StepStatus};
+use wavegate_api::{HealthStatus, ObjectKey, SyncStatusCode};
+use wavegate_rollout::rollout::budget::Limit;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::{Application, Count, Member, Outcome, Report, StepStatus};
 
 /// What is shown at one time.
 #[derive(Clone, Copy, Debug)]

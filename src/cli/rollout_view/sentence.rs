@@ -9,8 +9,8 @@ use super::set::Set;
 use super::state::OFF;
 use super::text::{Line, Style};
 use crate::cli::commands::take_back;
-use crate::decide::rollout::report::{Application, Member, Outcome, Report, State, Why};
-use crate::decide::rollout::wait::{OPERATION_START, WaitKind};
+use wavegate_rollout::rollout::report::{Application, Member, Outcome, Report, State, Why};
+use wavegate_rollout::rollout::wait::{OPERATION_START, WaitKind};
 
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
 pub(in crate::cli) fn seconds(time: Duration) -> String {
@@ -172,7 +172,7 @@ pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
         Outcome::Manual { step, applications } => {
-            let who = crate::decide::names::some_of(applications.iter().map(String::as_str), 3);
+            let who = wavegate_engine::names::some_of(applications.iter().map(String::as_str), 3);
             match step {
                 Some(step) => {
                     format!("Step {} waits for a manual sync of {who} (maxUpdate is 0)", step + 1)

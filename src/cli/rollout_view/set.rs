@@ -12,12 +12,12 @@ use super::run;
 use super::state;
 use super::text::count;
 use super::transition::{Transition, change, moved, progress};
-use crate::api::ObjectKey;
-use crate::api::steering::RunPhase;
-use crate::decide::rollout::budget::{Limit, MaxUpdate};
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{self, Application, Initiator, Member, Outcome, Report};
-use crate::decide::steering::{Run, number_of};
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::RunPhase;
+use wavegate_rollout::rollout::budget::{Limit, MaxUpdate};
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::{self, Application, Initiator, Member, Outcome, Report};
+use wavegate_rollout::steering::{Run, number_of};
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]

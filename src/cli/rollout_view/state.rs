@@ -1,7 +1,7 @@
 //! The state of a set in one line. Pure.
 
-use crate::decide::names::some_of;
-use crate::decide::rollout::report::{Report, State};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::rollout::report::{Report, State};
 
 /// That Applications outside of the steps need a manual sync; `None` without any.
 pub(in crate::cli) fn left_outside(report: &Report) -> Option<String> {

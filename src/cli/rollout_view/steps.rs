@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::api::Raw;
-use crate::decide::application_set::shown;
-use crate::desired;
-use crate::desired::inputs::Inputs;
-use crate::entropy::environment;
+use wavegate_api::Raw;
+use wavegate_net::entropy::environment;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::desired;
+use wavegate_rollout::desired::inputs::Inputs;
 
 /// The step of each generated Application of a raw ApplicationSet, counted from 0; `None` when
 /// no step selects it.

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::fleet::Fleet;
 use super::screen::{Frame, Screen};
 use super::transition::Transition;
-use crate::api::ObjectKey;
 use crate::cli::demo::summary::{self, Facts};
-use crate::decide::rollout::report::{Outcome, Why};
-use crate::decide::rollout::wait::WaitKind;
+use wavegate_api::ObjectKey;
+use wavegate_rollout::rollout::report::{Outcome, Why};
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
 fn set(status: Value) -> Value {

@@ -5,7 +5,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::terminal::is_hostile;
+use wavegate_net::terminal::is_hostile;
 
 /// Most combining characters that are kept after a character. Scripts need up to three;
 /// more would draw over the lines above and below.
@@ -40,7 +40,7 @@ impl Line {
     #[must_use]
     pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let mut combining = 0;
-        let text = crate::redact::text(text.as_ref());
+        let text = wavegate_net::redact::text(text.as_ref());
         let clean = text.chars().filter_map(|c| {
             combining = if columns(c) == 0 && !is_hostile(c) { combining + 1 } else { 0 };
             match c {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::Application;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::Application;
 
 /// A change to log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use super::sentence::{describe, waiting};
 use super::terminal::{self, Terminal};
 use super::text::{Line, Style};
 use super::transition::Transition;
-use crate::api::ObjectKey;
 use crate::cli::error::Error;
 use crate::cli::output;
-use crate::decide::rollout::report::Outcome;
-use crate::terminal::printable_lines;
+use wavegate_api::ObjectKey;
+use wavegate_net::terminal::printable_lines;
+use wavegate_rollout::rollout::report::Outcome;
 
 /// Most lines of the last screen, which stays in the scrollback.
 const LAST_SCREEN: usize = 100;

@@ -7,8 +7,8 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 
-use crate::config::CONFIG_MAPS;
-use crate::watch::failure;
+use wavegate_cluster::watch::failure;
+use wavegate_controller::config::CONFIG_MAPS;
 
 /// How long the API server may take to answer a request for settings.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);

@@ -11,11 +11,11 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client};
 
 use super::config_maps::{self, Unread};
-use crate::act::redis;
-use crate::config::{CONFIG_MAPS, Config, Error, Flags};
-use crate::decide::argocd_cache::RedisSettings;
-use crate::redact;
-use crate::watch::failure;
+use wavegate_application::argocd_cache::RedisSettings;
+use wavegate_cluster::act::redis;
+use wavegate_cluster::watch::failure;
+use wavegate_controller::config::{CONFIG_MAPS, Config, Error, Flags};
+use wavegate_net::redact;
 
 /// Changes that come together, such as those of both ConfigMaps, are read together.
 const SETTLE: Duration = Duration::from_millis(200);

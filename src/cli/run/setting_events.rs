@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::ApiResource;
 
-use crate::act::events::{EventRecord, Recorder};
-use crate::clock::Clock;
-use crate::config::CONFIG_MAPS;
-use crate::watch::failure;
-use crate::watch::object::{Object, api};
+use wavegate_cluster::act::events::{EventRecord, Recorder};
+use wavegate_cluster::watch::failure;
+use wavegate_cluster::watch::object::{Object, api};
+use wavegate_controller::config::CONFIG_MAPS;
+use wavegate_net::clock::Clock;
 
 /// Who writes these Events.
 const COMPONENT: &str = "wavegate";

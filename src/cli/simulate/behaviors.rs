@@ -12,8 +12,8 @@ use super::when::Pattern;
 use crate::cli::error::{Error, note};
 use crate::cli::input;
 use crate::cli::watch_args::timeout;
-use crate::decide::names::some_of;
-use crate::simulation::{Behavior, Outcome};
+use wavegate_engine::names::some_of;
+use wavegate_simulation::{Behavior, Outcome};
 
 /// How long an Application takes to become Healthy, where nothing is known of it.
 const HEALTH: Duration = Duration::from_secs(30);

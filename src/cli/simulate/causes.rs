@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use super::timeline::{GateKind, GateLine, Opening, SetLine, StepLine, Timeline};
-use crate::decide::rollout::wait::{EndedBy, WaitKind};
+use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
 
 /// The time in which a step was open in a run.
 pub(super) struct Window<'a> {

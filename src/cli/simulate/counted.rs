@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::scenario::{NAMES, WRONG};
 use crate::cli::error::{Error, note};
-use crate::decide::application_set::reconcile::NO_STEPS;
-use crate::decide::application_set::{autosync, shown};
-use crate::decide::names::some_of;
-use crate::decide::rollout::steps::{ProblemKind, Strategy, misspelt};
-use crate::desired::{Generation, name_of};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::reconcile::NO_STEPS;
+use wavegate_rollout::application_set::{autosync, shown};
+use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::rollout::steps::{ProblemKind, Strategy, misspelt};
 
 /// The Applications of a set that no step selects: its rollout is complete without them. Says so
 /// of them.

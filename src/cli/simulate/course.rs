@@ -9,9 +9,9 @@ use super::timeline::{
     ApplicationLine, GateKind, GateLine, Mark, Opening, SetLine, Span, SpanKind, StepLine,
     Timeline, WaitLine,
 };
-use crate::api::steering::{RolloutRunStatus, RunGate};
-use crate::decide::rollout::wait::WaitKind;
-use crate::simulation::{ApplicationHistory, End, History, State, Waits};
+use wavegate_api::steering::{RolloutRunStatus, RunGate};
+use wavegate_rollout::rollout::wait::WaitKind;
+use wavegate_simulation::{ApplicationHistory, End, History, State, Waits};
 
 /// The timeline of a history.
 pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
@@ -40,7 +40,7 @@ pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
                 .collect(),
         }
     };
-    let mark = |happened: &crate::simulation::PerformedAction| Mark {
+    let mark = |happened: &wavegate_simulation::PerformedAction| Mark {
         at: happened.at,
         until: happened.until,
         text: match &happened.refused {
@@ -165,7 +165,7 @@ fn gates(run: &Run<'_>, step: Option<usize>, end: Timestamp) -> Vec<GateLine> {
 fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
     // What an Application did after the end is no part of the rollout.
     let next = history.spans.iter().skip(1).map(|span| span.from.min(end)).chain([end]);
-    let span = |(span, until): (&crate::simulation::Span, Timestamp)| Span {
+    let span = |(span, until): (&wavegate_simulation::Span, Timestamp)| Span {
         from: span.from,
         until,
         what: match span.state {
@@ -182,7 +182,7 @@ fn spans(history: &ApplicationHistory, end: Timestamp) -> Vec<Span> {
         },
     };
     // What lasts no time is a comparison before the next one; at the end, it is what was reached.
-    let lasts = |(span, until): &(&crate::simulation::Span, Timestamp)| {
+    let lasts = |(span, until): &(&wavegate_simulation::Span, Timestamp)| {
         span.from < *until || *until == end && span.from == end
     };
     history.spans.iter().zip(next).filter(lasts).map(span).collect()

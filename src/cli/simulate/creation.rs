@@ -13,8 +13,8 @@ use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::api::Raw;
-use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use wavegate_api::Raw;
+use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 
 /// Objects of one answer.
 const PAGE: u32 = 500;

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{course, path};
-use crate::api::steering::{RunPhase, RunWait};
 use crate::cli::output::printable;
-use crate::decide::names::some_of;
-use crate::decide::rollout::wait::{EndedBy, WaitKind};
-use crate::simulation::{End, History};
+use wavegate_api::steering::{RunPhase, RunWait};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};
+use wavegate_simulation::{End, History};
 
 /// The most names in a line.
 const NAMES: usize = 4;
@@ -181,7 +181,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::api::steering::RolloutRunStatus;
+    use wavegate_api::steering::RolloutRunStatus;
 
     fn history(seconds: i64, held: Option<(&str, i64)>) -> History {
         let start = Timestamp::from_second(1_767_607_200).unwrap();

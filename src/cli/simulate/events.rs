@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::path;
 use super::when::{Pattern, Slow};
-use crate::api::unknown::nearest;
 use crate::cli::error::Error;
 use crate::cli::input;
 use crate::cli::watch_args::timeout;
-use crate::decide::names::some_of;
-use crate::simulation::{Action, Change, Outcome, ScheduledAction};
-use crate::yaml;
+use wavegate_api::unknown::nearest;
+use wavegate_api::yaml;
+use wavegate_engine::names::some_of;
+use wavegate_simulation::{Action, Change, Outcome, ScheduledAction};
 
 /// The most events of a file.
 const MOST: usize = 10_000;

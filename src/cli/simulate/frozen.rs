@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::api::cluster::IN_CLUSTER_SERVER;
-use crate::decide::app_state::access::project_of;
-use crate::desired::name_of;
+use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_application::access::project_of;
+use wavegate_rollout::desired::name_of;
 
 #[cfg(test)]
 mod tests;

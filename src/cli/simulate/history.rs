@@ -14,11 +14,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::creation::Created;
-use crate::api::Raw;
-use crate::api::steering::{RolloutRunStatus, RunPhase};
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::steps::Strategy;
-use crate::decide::steering::{Run, number_of};
+use wavegate_api::Raw;
+use wavegate_api::steering::{RolloutRunStatus, RunPhase};
+use wavegate_rollout::rollout::budget::Limit;
+use wavegate_rollout::rollout::steps::Strategy;
+use wavegate_rollout::steering::{Run, number_of};
 
 /// A time that is stored differs from the real one by less than this.
 const PRECISION: Duration = Duration::from_secs(1);

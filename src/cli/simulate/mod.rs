@@ -38,7 +38,7 @@ use super::controller::ControllerArgs;
 use super::error::{CHECK_FAILED, Error};
 use super::output::Output;
 use super::watch_args::timeout;
-use crate::simulation::{self, History};
+use wavegate_simulation::{self as simulation, History};
 
 /// Simulate a rollout: hours of it in seconds, with failures where you put them
 ///

@@ -9,7 +9,7 @@ use super::causes::{self, Cause, Window};
 use super::scale::exact;
 use super::timeline::{ApplicationLine, SetLine, SpanKind, Timeline};
 use crate::cli::rollout_view::text::count;
-use crate::decide::rollout::wait::WaitKind;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use super::path::text;
 use crate::cli::error::{Error, fault};
-use crate::simulation::History;
+use wavegate_simulation::History;
 
 /// The most errors that are printed.
 const ERRORS: usize = 20;

@@ -10,7 +10,7 @@ use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
 use crate::cli::output::printable;
 use crate::cli::rollout_view::{terminal, ui};
-use crate::simulation::{End, History};
+use wavegate_simulation::{End, History};
 
 /// The most rows of Applications in a terminal.
 const ROWS: usize = 60;

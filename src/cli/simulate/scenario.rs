@@ -11,10 +11,6 @@ use super::behaviors::{self, behaviors};
 use super::creation::Created;
 use super::frozen::frozen;
 use super::{Args, counted, events, history};
-use crate::api::cluster::IN_CLUSTER_SERVER;
-use crate::api::steering::{POLICY, RUN};
-use crate::api::unknown::nearest;
-use crate::api::{ApplicationSet, Raw};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::controller::Controller;
 use crate::cli::error::{Error, note};
@@ -23,14 +19,18 @@ use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::plan::steering;
 use crate::cli::validation;
-use crate::decide::app_state::access::project_of;
-use crate::decide::application_set::shown;
-use crate::decide::names::some_of;
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::steps::Strategy;
-use crate::desired::{Generation, name_of};
-use crate::settings::CONTROL_PLANE_NAMESPACE;
-use crate::simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
+use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::unknown::nearest;
+use wavegate_api::{ApplicationSet, Raw};
+use wavegate_application::access::project_of;
+use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::desired::{Generation, name_of};
+use wavegate_rollout::rollout::budget::Limit;
+use wavegate_rollout::rollout::steps::Strategy;
+use wavegate_simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
@@ -340,7 +340,7 @@ fn as_written(mut object: Value, namespace: &str) -> Value {
 fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
     let windows = given.map(|given| given["spec"]["syncWindows"].clone());
     json!({
-        "apiVersion": crate::api::API_VERSION,
+        "apiVersion": wavegate_api::API_VERSION,
         "kind": "AppProject",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::decide::rollout::wait::WaitKind;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// A simulated rollout of one or several ApplicationSets.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 
 use crate::cli::watch_args::timeout;
-use crate::glob::Glob;
+use wavegate_api::glob::Glob;
 
 /// Applications: a pattern of names, perhaps of one step.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::ask::{Verb, speak_of_runs};
 use super::{Common, Sets};
 use crate::cli::cluster::{ClusterConnection, block_on};
-use crate::decide::steering::{self, Person};
+use wavegate_rollout::steering::{self, Person};
 
 /// End the current run: nothing more of it is promoted
 ///

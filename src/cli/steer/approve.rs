@@ -8,7 +8,7 @@ use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::controller::ControllerArgs;
 use crate::cli::error::{CHECK_FAILED, note};
 use crate::cli::plan;
-use crate::decide::steering::{self, Person};
+use wavegate_rollout::steering::{self, Person};
 
 /// Approve the gates that a rollout waits for, or deletions that are held
 ///

@@ -12,14 +12,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Common, Sets};
-use crate::act::steering::{self, Written};
-use crate::api::Raw;
-use crate::api::steering::RUN;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::error::{CHECK_FAILED, Error, fault, note};
 use crate::cli::kubeconfig;
 use crate::cli::output::{Format, printable};
-use crate::decide::steering::{Change, Person, Run, Verdict};
+use wavegate_api::Raw;
+use wavegate_api::steering::RUN;
+use wavegate_cluster::act::steering::{self, Written};
+use wavegate_rollout::steering::{Change, Person, Run, Verdict};
 
 /// Writes that are sent in parallel.
 const PARALLEL: usize = 10;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Sets;
-use crate::api::steering::{POLICY, RUN};
-use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::commands::{in_namespace, word};
 use crate::cli::error::{Error, NOT_FOUND};
 use crate::cli::runs::runs;
-use crate::decide::application_set::{is_owned, set_of, shown};
-use crate::decide::steering::current;
+use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_rollout::application_set::{is_owned, set_of, shown};
+use wavegate_rollout::steering::current;
 
 impl Sets {
     /// Whether one is named.

@@ -6,17 +6,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::record::{Record, revisions, shortened};
-use crate::api::Raw;
-use crate::api::steering::{RevisionCount, TimelineEntry};
-use crate::api::time::to_rfc3339;
-use crate::api::unknown::nearest;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND};
 use crate::cli::output::{self, Output, age, or_dash, printable, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
 use crate::cli::runs::runs;
-use crate::decide::names::some_of;
-use crate::decide::steering::{Run, applications};
+use wavegate_api::Raw;
+use wavegate_api::steering::{RevisionCount, TimelineEntry};
+use wavegate_api::time::to_rfc3339;
+use wavegate_api::unknown::nearest;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::steering::{Run, applications};
 
 /// The most runs in a message.
 const NAMES: usize = 10;

@@ -1,7 +1,7 @@
 //! What people do to rollouts: pause, approve, abort and the others (ST-070), and what they read
 //! of runs and policies.
 //!
-//! Each verb is a file: it finds its objects, and names the word of [`crate::decide::steering`],
+//! Each verb is a file: it finds its objects, and names the word of [`wavegate_rollout::steering`],
 //! which says whether it makes sense and what it writes. Here is what they share: it is said
 //! before what happens, a person is asked, and the outcome is printed.
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use super::ask::{Request, Speaker, Verb, speak};
 use super::{Common, Sets};
 use crate::cli::cluster::{ClusterConnection, block_on};
-use crate::decide::steering;
+use wavegate_rollout::steering;
 
 /// Stop promoting Applications, until it is resumed
 ///

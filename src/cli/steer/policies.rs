@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
-use crate::api::{IntOrString, Raw, read_leniently};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::note;
 use crate::cli::output::{Output, or_dash, printable, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
-use crate::decide::application_set::shown;
-use crate::decide::names::some_of;
-use crate::decide::rollout::report::Set;
-use crate::decide::steering::{selects, unpause};
+use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
+use wavegate_api::{IntOrString, Raw, read_leniently};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::rollout::report::Set;
+use wavegate_rollout::steering::{selects, unpause};
 
 /// The most ApplicationSets and gates in a cell.
 const NAMES: usize = 3;

@@ -3,17 +3,17 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::api::Time;
-use crate::api::steering::{
-    Estimate, RevisionCount, RolloutRunSpec, RunFailure, RunGate, RunPhase, RunStep, RunWait,
-    TimelineEntry,
-};
-use crate::api::time::to_rfc3339;
 use crate::cli::output::or_dash;
 use crate::cli::rollout_view::run::human;
 use crate::cli::tree::view::short;
-use crate::decide::names::some_of;
-use crate::decide::steering::{Run, number_of};
+use wavegate_api::Time;
+use wavegate_api::steering::{
+    Estimate, RevisionCount, RolloutRunSpec, RunFailure, RunGate, RunPhase, RunStep, RunWait,
+    TimelineEntry,
+};
+use wavegate_api::time::to_rfc3339;
+use wavegate_engine::names::some_of;
+use wavegate_rollout::steering::{Run, number_of};
 
 /// A run, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]

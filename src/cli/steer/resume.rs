@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::ask::{Request, Verb, speak};
 use super::{Common, Sets, find};
-use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::note;
-use crate::decide::steering;
+use wavegate_api::Raw;
+use wavegate_rollout::steering;
 
 /// Promote Applications again, after a pause
 ///

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::ask::{Request, Speaker, Verb, speak, speak_of_runs};
 use super::{Common, Sets, find};
-use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::{Error, NOT_FOUND, note};
 use crate::cli::live_app::{Kind, named};
 use crate::cli::runs::runs;
-use crate::decide::steering::{self, Person, Run, Verdict, current};
+use wavegate_api::Raw;
+use wavegate_rollout::steering::{self, Person, Run, Verdict, current};
 
 /// Start failed Applications of the current run again
 ///

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::ask::{Request, Speaker, Verb, speak};
 use super::{Common, Sets};
-use crate::api::Raw;
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::error::note;
-use crate::decide::application_set::is_owned;
-use crate::decide::steering::{self, Reach, Run};
+use wavegate_api::Raw;
+use wavegate_rollout::application_set::is_owned;
+use wavegate_rollout::steering::{self, Reach, Run};
 
 /// End the current run, and take back what it started
 ///

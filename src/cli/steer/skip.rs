@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::ask::{Request, Verb, speak};
 use super::{Common, find};
-use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::{ClusterConnection, block_on};
 use crate::cli::runs::runs;
-use crate::decide::steering::{self, Run, Verdict, current};
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_rollout::steering::{self, Run, Verdict, current};
 
 /// Leave Applications out of the current run
 ///

@@ -17,9 +17,6 @@ use tokio_util::sync::CancellationToken;
 use self::known::Known;
 use self::line::{Line, about_run};
 use super::record::{Record, revisions, shortened};
-use crate::api::steering::RUN;
-use crate::api::unknown::nearest;
-use crate::api::{ObjectKey, Raw};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
 use crate::cli::follow::newest::{self, Answer};
@@ -29,13 +26,16 @@ use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
 use crate::cli::runs::{label_of, runs};
 use crate::cli::watch_args::{timeout, until};
-use crate::decide::names::some_of;
-use crate::decide::rollout::report::Outcome;
-use crate::decide::steering::{
+use wavegate_api::steering::RUN;
+use wavegate_api::unknown::nearest;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_cluster::watch::follow::{Events, follow};
+use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_engine::names::some_of;
+use wavegate_rollout::rollout::report::Outcome;
+use wavegate_rollout::steering::{
     Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
 };
-use crate::watch::follow::{Events, follow};
-use crate::watch::object::{Object, api, resource};
 
 /// Interval of looking at what has changed.
 const FRAME: Duration = Duration::from_millis(100);
@@ -397,7 +397,7 @@ impl<'a> Waiting<'a> {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.began.elapsed().as_secs_f64());
-        let line = printable(&crate::redact::text(&format!("{clock} {line}"))) + "\n";
+        let line = printable(&wavegate_net::redact::text(&format!("{clock} {line}"))) + "\n";
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
         output::print(&line).map_err(failed)
     }

@@ -15,14 +15,14 @@ use super::member::Rollouts;
 use super::progress::{Goal, Line, WIDTH};
 use super::result::OperationResult;
 use super::{Args, INTERRUPTED, not_requested, place, unusable};
-use crate::act::operation;
-use crate::api::Raw;
-use crate::api::time::to_rfc3339;
-use crate::clock::Clock;
-use crate::decide::app_state::access::project_of;
-use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
-use crate::watch::failure::{has_code, reason};
-use crate::watch::object::{api, resource};
+use wavegate_api::Raw;
+use wavegate_api::time::to_rfc3339;
+use wavegate_application::access::project_of;
+use wavegate_application::manual::{self, Refusal, SyncRequest};
+use wavegate_cluster::act::operation;
+use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_cluster::watch::object::{api, resource};
+use wavegate_net::clock::Clock;
 
 /// Maximum number of Applications that one command syncs: each has a watch.
 const MAX: usize = 200;

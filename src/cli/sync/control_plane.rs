@@ -7,15 +7,15 @@ use tempfile::TempDir;
 
 use super::manifests::Manifests;
 use super::request_id;
-use crate::act;
-use crate::api::cluster::IN_CLUSTER_SERVER;
-use crate::api::tracking::TrackingMethod;
 use crate::cli::run::open_sources;
-use crate::confined::Confinement;
-use crate::decide::sync::{self, wave_delay};
-use crate::settings::ApplicationSettings;
-use crate::source::{Allow, ArtifactSettings, RenderOptions, Repositories};
 use kube_sim::Server;
+use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_api::tracking::TrackingMethod;
+use wavegate_cluster::act;
+use wavegate_controller::settings::ApplicationSettings;
+use wavegate_engine::sync::{self, wave_delay};
+use wavegate_sandbox::Confinement;
+use wavegate_source::{Allow, ArtifactSettings, RenderOptions, Repositories};
 
 /// Label of what a run has applied; its value names the run. Not a label of Argo CD, so
 /// that no Application and no run ever own an object together.

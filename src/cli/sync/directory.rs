@@ -24,12 +24,12 @@ use super::progress::{Goal, Line, WIDTH};
 use super::result::OperationResult;
 use super::run_lease::RunLease;
 use super::{Args, INTERRUPTED, What, not_requested, ownership};
-use crate::act::operation;
-use crate::api::Raw;
-use crate::controller;
-use crate::controller::application::OwnCluster;
-use crate::decide::app_state::manual;
-use crate::watch::cluster_cache::SurveyMode;
+use wavegate_api::Raw;
+use wavegate_application::manual;
+use wavegate_cluster::act::operation;
+use wavegate_cluster::watch::cluster_cache::SurveyMode;
+use wavegate_controller as controller;
+use wavegate_controller::application::OwnCluster;
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -14,12 +14,12 @@ use super::super::output::{self, Format, Output};
 use super::super::watch_args::until;
 use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
-use crate::api::Raw;
-use crate::api::operation::OperationPhase;
-use crate::api::resource_key::ResourceKey;
-use crate::decide::blocking_resource;
-use crate::watch::follow::{Events, follow, words};
-use crate::watch::object::{Object, api, resource};
+use wavegate_api::Raw;
+use wavegate_api::operation::OperationPhase;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_cluster::watch::follow::{Events, follow, words};
+use wavegate_cluster::watch::object::{Object, api, resource};
+use wavegate_engine::blocking_resource;
 
 /// After this time without a start, the controller is probably not running.
 const NOT_STARTED: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ impl Options {
         let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
         let line = |line: &Line| {
             let text = format!("{clock} {}{}", self.prefix, line.plain(width));
-            output::printable(&crate::redact::text(&text)) + "\n"
+            output::printable(&wavegate_net::redact::text(&text)) + "\n"
         };
         let text: String = lines.iter().map(line).collect();
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);

@@ -16,14 +16,14 @@ use sha2::{Digest, Sha256};
 use super::super::error::Error;
 use super::super::input;
 use super::Args;
-use crate::api::Raw;
-use crate::api::annotations::sync_wave;
-use crate::api::kind::GroupVersionKind;
-use crate::api::path_segment;
-use crate::api::resource_key::ResourceKey;
-use crate::source::{ClusterFacts, RenderFor, RenderOptions, render_local};
-use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of};
-use crate::watch::failure::{has_code, reason};
+use wavegate_api::Raw;
+use wavegate_api::annotations::sync_wave;
+use wavegate_api::kind::GroupVersionKind;
+use wavegate_api::path_segment;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_cluster::watch::cluster_cache::{Reach, SurveyMode, capabilities_of};
+use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_source::{ClusterFacts, RenderFor, RenderOptions, render_local};
 
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;

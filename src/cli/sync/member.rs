@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::note;
-use crate::api::Raw;
-use crate::decide::application_set::{set_of, shown};
-use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::report::{Report, State};
-use crate::decide::rollout::steps::Strategy;
+use wavegate_api::Raw;
+use wavegate_rollout::application_set::{set_of, shown};
+use wavegate_rollout::rollout::budget::Limit;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::report::{Report, State};
+use wavegate_rollout::rollout::steps::Strategy;
 
 /// The rollouts of the Applications that one command syncs, each read once.
 #[derive(Debug, Default)]

@@ -22,9 +22,9 @@ use super::cluster::ClusterArgs;
 use super::error::Error;
 use super::output::Output;
 use super::watch_args::timeout;
-use crate::act::operation;
-use crate::api::Raw;
-use crate::decide::app_state::manual::{self, SyncRequest};
+use wavegate_api::Raw;
+use wavegate_application::manual::{self, SyncRequest};
+use wavegate_cluster::act::operation;
 
 /// Exit code after Ctrl-C, as of a shell.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -159,6 +159,6 @@ pub(super) fn request_id() -> String {
     match getrandom::u64() {
         Ok(id) => format!("{id:016x}"),
         // Without random numbers, the time is used.
-        Err(_) => format!("{:x}", crate::clock::Clock::system().now().as_nanosecond()),
+        Err(_) => format!("{:x}", wavegate_net::clock::Clock::system().now().as_nanosecond()),
     }
 }

@@ -15,16 +15,16 @@ use super::super::error::{Error, note};
 use super::What;
 use super::control_plane::LABEL;
 use super::manifests::Manifests;
-use crate::api::Raw;
-use crate::api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
-use crate::api::kind::GroupVersionKind;
-use crate::api::resource_key::ResourceKey;
-use crate::api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
-use crate::decide::app_state::manual;
-use crate::decide::names::some_of;
-use crate::decide::sync::{Class, classify};
-use crate::watch::failure::{has_code, reason};
-use crate::watch::object::{api, resource};
+use wavegate_api::Raw;
+use wavegate_api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
+use wavegate_api::kind::GroupVersionKind;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
+use wavegate_application::manual;
+use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_cluster::watch::object::{api, resource};
+use wavegate_engine::names::some_of;
+use wavegate_engine::sync::{Class, classify};
 
 /// Requests at the same time.
 const PARALLEL: usize = 8;

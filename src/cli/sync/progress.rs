@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::api::Raw;
-use crate::api::operation::OperationPhase;
-use crate::api::resource_key::ResourceKey;
-use crate::decide::app_state::manual::is_request;
-use crate::decide::app_state::operation::given;
-use crate::decide::blocking_resource::{self, Attempt};
-use crate::decide::sync::TASKS_RUNNING;
+use wavegate_api::Raw;
+use wavegate_api::operation::OperationPhase;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_application::manual::is_request;
+use wavegate_application::operation::given;
+use wavegate_engine::blocking_resource::{self, Attempt};
+use wavegate_engine::sync::TASKS_RUNNING;
 
 /// Which operation is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]

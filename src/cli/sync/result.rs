@@ -4,9 +4,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::progress::{Line, readable, state_of, title};
-use crate::api::Raw;
-use crate::api::resource_key::ResourceKey;
-use crate::decide::app_state::operation::given;
+use wavegate_api::Raw;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_application::operation::given;
 
 /// The result of an operation.
 #[derive(Clone, Debug, Serialize)]

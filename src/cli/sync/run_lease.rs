@@ -8,10 +8,10 @@ use tokio::time::timeout;
 use super::super::error::{Error, note};
 use super::manifests::Manifests;
 use super::request_id;
-use crate::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
-use crate::api::time::to_rfc3339;
-use crate::clock::Clock;
-use crate::watch::failure::{has_code, reason};
+use wavegate_api::time::to_rfc3339;
+use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
+use wavegate_cluster::watch::failure::{has_code, reason};
+use wavegate_net::clock::Clock;
 
 /// Pause between renewals.
 const RENEW: Duration = Duration::from_secs(3);

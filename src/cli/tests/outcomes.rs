@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::cli::rollout_view::fleet::Fleet;
-use crate::decide::rollout::report::Outcome;
+use wavegate_rollout::rollout::report::Outcome;
 
 const AT: &str = "2026-01-02T03:04:05Z";
 

@@ -1,7 +1,7 @@
 //! What `explain` and `status` say about waits, and what to do.
 
 use super::*;
-use crate::decide::rollout::wait::WaitKind;
+use wavegate_rollout::rollout::wait::WaitKind;
 
 /// A status of the set, whose open step waits for `dev` to be healthy.
 fn waits_for_dev(reason: &str) -> Value {

@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use crate::api::ResourceKey;
-use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
-use crate::controller::health_scripts::HealthScripts;
-use crate::decide::health::Checks;
-use crate::decide::names::some_of;
-use crate::decide::resource_tree::{LiveObject, Node, below};
-use crate::watch::cluster_cache::once::{self, Listed};
-use crate::watch::cluster_cache::{self, ClusterCache};
+use wavegate_api::ResourceKey;
+use wavegate_api::kind::{GroupVersionKind, KindRef, is_excluded};
+use wavegate_cluster::watch::cluster_cache::once::{self, Listed};
+use wavegate_cluster::watch::cluster_cache::{self, ClusterCache};
+use wavegate_controller::health_scripts::HealthScripts;
+use wavegate_engine::health::Checks;
+use wavegate_engine::names::some_of;
+use wavegate_engine::resource_tree::{LiveObject, Node, below};
 
 /// Up to this number, objects of a kind are requested one by one, not listed.
 const FEW: usize = 8;
@@ -319,7 +319,7 @@ fn candidates(
 
 /// Argo CD's own kinds whose objects own nothing in the destination namespace.
 fn is_project_or_application(group: &str, kind: &str) -> bool {
-    group == crate::api::GROUP && matches!(kind, "Application" | "AppProject")
+    group == wavegate_api::GROUP && matches!(kind, "Application" | "AppProject")
 }
 
 /// The kinds of the objects that Kubernetes' own controllers create, on all levels.

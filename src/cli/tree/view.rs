@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use super::super::output::{self, or_dash};
 use super::Report;
-use crate::api::HealthStatus;
-use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
-use crate::api::kind::KindRef;
-use crate::decide::resource_tree::Node;
 use gotime::age;
+use wavegate_api::HealthStatus;
+use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use wavegate_api::kind::KindRef;
+use wavegate_engine::resource_tree::Node;
 
 /// Objects of one kind below one other that are shown; the rest is one line.
 const SHOWN: usize = 10;
@@ -52,7 +52,7 @@ fn title(report: &Report) -> String {
     let destination = &report.destination;
     let cluster = match (destination.name.as_str(), destination.server.as_str()) {
         ("", IN_CLUSTER_SERVER) => IN_CLUSTER_NAME.to_owned(),
-        ("", server) => crate::redact::url(server),
+        ("", server) => wavegate_net::redact::url(server),
         (name, _) => name.to_owned(),
     };
     let states = [report.sync.as_str(), report.health.status.as_str()];
@@ -237,7 +237,7 @@ fn thousands(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::health::Health;
+    use wavegate_engine::health::Health;
 
     fn pod(name: &str, status: HealthStatus) -> Node {
         Node {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wavegate::simulation::Fault;
+use wavegate_simulation::Fault;
 
 use super::{AWARE, Judge, Known};
 use crate::app;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube_sim::{Entry, Exchange};
 use serde_json::Value;
-use wavegate::simulation::History;
+use wavegate_simulation::History;
 
 use crate::case::{Case, What};
 use crate::strikes::{self, Strikes};
@@ -237,7 +237,7 @@ impl Court {
                 let seq = exchange.request.seq;
                 let caused: Vec<Changed> =
                     self.pending.extract_if(.., |changed| changed.cause == seq).collect();
-                if wavegate::simulation::is_controller(&exchange.request.client) {
+                if wavegate_simulation::is_controller(&exchange.request.client) {
                     self.requests += 1;
                     self.ask(exchange.answered, |judge, known| {
                         judge.request(known, exchange, &caused)

@@ -63,7 +63,7 @@ impl Judge for Waits {
         known.world.all(Kind::Set).try_for_each(|(_, set)| check(known, set))
     }
 
-    fn end(&mut self, known: &Known<'_>, _: &wavegate::simulation::History) -> Result<(), String> {
+    fn end(&mut self, known: &Known<'_>, _: &wavegate_simulation::History) -> Result<(), String> {
         known.world.all(Kind::Set).try_for_each(|(_, set)| check(known, set))
     }
 }

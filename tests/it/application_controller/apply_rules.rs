@@ -1,6 +1,6 @@
 //! How objects are applied, and with which requests (SE-297 to SE-360).
 
-use wavegate::api::annotations::SYNC_OPTIONS;
+use wavegate_api::annotations::SYNC_OPTIONS;
 
 use super::limits::settings;
 use super::*;

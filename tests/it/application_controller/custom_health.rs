@@ -2,7 +2,7 @@
 //! their kinds; and of Applications that an Application deploys (SE-468, SE-478).
 
 use tokio::net::TcpListener;
-use wavegate::decide::health::{Checks, KindPattern};
+use wavegate_engine::health::{Checks, KindPattern};
 
 use super::limits::settings;
 use super::*;

@@ -12,7 +12,7 @@ const GROUP: &str = "example.com";
 
 /// A world with these keys of `argocd-cm`, whose scripts run in processes of the program.
 async fn world(keys: &[(&str, &str)]) -> World {
-    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+    wavegate_sandbox::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
     World::with(settings(keys)).await
 }
 

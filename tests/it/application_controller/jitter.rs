@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kube_sim::Entry;
 use tokio::time::Instant;
-use wavegate::config::{ApplicationFlags, Config, Flags};
-use wavegate::source::InMemory;
+use wavegate_controller::config::{ApplicationFlags, Config, Flags};
+use wavegate_source::InMemory;
 
 use super::*;
 

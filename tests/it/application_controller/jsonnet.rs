@@ -9,7 +9,7 @@ const LIBRARY: &str =
     "{map(name, data):: {apiVersion: 'v1', kind: 'ConfigMap', metadata: {name: name}, data: data}}";
 
 async fn world(settings: ApplicationSettings) -> World {
-    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+    wavegate_sandbox::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
     let world = World::with(settings).await;
     world.write("lib/k.libsonnet", LIBRARY);
     world.write("app/one.jsonnet", "(import '../lib/k.libsonnet').map('one', {v: 'plain'})");

@@ -2,7 +2,7 @@
 //! kinds (SE-120), disabled clusters. What lies outside of them is neither read nor written.
 
 use tokio::net::TcpListener;
-use wavegate::config::{Config, Flags};
+use wavegate_controller::config::{Config, Flags};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //! and no other namespace is changed.
 
 use serde_json::{Value, json};
-use wavegate::settings::ApplicationSettings;
+use wavegate_controller::settings::ApplicationSettings;
 
 use super::{World, condition, config_map, git, is, settled};
 

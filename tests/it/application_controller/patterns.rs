@@ -2,8 +2,8 @@
 //! nothing and is reported.
 
 use serde_json::{Value, json};
-use wavegate::settings::ApplicationSettings;
-use wavegate::settings::Namespaces;
+use wavegate_controller::settings::ApplicationSettings;
+use wavegate_controller::settings::Namespaces;
 
 use super::{Patch, PatchParams, World, condition, config_map, is, settled};
 

@@ -84,7 +84,7 @@ struct Plugins {
 }
 
 impl Plugins {
-    async fn start(change: impl FnOnce(&mut wavegate::source::PluginSettings)) -> Self {
+    async fn start(change: impl FnOnce(&mut wavegate_source::PluginSettings)) -> Self {
         let sockets = tempfile::tempdir().unwrap();
         let mut settings = ApplicationSettings::default();
         settings.render.programs.plugins.folder = sockets.path().to_owned();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use wavegate::source::Programs;
+use wavegate_source::Programs;
 
 use super::*;
 

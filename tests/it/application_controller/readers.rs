@@ -2,7 +2,7 @@
 
 use futures::StreamExt;
 use redis::Commands;
-use wavegate::decide::argocd_cache::{
+use wavegate_application::argocd_cache::{
     Credentials, Labels, ReaderSettings, RedisSettings, RedisTls,
 };
 
@@ -430,7 +430,8 @@ async fn hooks_orphans_and_nodes_can_be_read_as_ca_022() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_elsewhere_has_its_namespace_in_the_key_as_ca_002() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
-    let namespaces = wavegate::settings::Namespaces::parse(&["team-a".to_owned()]).unwrap();
+    let namespaces =
+        wavegate_controller::settings::Namespaces::parse(&["team-a".to_owned()]).unwrap();
     let settings = ApplicationSettings { namespaces, ..with_redis(redis.settings()) };
     let world = World::with(settings).await;
     world.create("v1", "Namespace", &json!({"metadata": {"name": "team-a"}})).await;

@@ -179,7 +179,7 @@ async fn children_have_the_health_of_scripts_as_ca_308() {
         if obj.status == nil then return {status='Progressing', message='no status'} end\n\
         return {status=obj.status.phase, message='version ' .. obj.metadata.resourceVersion}\n";
     let keys = [("resource.customizations.health.example.com_Backup", script)];
-    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+    wavegate_sandbox::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
     let world =
         World::with(ApplicationSettings { redis: redis.settings(), ..settings(&keys) }).await;
     define(&world, "example.com", "Backup", Value::Null).await;
@@ -230,7 +230,7 @@ async fn the_health_of_a_child_follows_its_versions_as_ca_308() {
     let Some(redis) = Redis::start(&[""; 0]) else { return };
     let script = "return {status=obj.spec.phase, message='it says ' .. obj.spec.phase}\n";
     let keys = [("resource.customizations.health.example.com_*", script)];
-    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+    wavegate_sandbox::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
     let world =
         World::with(ApplicationSettings { redis: redis.settings(), ..settings(&keys) }).await;
     define(&world, "example.com", "Backup", Value::Null).await;
@@ -346,7 +346,7 @@ fn the_component_for_readers_gives_the_label_of_the_controller_as_ca_512() {
     let built = Command::new(kustomize).arg("build").arg(root.path()).output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let text = String::from_utf8(built.stdout).unwrap();
-    let all = wavegate::yaml::documents(&text).unwrap();
+    let all = wavegate_api::yaml::documents(&text).unwrap();
     let of = |kind: &str| {
         let found = all.iter().map(|document| &document.value);
         found.filter(|object| object["kind"] == kind).cloned().collect::<Vec<Value>>()

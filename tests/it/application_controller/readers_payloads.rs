@@ -1,7 +1,7 @@
 //! The details of what Argo CD's API server reads from Redis: nodes, networks, rows (CA-3xx).
 
 use redis::Commands;
-use wavegate::decide::argocd_cache::RedisSettings;
+use wavegate_application::argocd_cache::RedisSettings;
 
 use super::readers::{MANAGED, TREE, automated, info, node, nodes, state, with_redis};
 use super::*;

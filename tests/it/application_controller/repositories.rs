@@ -108,8 +108,8 @@ async fn a_denied_repository_is_denied_in_every_spelling_as_070() {
 /// SE-115: claims keep the labels of their StatefulSet, and its data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
-    let settings = wavegate::settings::ApplicationSettings {
-        tracking_method: wavegate::api::tracking::TrackingMethod::Label,
+    let settings = wavegate_controller::settings::ApplicationSettings {
+        tracking_method: wavegate_api::tracking::TrackingMethod::Label,
         ..Default::default()
     };
     let mut world = World::with(settings).await;

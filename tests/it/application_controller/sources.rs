@@ -291,7 +291,7 @@ async fn a_program_is_confined_to_its_source() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_files_of_repositories_are_private() {
     // As the program does when it starts.
-    wavegate::confined::set_umask();
+    wavegate_sandbox::set_umask();
     let world = World::with(ApplicationSettings::default()).await;
     world.write("app/run.sh", "true\n");
     world.write("plain/sub/a.yaml", "a: 1\n");

@@ -1,6 +1,6 @@
 //! What a spec, a project and a source may say, and what a comparison makes of it (SE-005 to SE-148).
 
-use wavegate::settings::Namespaces;
+use wavegate_controller::settings::Namespaces;
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Environment variables of Argo CD's controller, by what they change (SE-560 to SE-571).
 
-use wavegate::config::{Config, Flags};
+use wavegate_controller::config::{Config, Flags};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Waits end by themselves, or by the events that they name.
 
-use wavegate::decide::wait::WakeEvent;
+use wavegate_engine::wait::WakeEvent;
 
 use super::*;
 

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;

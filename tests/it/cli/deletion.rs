@@ -3,7 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, Client};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::DeleteParams;
 use kube::core::DynamicObject;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;

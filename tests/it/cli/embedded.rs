@@ -6,8 +6,8 @@ use kube::{Api, Client};
 use kube_sim::Server;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use wavegate::api::crds;
-use wavegate::watch::object::resource;
+use wavegate_api::crds;
+use wavegate_cluster::watch::object::resource;
 
 use super::*;
 

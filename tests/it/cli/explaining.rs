@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord, workloads};
 use tokio_util::sync::CancellationToken;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;

@@ -5,7 +5,7 @@ use std::process::Command;
 use kube::Api;
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;

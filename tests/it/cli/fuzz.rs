@@ -16,8 +16,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::SplitMix64;
-use wavegate::api::crds;
-use wavegate::watch::object::resource;
+use wavegate_api::crds;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -66,7 +66,7 @@ fn objects(folder: &str) -> Vec<Value> {
     let is_yaml = |path: &&PathBuf| path.extension().is_some_and(|e| e == "yaml" || e == "json");
     for file in files.iter().filter(is_yaml) {
         let text = std::fs::read_to_string(file).unwrap();
-        for document in wavegate::yaml::documents(&text).unwrap() {
+        for document in wavegate_api::yaml::documents(&text).unwrap() {
             let mut object = document.value;
             if KINDS.iter().any(|kind| object["kind"] == *kind) {
                 without_sources(&mut object);

@@ -204,7 +204,7 @@ async fn sources_of_a_hydrator_are_shown_and_compared_se_029() {
         let applications: Api<kube::core::DynamicObject> = Api::namespaced_with(
             cluster.client.clone(),
             "argocd",
-            &wavegate::watch::object::resource("Application"),
+            &wavegate_cluster::watch::object::resource("Application"),
         );
         let params = kube::api::PatchParams::default();
         applications.patch(name, &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
@@ -228,7 +228,7 @@ async fn guards_that_hold_everything_are_reported_with_the_plan_se_072() {
     let projects: Api<kube::core::DynamicObject> = Api::namespaced_with(
         cluster.client.clone(),
         "argocd",
-        &wavegate::watch::object::resource("AppProject"),
+        &wavegate_cluster::watch::object::resource("AppProject"),
     );
     let params = kube::api::PatchParams::default();
     projects.patch("default", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();

@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate::controller::leader::LEASE;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
+use wavegate_controller::leader::LEASE;
 
 use super::arguments::Running;
 use super::embedded::Cluster;

@@ -4,7 +4,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -169,7 +169,7 @@ async fn each_line_is_json_until_the_end() {
     running.until_logged("does not exist in namespace").await;
     let leases: Api<Lease> = Api::namespaced(cluster.client.clone(), "argocd");
     let other = Patch::Merge(json!({"spec": {"holderIdentity": "other"}}));
-    let name = wavegate::controller::leader::LEASE;
+    let name = wavegate_controller::leader::LEASE;
     leases.patch(name, &PatchParams::default(), &other).await.unwrap();
     let log = running.until_logged("the lease was lost: ").await;
     for line in log.lines() {
@@ -214,13 +214,17 @@ async fn each_reason_why_redis_is_away_is_logged() {
 fn no_line_has_two_messages() {
     let call = regex::Regex::new(r"(?s)(?:info|warn|error|debug|trace)!\([^;]*?\);").unwrap();
     let field = regex::Regex::new(r"[(,]\s*[%?]?message\s*(?:,|= )").unwrap();
-    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("src"), root.join("crates")];
     let mut count = 0;
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|extension| extension != "rs") {
                 continue;
             }
             let source = std::fs::read_to_string(&path).unwrap();

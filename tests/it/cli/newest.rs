@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use kube_sim::Server;
 use tokio_util::sync::CancellationToken;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -177,7 +177,7 @@ async fn definitions_are_waited_for_until_they_are_served() {
 
     let waiting = run(&["crds", "--wait", "--timeout", "150s"]);
     let client = Arc::new(server.client_as("test"));
-    for definition in wavegate::api::crds::all() {
+    for definition in wavegate_api::crds::all() {
         Api::all(client.as_ref().clone())
             .create(&PostParams::default(), &definition)
             .await

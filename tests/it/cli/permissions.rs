@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
@@ -15,7 +15,7 @@ use super::*;
 /// The rules of the role that is needed without the embedded sync engine.
 fn rules() -> Vec<Value> {
     let text = std::fs::read_to_string(repository("deploy/rbac.yaml")).unwrap();
-    let documents = wavegate::yaml::documents(&text).unwrap();
+    let documents = wavegate_api::yaml::documents(&text).unwrap();
     let role = documents.into_iter().map(|document| document.value).find(|object| {
         object["kind"] == "ClusterRole" && object["metadata"]["name"] == "wavegate-controller"
     });

@@ -5,7 +5,7 @@ use std::time::Instant;
 use kube::Api;
 use kube::core::DynamicObject;
 use redis::Commands as _;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::PostParams;
 use kube_sim::{Effect, Fault, RequestRecord};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::proxy::Proxy;

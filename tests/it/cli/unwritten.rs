@@ -8,7 +8,7 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::core::DynamicObject;
 use kube_sim::{Effect, Fault};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;

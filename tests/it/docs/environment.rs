@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use regex::Regex;
-use wavegate::config::{Config, Flags};
+use wavegate_controller::config::{Config, Flags};
 
 use super::markdown::{Page, root};
 use super::options::pages;

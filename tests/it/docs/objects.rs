@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use wavegate::api::{API_VERSION, crds, steering};
-use wavegate::decide::rollout::wait::WaitKind;
+use wavegate_api::{API_VERSION, crds, steering};
+use wavegate_rollout::rollout::wait::WaitKind;
 
 use super::markdown::{Page, files};
 
@@ -89,7 +89,7 @@ fn yaml_of_the_pages_is_valid() {
     for path in files("md") {
         for block in Page::read(&path).blocks().filter(|block| block.language == "yaml") {
             let place = format!("{path}:{}", block.line);
-            let values = wavegate::yaml::documents(&block.text)
+            let values = wavegate_api::yaml::documents(&block.text)
                 .unwrap_or_else(|error| panic!("{place}: {error}"));
             for value in values.into_iter().map(|document| document.value) {
                 let is_set = value["kind"] == "ApplicationSet";

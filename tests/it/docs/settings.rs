@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 use serde_json::Value;
-use wavegate::api::crds;
-use wavegate::config::unused::{
+use wavegate_api::crds;
+use wavegate_controller::config::unused::{
     ANNOTATIONS, Effect, FIELDS, REFUSED_SETTINGS, REPORTED_SETTINGS, SETTINGS, Unused,
 };
-use wavegate::config::{Config, Flags};
+use wavegate_controller::config::{Config, Flags};
 
 use super::environment::configured;
 use super::markdown::root;
@@ -113,7 +113,7 @@ fn state(name: &str, section: &str) -> Option<State> {
     if let Some(state) = find(&tables, |unused| unused == name) {
         return Some(state);
     }
-    let accepted = wavegate::config::accepted().find(|(accepted, _)| *accepted == name);
+    let accepted = wavegate_controller::config::accepted().find(|(accepted, _)| *accepted == name);
     if let Some((_, why)) = accepted {
         return Some(State::Not(Effect::None, why));
     }
@@ -170,7 +170,7 @@ fn fields() -> BTreeMap<String, BTreeSet<String>> {
     let mut kinds = BTreeMap::new();
     for definition in crds::all() {
         let definition = serde_json::to_value(definition).unwrap();
-        if definition["spec"]["group"] != wavegate::api::GROUP {
+        if definition["spec"]["group"] != wavegate_api::GROUP {
             continue;
         }
         let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
@@ -350,7 +350,7 @@ fn the_tables_name_what_exists() {
     let named = FIELDS.iter().flat_map(|one| one.names);
     let unknown: Vec<_> = named.filter(|name| !fields.contains(**name)).collect();
     assert!(unknown.is_empty(), "the definitions lack {unknown:?}");
-    let accepted = wavegate::config::accepted().map(|(name, _)| name);
+    let accepted = wavegate_controller::config::accepted().map(|(name, _)| name);
     let unknown: Vec<_> = accepted.filter(|name| !known.contains(*name)).collect();
     assert!(unknown.is_empty(), "tests/data/argocd-names.txt lacks {unknown:?}");
 }

@@ -7,7 +7,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use crate::support::manifests::{IN_CLUSTER, members, rolling, set, with_deployment};
 use crate::support::{Kind, Setup, World};

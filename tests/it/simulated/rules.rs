@@ -5,7 +5,7 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use kube_sim::workloads::{Kind, Options, Stage, View};
-use wavegate::decide::health::{self, Status};
+use wavegate_engine::health::{self, Status};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
 const LATER: &str = "2026-01-02T03:05:05Z";

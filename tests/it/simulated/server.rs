@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use kube_sim::workloads::{DELAY_ANNOTATION, Error, Kind, OUTCOME_ANNOTATION, Options, run};
 use kube_sim::{Effect, Fault, RequestRecord, Server};
-use wavegate::decide::health::{self, Status};
+use wavegate_engine::health::{self, Status};
 
 const DELAY: Duration = Duration::from_secs(10);
 

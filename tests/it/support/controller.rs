@@ -9,9 +9,9 @@ use std::time::Duration;
 use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wavegate::clock::Clock;
-use wavegate::config::{ApplicationFlags, Config, Flags, SyncEngine};
-use wavegate::source::{Repositories, SourceSettings};
+use wavegate_controller::config::{ApplicationFlags, Config, Flags, SyncEngine};
+use wavegate_net::clock::Clock;
+use wavegate_source::{Repositories, SourceSettings};
 
 /// Settings of the controller; defaults are those of an installation, but without a delay
 /// between waves.
@@ -110,7 +110,7 @@ impl Task {
         let stop = CancellationToken::new();
         let token = stop.clone();
         let handle = tokio::spawn(async move {
-            let run = wavegate::controller::run(
+            let run = wavegate_controller::run(
                 client,
                 config.settings(),
                 sources,

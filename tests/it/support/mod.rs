@@ -32,5 +32,5 @@ pub use world::World;
 
 /// Lets this process, which is not the program, start workers for expressions of users.
 pub fn use_workers() {
-    wavegate::confined::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
+    wavegate_sandbox::start_workers_by(env!("CARGO_BIN_EXE_wavegate").into());
 }

@@ -51,7 +51,7 @@ impl Definitions {
     }
 
     fn all(self) -> Vec<Value> {
-        let ours = wavegate::api::crds::all().into_iter();
+        let ours = wavegate_api::crds::all().into_iter();
         let ours = ours.map(|definition| {
             let mut definition = serde_json::to_value(definition).unwrap();
             definition["apiVersion"] = "apiextensions.k8s.io/v1".into();

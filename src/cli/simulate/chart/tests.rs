@@ -198,7 +198,7 @@ fn lines_are_never_too_wide_and_have_no_control_characters() {
                 let text = chart(timeline, width, false, rows);
                 for line in text.lines() {
                     assert!(columns(line) <= width, "{index}: {width}: {line:?}");
-                    assert!(!line.contains(crate::terminal::is_hostile), "{line:?}");
+                    assert!(!line.contains(wavegate_net::terminal::is_hostile), "{line:?}");
                 }
             }
         }

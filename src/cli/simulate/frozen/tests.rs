@@ -1,8 +1,8 @@
 use gotemplate::go::{Env, Random};
 
 use super::*;
-use crate::desired::generate;
-use crate::desired::inputs::Inputs;
+use wavegate_rollout::desired::generate;
+use wavegate_rollout::desired::inputs::Inputs;
 
 /// Returns the same bytes forever.
 struct Same;
@@ -15,7 +15,7 @@ impl Random for Same {
 
 fn generated(set: &Value) -> Vec<Value> {
     let now = "2026-01-02T12:00:00Z".parse().unwrap();
-    let mut env = Env::new(now, Box::new(Same), crate::clock::thread_time);
+    let mut env = Env::new(now, Box::new(Same), wavegate_net::clock::thread_time);
     generate(set, &Inputs::default(), &mut env).unwrap().applications
 }
 

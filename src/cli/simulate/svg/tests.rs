@@ -249,7 +249,7 @@ fn names_are_text_and_nothing_else() {
         elements.iter().filter(|one| one.name == "text").map(|one| one.text.as_str()).collect();
     assert!(texts.contains(&"<script>alert(1)</script>"), "{texts:#?}");
     assert!(texts.contains(&"a\"b'c&d]]>"));
-    let hostile = |c: char| c != '\n' && crate::terminal::is_hostile(c);
+    let hostile = |c: char| c != '\n' && wavegate_net::terminal::is_hostile(c);
     for one in &elements {
         assert!(!one.text.contains(hostile), "{one:?}");
         // The long name is cut, in the tooltips, too.

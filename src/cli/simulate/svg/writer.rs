@@ -120,7 +120,7 @@ impl Writer {
                 '&' => self.out.push_str("&amp;"),
                 '"' => self.out.push_str("&quot;"),
                 '\n' => self.out.push('\n'),
-                c if crate::terminal::is_hostile(c) || is_no_character(c) => {
+                c if wavegate_net::terminal::is_hostile(c) || is_no_character(c) => {
                     self.out.push('\u{fffd}');
                 }
                 c => self.out.push(c),

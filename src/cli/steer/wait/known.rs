@@ -7,17 +7,17 @@ use jiff::Timestamp;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
-use crate::api::{ObjectKey, Raw};
 use crate::cli::error::{Error, UNDEFINED, note};
 use crate::cli::follow::newest;
 use crate::cli::rollout_view::events::{WatchEvent, Watched};
 use crate::cli::rollout_view::fleet::{Fleet, Source};
-use crate::decide::app_state::operation::given;
-use crate::decide::application_set::{is_owned, set_of};
-use crate::decide::steering::{Deployed, Run, number_of};
-use crate::watch::failure::has_code;
-use crate::watch::follow::words;
-use crate::watch::object::Object;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_application::operation::given;
+use wavegate_cluster::watch::failure::has_code;
+use wavegate_cluster::watch::follow::words;
+use wavegate_cluster::watch::object::Object;
+use wavegate_rollout::application_set::{is_owned, set_of};
+use wavegate_rollout::steering::{Deployed, Run, number_of};
 
 /// The state of the watches of a set.
 pub(super) struct Known {

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::super::record::revisions;
-use crate::api::ObjectKey;
-use crate::api::steering::{RunPhase, RunWait};
 use crate::cli::commands::{in_namespace, word};
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
-use crate::decide::rollout::wait::WaitKind;
-use crate::decide::steering::Run;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{RunPhase, RunWait};
+use wavegate_rollout::rollout::wait::WaitKind;
+use wavegate_rollout::steering::Run;
 
 /// What is waited for, in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use kube::runtime::watcher::{Config, Event, watcher};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wavegate::watch::object::resource;
+use wavegate_cluster::watch::object::resource;
 
 use super::super::markdown::root;
 use crate::support::world::{JSON, cluster_client, send};

@@ -1,0 +1,4 @@
+mod definitions;
+mod objects;
+mod unknown;
+mod words;

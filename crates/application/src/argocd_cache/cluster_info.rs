@@ -1,0 +1,116 @@
+//! What is known of a cluster (CA-360 … CA-365).
+
+use serde::Serialize;
+
+use wavegate_api::Time;
+use wavegate_api::kind::Capabilities;
+
+/// Shown of a cluster that nobody watches and no Application uses.
+const UNUSED: &str = "Cluster has no applications and is not being monitored.";
+
+/// The state of the connection to a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClusterState {
+    /// Its objects are known.
+    Synced {
+        /// Its version and kinds.
+        capabilities: Capabilities,
+        /// The number of objects that are known.
+        resources: usize,
+        /// The number of kinds that are watched.
+        kinds: usize,
+        /// When it was last listed.
+        listed_at: Option<Time>,
+    },
+    /// It cannot be read, with the reason.
+    Failed(String),
+    /// It was not read yet.
+    Unread,
+}
+
+impl ClusterState {
+    /// The version of Kubernetes, if it is known (CA-361).
+    pub fn server_version(&self) -> Option<String> {
+        match self {
+            Self::Synced { capabilities, .. } => {
+                Some(format!("v{}", capabilities.version.trim_start_matches('v')))
+            }
+            Self::Failed(_) | Self::Unread => None,
+        }
+    }
+
+    /// The label that a Secret of the cluster should have instead of its own (CA-510). A version
+    /// that is no value of a label is left out.
+    pub fn label(&self, has: Option<&str>) -> Option<String> {
+        let version = self.server_version()?;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let is_value = version.len() <= 63
+            && version.chars().all(is_part)
+            && version.ends_with(|c: char| c.is_ascii_alphanumeric());
+        (is_value && has != Some(&*version)).then_some(version)
+    }
+}
+
+/// The information about a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterInfo {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    server_version: String,
+    connection_state: ConnectionState,
+    cache_info: CacheInfo,
+    applications_count: usize,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    api_versions: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConnectionState {
+    status: &'static str,
+    message: String,
+    attempted_at: Time,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CacheInfo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    apis_count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_cache_sync_time: Option<Time>,
+}
+
+impl ClusterInfo {
+    /// The information at a time, with the number of Applications that have this destination.
+    pub fn of(state: ClusterState, applications: usize, now: Time) -> Self {
+        let (status, message) = match &state {
+            ClusterState::Synced { .. } => ("Successful", String::new()),
+            ClusterState::Failed(reason) => ("Failed", reason.clone()),
+            ClusterState::Unread if applications == 0 => ("Unknown", UNUSED.to_owned()),
+            ClusterState::Unread => ("Unknown", String::new()),
+        };
+        let server_version = state.server_version().unwrap_or_default();
+        let connection_state = ConnectionState { status, message, attempted_at: now };
+        let (cache_info, api_versions) = match state {
+            ClusterState::Synced { capabilities, resources, kinds, listed_at } => {
+                let info = CacheInfo {
+                    resources_count: Some(resources).filter(|count| *count > 0),
+                    apis_count: Some(kinds).filter(|count| *count > 0),
+                    last_cache_sync_time: listed_at,
+                };
+                (info, capabilities.api_versions.to_vec())
+            }
+            ClusterState::Failed(_) | ClusterState::Unread => Default::default(),
+        };
+        Self {
+            server_version,
+            connection_state,
+            cache_info,
+            applications_count: applications,
+            api_versions,
+        }
+    }
+}

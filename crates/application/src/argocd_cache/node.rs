@@ -1,0 +1,311 @@
+//! One object of the resource tree (CA-303 … CA-330).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::facts::{HostFacts, PodFacts};
+use super::network::{self, Networking};
+use super::parts::Info;
+use super::pod;
+use wavegate_api::annotations::MANAGED_BY_URL;
+use wavegate_api::kind::KindRef;
+use wavegate_api::{GROUP, Raw, ResourceKey};
+use wavegate_engine::health::{Checks, Health};
+
+/// An item of the resource tree, as Argo CD's readers expect it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// API group, empty for the core group.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// A version that the API server serves.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// Kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Namespace; empty for a cluster-scoped object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// UID; empty for an object that is not in the cluster (CA-304).
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// What it belongs to (CA-305).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parent_refs: Vec<ParentRef>,
+    /// What is shown beside its name (CA-320 … CA-323).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub info: Vec<Info>,
+    /// How it is reached (CA-330 … CA-334).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networking_info: Option<Networking>,
+    /// Resource version of the live object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Images of a Pod, sorted (CA-307).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Health; absent for kinds without a check (CA-308).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<NodeHealth>,
+    /// When it was created.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub created_at: String,
+}
+
+impl Node {
+    /// Its key.
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
+    }
+
+    /// The order of lists of nodes (CA-302).
+    pub(super) fn place(&self) -> String {
+        place(&self.key())
+    }
+}
+
+/// The order of objects in all lists of these values.
+pub(super) fn place(key: &ResourceKey) -> String {
+    let ResourceKey { group, kind, namespace, name } = key;
+    format!("{group}/{kind}/{namespace}/{name}")
+}
+
+/// An object that another one belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ParentRef {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) namespace: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) uid: String,
+}
+
+/// The health of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeHealth {
+    /// The status in Argo CD's spelling.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// Its message.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl From<Health> for NodeHealth {
+    fn from(health: Health) -> Self {
+        Self { status: health.status.as_str().to_owned(), message: health.message }
+    }
+}
+
+/// What is kept of a live object for the trees that it is in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TreeEntry {
+    /// Its node.
+    pub node: Node,
+    /// Of a Pod: where it runs and what it requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodFacts>,
+    /// Of a Node of the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostFacts>,
+    /// The object itself where a script says its health, which is evaluated later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Value>,
+}
+
+/// An object that another one belongs to, by its manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// By its UID.
+    Uid(String),
+    /// By its key, where no UID is known (CA-313).
+    Key(ResourceKey),
+    /// By the name that a StatefulSet gives its claims, without the number.
+    Claim(ResourceKey),
+}
+
+/// What an object has to do with others, by its manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Relations {
+    /// What it belongs to.
+    pub parents: Vec<Parent>,
+    /// The names of volume claims that belong to it, without their numbers (CA-313).
+    pub claims: Vec<ResourceKey>,
+}
+
+/// The labels of `argocd-cm` that are shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// `resource.customLabels`, of any object (CA-321).
+    pub custom: Vec<String>,
+    /// `application.allowedNodeLabels`, of Nodes (CA-312).
+    pub of_nodes: Vec<String>,
+}
+
+impl TreeEntry {
+    /// Reads a live object, and what it has to do with others.
+    pub fn of(object: &Value, labels: &Labels, checks: &Checks) -> (Self, Relations) {
+        let KindRef { group, version, kind } = KindRef::of(object);
+        let is_pod = group.is_empty() && kind == "Pod";
+        let references = references(object);
+        let health = checks.known(object);
+        let node = Node {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            info: info(object, &labels.custom),
+            networking_info: network::of(object),
+            resource_version: object.text("/metadata/resourceVersion").to_owned(),
+            images: if is_pod { pod::images(object) } else { Vec::new() },
+            health: health.map(NodeHealth::from),
+            created_at: object.text("/metadata/creationTimestamp").to_owned(),
+            parent_refs: references.clone(),
+        };
+        let relations = related(&node.key(), references, object);
+        let has_script = checks.scripts.of_object(object).is_some();
+        let object_of_script = has_script.then(|| object.clone());
+        let host =
+            (group.is_empty() && kind == "Node").then(|| HostFacts::of(object, &labels.of_nodes));
+        let pod = is_pod.then(|| PodFacts::of(object));
+        (Self { node, pod, host, object: object_of_script }, relations)
+    }
+}
+
+/// What a live object has to do with others.
+pub fn relations(object: &Value) -> Relations {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let key = ResourceKey::new(group, kind, object.namespace(), object.name());
+    related(&key, references(object), object)
+}
+
+fn related(key: &ResourceKey, references: Vec<ParentRef>, object: &Value) -> Relations {
+    let by = references.into_iter().map(|reference| match reference.uid.is_empty() {
+        false => Parent::Uid(reference.uid),
+        true => {
+            let ParentRef { group, kind, name, .. } = &reference;
+            Parent::Key(ResourceKey::new(group, kind, object.namespace(), name))
+        }
+    });
+    let claim = claim_of(key).map(Parent::Claim);
+    Relations { parents: by.chain(claim).collect(), claims: claims(object) }
+}
+
+/// The name of a volume claim without the number of its Pod: a StatefulSet may claim it.
+pub(super) fn claim_of(key: &ResourceKey) -> Option<ResourceKey> {
+    if !key.group.is_empty() || key.kind != "PersistentVolumeClaim" {
+        return None;
+    }
+    let name = key.name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = name.len() < key.name.len() && name.ends_with('-');
+    is_numbered.then(|| ResourceKey { name: name.to_owned(), ..key.clone() })
+}
+
+/// The claims of a StatefulSet: `<template>-<name>-`.
+fn claims(object: &Value) -> Vec<ResourceKey> {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    if group != "apps" || kind != "StatefulSet" {
+        return Vec::new();
+    }
+    let templates = object.items("/spec/volumeClaimTemplates").iter();
+    let names = templates.filter_map(|template| template["metadata"]["name"].as_str());
+    let key = |name: &str| {
+        let name = format!("{name}-{}-", object.name());
+        ResourceKey::new("", "PersistentVolumeClaim", object.namespace(), &name)
+    };
+    names.map(key).collect()
+}
+
+/// The owner references in order, and inferred ones (CA-305, CA-313). The namespace is filled
+/// in with the tree, where it is known whether the owner has one.
+fn references(object: &Value) -> Vec<ParentRef> {
+    let mut all: Vec<ParentRef> = object
+        .items("/metadata/ownerReferences")
+        .iter()
+        .map(|owner| {
+            let (group, version) =
+                wavegate_api::resource_key::split_api_version(owner.field("apiVersion"));
+            ParentRef {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: owner.field("kind").to_owned(),
+                namespace: String::new(),
+                name: owner.field("name").to_owned(),
+                uid: owner.field("uid").to_owned(),
+            }
+        })
+        .collect();
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
+    let inferred = |group: &str, version: &str, kind: &str, name: &str, uid: &str| {
+        let [group, version, kind, name, uid] =
+            [group, version, kind, name, uid].map(str::to_owned);
+        ParentRef { group, version, kind, name, uid, ..ParentRef::default() }
+    };
+    match (group, kind) {
+        ("", "Endpoints") if all.is_empty() => {
+            all.push(inferred("", "v1", "Service", object.name(), ""));
+        }
+        ("", "Secret") if object["type"] == "kubernetes.io/service-account-token" => {
+            if let Some(name) = annotation("kubernetes.io/service-account.name") {
+                let uid = annotation("kubernetes.io/service-account.uid").unwrap_or_default();
+                all.push(inferred("", "v1", "ServiceAccount", name, uid));
+            }
+        }
+        ("operators.coreos.com", "ClusterServiceVersion") => {
+            if let Some(name) = annotation("olm.operatorGroup") {
+                all.push(inferred("operators.coreos.com", "v1", "OperatorGroup", name, ""));
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+/// The details of any kind, then those of Pods (CA-320 … CA-323).
+fn info(object: &Value, custom: &[String]) -> Vec<Info> {
+    let KindRef { group, kind, .. } = KindRef::of(object);
+    let mut all = Vec::new();
+    if let Some(revision) = revision(object) {
+        all.push(Info::new("Revision", format!("Rev:{revision}")));
+    }
+    if group.is_empty() && kind == "Pod" {
+        all.extend(pod::info(object));
+    }
+    if group == GROUP && kind == "Application" {
+        let url = object["metadata"]["annotations"][MANAGED_BY_URL].as_str();
+        all.extend(url.map(|url| Info::new("managed-by-url", url)));
+    }
+    let labels = &object["metadata"]["labels"];
+    let shown = custom.iter().filter_map(|label| Some(Info::new(label, labels[label].as_str()?)));
+    all.extend(shown);
+    all
+}
+
+/// The number of a revision of a workload (CA-320).
+fn revision(object: &Value) -> Option<i64> {
+    let names = ["deployment.kubernetes.io/revision", "rollout.argoproj.io/revision"];
+    let annotations = &object["metadata"]["annotations"];
+    let noted = names.iter().find_map(|name| annotations[*name].as_str());
+    let number = match noted {
+        Some(text) => text.parse().ok(),
+        None => object["revision"].as_i64(),
+    };
+    number.filter(|number| *number > 0)
+}

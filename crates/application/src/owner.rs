@@ -1,0 +1,100 @@
+//! The owner of a live object, checked before it is deleted or replaced.
+//!
+//! A hook is deleted and recreated during a sync, and so is an object with
+//! `Force`. Its manifest only contains a name, and a live object with that name
+//! may be unrelated. So it is deleted only if it is identified as a hook of
+//! this Application.
+
+use serde_json::Value;
+
+use wavegate_api::annotations::TRACKING_ID;
+use wavegate_api::hooks::role;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::tracking::{Tracking, instance_of};
+use wavegate_api::tracking::{TrackingId, TrackingMethod, from_instance_name, instance_label};
+use wavegate_engine::sync::{OPERATION_ANNOTATION, is_stamp_of};
+
+/// The Application for which objects are deleted and replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// How its resources are tracked.
+    pub tracking: &'a Tracking,
+    /// The default namespace of instance names.
+    pub control_plane_namespace: &'a str,
+    /// UID of the Application: the prefix of stamps on hooks.
+    pub uid: &'a str,
+}
+
+impl Owner<'_> {
+    /// Why a live object must neither be deleted nor replaced for a hook of the
+    /// same name; `None` when it is a hook of this Application.
+    ///
+    /// A hook has a hook annotation. It belongs to this Application if it is
+    /// tracked as such, with any tracking method (SE-118), or stamped by one of
+    /// its operations. Hooks of Argo CD are tracked, too (SE-105).
+    pub fn objection(&self, key: &ResourceKey, live: &Value) -> Option<String> {
+        let is_hook = role(live).is_hook();
+        let because = match self.instance(live) {
+            Some(instance) if instance != self.tracking.instance => {
+                format!("is managed by Application {}", self.display(instance))
+            }
+            Some(_) if !self.tracking.owns(live) => {
+                "is managed by an Application of another installation".to_owned()
+            }
+            Some(_) if !self.tracking.is_self_referenced(live, key) => {
+                "carries the tracking id of another object".to_owned()
+            }
+            Some(_) if is_hook => return None,
+            Some(_) => "is a resource of this Application, not a hook".to_owned(),
+            None if is_hook && self.is_former(live) => return None,
+            None => "is not managed by any Application".to_owned(),
+        };
+        let ResourceKey { kind, name, .. } = key;
+        let at = match key.namespace.as_str() {
+            "" => name.clone(),
+            namespace => format!("{namespace}/{name}"),
+        };
+        Some(format!(
+            "hook {kind} {at}: an object of this name {because}, and a hook does not delete or \
+             replace it: give the hook another name, or delete the object"
+        ))
+    }
+
+    /// The other Application that a live object belongs to, as
+    /// `namespace/name`; `None` when it belongs to none or to this one.
+    pub fn other(&self, live: &Value) -> Option<String> {
+        let instance = self.instance(live)?;
+        (instance != self.tracking.instance).then(|| self.display(instance))
+    }
+
+    fn instance<'v>(&self, live: &'v Value) -> Option<&'v str> {
+        let Tracking { method, label, .. } = self.tracking;
+        instance_of(*method, label, live).filter(|instance| !instance.is_empty())
+    }
+
+    /// Whether an object without the current tracking was created for this
+    /// Application: it has our stamp, or is tracked by the other method.
+    fn is_former(&self, live: &Value) -> bool {
+        let own = &live["metadata"];
+        let stamp = own["annotations"][OPERATION_ANNOTATION].as_str();
+        if stamp.is_some_and(|stamp| is_stamp_of(stamp, self.uid)) {
+            return true;
+        }
+        let instance = self.tracking.instance.as_str();
+        match self.tracking.method {
+            TrackingMethod::Label | TrackingMethod::Run => {
+                let id = own["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
+                id.is_some_and(|id| id.instance == instance)
+            }
+            TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
+                let label = own["labels"][self.tracking.label.as_str()].as_str();
+                label.is_some() && label == instance_label(instance).as_deref()
+            }
+        }
+    }
+
+    fn display(&self, instance: &str) -> String {
+        let (namespace, name) = from_instance_name(instance, self.control_plane_namespace);
+        format!("{namespace}/{name}")
+    }
+}

@@ -1,0 +1,219 @@
+//! The only writer of an Application's `status` and of the related fields: `operation`,
+//! and the fields in `metadata` and `spec` that the controller owns.
+//!
+//! A write contains only the changed fields and the resource version of the observed
+//! object. When nothing has changed, nothing is written.
+
+use jiff::Timestamp;
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use crate::watch::cluster_cache::raw;
+use crate::watch::failure::{existing, has_code, is_gone, reason};
+use crate::watch::object::{Object, api};
+use wavegate_api::{Application, GROUP, VERSION};
+use wavegate_application::status;
+use wavegate_engine::merge_patch::merge_patch;
+use wavegate_net::redact;
+
+/// Maximum number of attempts, each on a newer version of the object.
+const ATTEMPTS: usize = 5;
+
+/// Why a status was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another client changed the fields that the decision is based on; decide again.
+    #[error("Application {name} was changed in the meantime")]
+    Stale {
+        /// Its name.
+        name: String,
+        /// The stored object.
+        newest: Box<Value>,
+    },
+    /// The Application was deleted.
+    #[error("Application {name} was deleted")]
+    Gone {
+        /// Its name.
+        name: String,
+    },
+    /// The status is too large to be stored; only a condition that says so was written
+    /// (SE-062). What the status describes must not be done.
+    #[error("the status of Application {name} is too large to be stored: {reason}")]
+    TooLarge {
+        /// Its name.
+        name: String,
+        /// The message of the server.
+        reason: String,
+        /// The stored object with the condition.
+        newest: Box<Value>,
+    },
+    /// The server rejected the request or is not available.
+    #[error("cannot write the status of Application {name}: {reason}")]
+    Failed {
+        /// Its name.
+        name: String,
+        /// The message of the server.
+        reason: String,
+    },
+}
+
+/// The kind Application, for request paths.
+pub fn resource() -> ApiResource {
+    ApiResource {
+        group: GROUP.to_owned(),
+        version: VERSION.to_owned(),
+        api_version: wavegate_api::API_VERSION.to_owned(),
+        kind: Application::KIND.to_owned(),
+        plural: Application::PLURAL.to_owned(),
+    }
+}
+
+/// Applications of one namespace.
+pub fn applications(client: &kube::Client, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), namespace, &resource())
+}
+
+/// Reads one Application from the API server, not from the cache; `None` when it was deleted.
+///
+/// # Errors
+///
+/// [`Error::Failed`].
+pub async fn read(
+    client: &kube::Client,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Value>, Error> {
+    let read = applications(client, namespace).get(name).await;
+    let read = existing(read).map_err(|error| failed(name, &error))?;
+    Ok(read.map(|object| raw(object, &resource())))
+}
+
+/// The merge patch that changes `base`, an Application as read, into `wanted`, without
+/// credentials in its messages; `None` when nothing differs.
+pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
+    let patch = merge_patch(base, wanted)?;
+    let Some(words) = patch.get("status") else { return Some(patch) };
+    let mut shown = words.clone();
+    redact::messages(&mut shown);
+    if shown == *words {
+        return Some(patch);
+    }
+    let status = super::redacted_status::status(&base["status"], &wanted["status"]).into_owned();
+    let mut redacted = wanted.clone();
+    redacted["status"] = status;
+    merge_patch(base, &redacted)
+}
+
+/// A stored object.
+#[derive(Debug)]
+pub struct Sent {
+    /// The object.
+    pub object: Object,
+    /// Whether it also contains changes of another client, made since it was observed.
+    pub merged: bool,
+}
+
+/// Sends a [`patch`] and returns the stored object. `now` is the time of the condition
+/// for a status that is too large.
+///
+/// When another client changed other fields, the write is repeated on the new version;
+/// when it changed fields of this patch or of the decision, the result is
+/// [`Error::Stale`].
+///
+/// # Errors
+///
+/// All of [`Error`].
+pub async fn send(
+    client: &kube::Client,
+    base: &Value,
+    mut patch: Value,
+    now: Timestamp,
+) -> Result<Sent, Error> {
+    let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let api: Api<Object> = api(client, Some(namespace), &resource());
+    let mut version = base["metadata"]["resourceVersion"].clone();
+    for attempt in 0..ATTEMPTS {
+        patch["metadata"]["resourceVersion"] = version;
+        match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+            Ok(object) => return Ok(Sent { object, merged: attempt > 0 }),
+            Err(error) if is_gone(&error) => {
+                return Err(Error::Gone { name: name.to_owned() });
+            }
+            Err(error) if has_code(&error, 409) => {
+                let newest = read(client, namespace, name).await?;
+                let Some(newest) = newest else {
+                    return Err(Error::Gone { name: name.to_owned() });
+                };
+                if !is_undisturbed(base, &newest, &patch) {
+                    let newest = Box::new(newest);
+                    return Err(Error::Stale { name: name.to_owned(), newest });
+                }
+                version = newest["metadata"]["resourceVersion"].clone();
+            }
+            Err(error) if is_too_large(&error) => {
+                let api = applications(client, namespace);
+                return Err(too_large(&api, base, name, &reason(&error), now).await);
+            }
+            Err(error) => return Err(failed(name, &error)),
+        }
+    }
+    Err(Error::Failed { name: name.to_owned(), reason: "it keeps changing".to_owned() })
+}
+
+/// Whether no other client changed the fields that the decision is based on.
+fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
+    let metadata = |field: &str| {
+        patch["metadata"].get(field).is_none()
+            || base["metadata"][field] == newest["metadata"][field]
+    };
+    base["metadata"]["uid"] == newest["metadata"]["uid"]
+        && base["metadata"]["deletionTimestamp"] == newest["metadata"]["deletionTimestamp"]
+        && ["finalizers", "annotations"].into_iter().all(metadata)
+        && ["status", "operation"].into_iter().all(|field| base[field] == newest[field])
+        && ((patch.get("spec").is_none() && !starts(patch)) || base["spec"] == newest["spec"])
+}
+
+/// Whether the patch starts an operation, based on the observed spec.
+fn starts(patch: &Value) -> bool {
+    patch["status"]["operationState"]["startedAt"].is_string()
+}
+
+/// Whether the object would be too large. The API server has a code for a request that is
+/// too large; errors of its store can only be recognised by their text.
+fn is_too_large(error: &kube::Error) -> bool {
+    has_code(error, 413) || {
+        let words = reason(error);
+        ["request is too large", "etcdserver: request is too large", "Too long: must have at most"]
+            .iter()
+            .any(|text| words.contains(text))
+            || words.contains("trying to send message larger than max")
+    }
+}
+
+/// Handles a status that is too large: sets a condition and keeps the stored values (SE-062).
+async fn too_large(
+    api: &Api<DynamicObject>,
+    base: &Value,
+    name: &str,
+    reason: &str,
+    now: Timestamp,
+) -> Error {
+    let message =
+        format!("the status is too large to be stored, its old values are kept: {reason}");
+    let (name_of, reason) = (name.to_owned(), reason.to_owned());
+    let too_large = |newest| Error::TooLarge { name: name_of, reason, newest: Box::new(newest) };
+    let patch = status::failed(base, message, now).and_then(|wanted| merge_patch(base, &wanted));
+    let Some(mut patch) = patch else { return too_large(base.clone()) };
+    // The list of conditions is replaced as a whole.
+    patch["metadata"]["resourceVersion"] = base["metadata"]["resourceVersion"].clone();
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(object) => too_large(raw(object, &resource())),
+        Err(error) => failed(name, &error),
+    }
+}
+
+fn failed(name: &str, error: &kube::Error) -> Error {
+    Error::Failed { name: name.to_owned(), reason: reason(error) }
+}

@@ -1,0 +1,216 @@
+//! Creates, patches and deletes the Applications of a set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::application_set_status::is_conflict;
+use crate::watch::control_plane::{Cache, Origin};
+use crate::watch::failure::{existing, has_code, is_gone, reason};
+use crate::watch::object::{Object, resource};
+use wavegate_api::ObjectKey;
+use wavegate_rollout::application_set::deletion::{Presence, Unsure};
+use wavegate_rollout::application_set::outcome::{Act, Cause, Ended, WriteOutcome};
+use wavegate_rollout::application_set::{Create, Delete, Patch, WritePlan};
+
+/// Maximum number of operations of a batch that are written in parallel, independent of
+/// `--concurrent-application-updates`: the operations of a batch start together.
+const STARTS_AT_ONCE: usize = 20;
+
+/// Writes Applications of one namespace.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    api: Api<Object>,
+    namespace: String,
+    cache: Arc<Cache>,
+    parallel: usize,
+}
+
+impl Writer {
+    /// A writer with at most `parallel` requests at a time, operation starts excluded.
+    pub fn new(client: &Client, namespace: &str, cache: Arc<Cache>, parallel: usize) -> Self {
+        let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
+        Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
+    }
+
+    /// Applies a plan: first the operations to start, then creations and other patches;
+    /// each list in order, in parallel. All are tried, even when some fail (AS-157).
+    ///
+    /// Deletions follow only when all other writes succeeded (AS-148): an Application
+    /// that was renamed must exist under its new name before the old one is deleted.
+    pub async fn write(&self, plan: &WritePlan) -> Vec<WriteOutcome> {
+        // Less urgent writes do not delay the start of a sync.
+        let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
+        let starts = starts.into_iter().map(Write::Patch);
+        let mut outcomes = self.all(starts, STARTS_AT_ONCE).await;
+        let creates = plan.creates.iter().map(Write::Create);
+        let patches = patches.into_iter().map(Write::Patch);
+        outcomes.extend(self.all(creates.chain(patches), self.parallel).await);
+        if outcomes.iter().any(WriteOutcome::is_lacking) {
+            outcomes.extend(plan.deletes.iter().map(|delete| WriteOutcome {
+                application: delete.name.clone(),
+                act: Act::Delete,
+                ended: Ended::Held,
+            }));
+        } else {
+            let deletes: Vec<_> = plan.deletes.iter().map(|gone| self.delete(gone)).collect();
+            let deletes = futures::stream::iter(deletes).buffered(self.parallel);
+            outcomes.extend(deletes.concat().await);
+        }
+        outcomes
+    }
+
+    async fn all<'a>(
+        &self,
+        writes: impl Iterator<Item = Write<'a>>,
+        parallel: usize,
+    ) -> Vec<WriteOutcome> {
+        let writes: Vec<_> = writes.map(|write| self.one(write)).collect();
+        futures::stream::iter(writes).buffered(parallel).collect().await
+    }
+
+    async fn one(&self, write: Write<'_>) -> WriteOutcome {
+        let (application, act, ended) = match write {
+            Write::Create(new) => (&new.name, Act::Create, self.create(new).await),
+            Write::Patch(patch) => {
+                let act = match (patch.starts, patch.changes_spec) {
+                    (true, _) => Act::Start,
+                    (false, true) => Act::Update,
+                    (false, false) => Act::Annotate,
+                };
+                (&patch.name, act, self.patch(patch).await)
+            }
+        };
+        WriteOutcome { application: application.clone(), act, ended }
+    }
+
+    async fn create(&self, new: &Create) -> Ended {
+        let object: Object = match serde_json::from_str(&new.json) {
+            Ok(object) => object,
+            Err(error) => return Ended::Failed(Cause { code: Some(0), text: error.to_string() }),
+        };
+        match self.api.create(&PostParams::default(), &object).await {
+            // The Application to create cannot be missing: a 404 means that another
+            // object does not exist, and a new observation does not change that.
+            Err(error) if has_code(&error, 404) => Ended::Failed(cause(&error)),
+            result => self.settle(result),
+        }
+    }
+
+    async fn patch(&self, patch: &Patch) -> Ended {
+        self.merge(&patch.name, &patch.body()).await
+    }
+
+    async fn merge(&self, name: &str, body: &Value) -> Ended {
+        let known = self.cache.get(&ObjectKey::new(&self.namespace, name));
+        let patch = KubePatch::Merge(body);
+        let result = self.api.patch(name, &PatchParams::default(), &patch).await;
+        // A watch that is late has it still, and the next reconcile creates it (AS-152).
+        if let (Err(error), Some(known)) = (&result, known)
+            && is_gone(error)
+        {
+            self.forget(name, known.uid());
+        }
+        self.settle(result)
+    }
+
+    /// Deletes an Application, without its finalizer if that must be removed first: then
+    /// it is deleted only after the patch (AS-166).
+    async fn delete(&self, delete: &Delete) -> Vec<WriteOutcome> {
+        let application = &delete.name;
+        let outcome = |act, ended| WriteOutcome { application: application.clone(), act, ended };
+        let mut outcomes = Vec::new();
+        if let Some(release) = &delete.release {
+            // It was serialized here.
+            let body: Value = serde_json::from_str(&release.json).unwrap_or_default();
+            outcomes.push(outcome(Act::Release, self.merge(application, &body).await));
+        }
+        // The release is based on the same version.
+        let version = delete.version.as_deref().filter(|_| delete.release.is_none());
+        if outcomes.iter().all(|outcome| outcome.ended == Ended::Written) {
+            outcomes.push(outcome(Act::Delete, self.request_deletion(delete, version).await));
+        }
+        outcomes
+    }
+
+    async fn request_deletion(&self, delete: &Delete, version: Option<&str>) -> Ended {
+        let resource_version = version.map(str::to_owned);
+        let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match self.api.delete(&delete.name, &params).await {
+            Ok(answer) => {
+                match answer.left() {
+                    Some(object) => self.cache.wrote(object, Origin::ApplicationSets),
+                    None => self.forget(&delete.name, &delete.uid),
+                }
+                Ended::Written
+            }
+            Err(error) if is_gone(&error) => {
+                // Another client was faster.
+                self.forget(&delete.name, &delete.uid);
+                Ended::Outdated
+            }
+            Err(error) if is_conflict(&error) => Ended::Outdated,
+            Err(error) => Ended::Failed(cause(&error)),
+        }
+    }
+
+    fn forget(&self, name: &str, uid: &str) {
+        self.cache.gone(&ObjectKey::new(&self.namespace, name), uid, Origin::ApplicationSets);
+    }
+
+    /// Reads Applications whose cached state may be outdated, and updates the cache: if the
+    /// API server has none with this UID, the cached one is dropped. Returns what is known
+    /// of the others, by UID (AS-383).
+    pub async fn read(&self, unsure: &[Unsure]) -> BTreeMap<String, Presence> {
+        let read = |one: &Unsure| {
+            let one = one.clone();
+            async move {
+                let presence = match existing(self.api.get(&one.name).await) {
+                    Ok(Some(found)) if found.uid() == one.uid => {
+                        self.cache.wrote(found, Origin::ApplicationSets);
+                        Presence::Exists
+                    }
+                    Ok(_) => {
+                        self.forget(&one.name, &one.uid);
+                        return None;
+                    }
+                    Err(error) => Presence::Unreadable(reason(&error)),
+                };
+                Some((one.uid, presence))
+            }
+        };
+        let reads: Vec<_> = unsure.iter().map(read).collect();
+        let reads = futures::stream::iter(reads).buffered(self.parallel);
+        reads.filter_map(std::future::ready).collect().await
+    }
+
+    fn settle(&self, result: Result<Object, kube::Error>) -> Ended {
+        match result {
+            Ok(object) => {
+                self.cache.wrote(object, Origin::ApplicationSets);
+                Ended::Written
+            }
+            Err(error) if is_conflict(&error) => Ended::Outdated,
+            Err(error) => Ended::Failed(cause(&error)),
+        }
+    }
+}
+
+/// The cause of a failed request.
+pub fn cause(error: &kube::Error) -> Cause {
+    let code = match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    };
+    Cause { code, text: reason(error) }
+}
+
+enum Write<'a> {
+    Create(&'a Create),
+    Patch(&'a Patch),
+}

@@ -1,0 +1,574 @@
+//! Applies objects to a cluster with the strategies of a sync (SE-340 … SE-355).
+//!
+//! Each strategy is safe to repeat. Responses are added to the cache at once, so that no
+//! decision is based on an object that is older than an own write.
+
+mod attempt;
+mod merge;
+mod migrate;
+mod send;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use super::outcome::{done, failed};
+use super::retry::{TRIES, pause};
+use super::{delete, secrets};
+use crate::act::meter::Meter;
+use crate::act::request_limit::RequestLimit;
+use crate::watch::cluster_cache::ClusterCache;
+use crate::watch::failure::{has_code, is_transient, reason};
+use attempt::Attempt;
+pub use merge::with_last_applied;
+use send::Sender;
+use wavegate_api::Raw;
+use wavegate_api::kind::GroupVersionKind;
+use wavegate_api::openapi;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_application::owner::Owner;
+use wavegate_engine::sync::{
+    ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
+};
+
+/// Maximum number of attempts after conflicts, each with a new read (SE-342).
+const ATTEMPTS: u32 = 5;
+
+/// Maximum time until a deleted object is gone, before it is created again.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Applies objects for one Application.
+#[derive(Clone, Copy)]
+pub struct Applier<'a> {
+    /// The cluster.
+    pub cluster: &'a Arc<ClusterCache>,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account.
+    pub client: &'a kube::Client,
+    /// The field manager of all requests.
+    pub manager: &'a str,
+    /// The manager whose fields are taken over when an object is migrated to server-side
+    /// apply (SE-346).
+    pub former_manager: &'a str,
+    /// The owner: objects of other owners are not deleted.
+    pub owner: Owner<'a>,
+    /// The limit of requests of the whole process.
+    pub requests: &'a RequestLimit,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
+    /// Maximum time until the kind of a new definition can be used (SE-603).
+    pub established_within: Duration,
+}
+
+impl Applier<'_> {
+    /// Applies an object, or checks whether it could be applied (dry run).
+    ///
+    /// `live` is the object as last observed. With `in_sync`, nothing would change; a dry
+    /// run and a client-side apply then need no request.
+    pub async fn apply(
+        &self,
+        apply: &ApplyRequest,
+        live: Option<&Arc<Value>>,
+        in_sync: bool,
+        dry_run: bool,
+    ) -> Happened {
+        let happened = self.try_apply(apply, live, in_sync, dry_run).await;
+        secrets::redacted(happened, &apply.key, &apply.manifest)
+    }
+
+    async fn try_apply(
+        &self,
+        apply: &ApplyRequest,
+        live: Option<&Arc<Value>>,
+        in_sync: bool,
+        dry_run: bool,
+    ) -> Happened {
+        let key = &apply.key;
+        let resource = match self.resource(key, &apply.manifest).await {
+            Ok(resource) => resource,
+            Err(happened) => return happened,
+        };
+        let send = Sender::new(self, &resource, key, apply.method.validate, dry_run);
+        let unchanged = matches!(apply.method.how, How::ClientSide) || dry_run;
+        if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
+            return done(key, "unchanged", live, dry_run);
+        }
+        if dry_run && apply.method.how != How::ServerSide {
+            return self.check(apply, live, &resource).await;
+        }
+        let _running = self.meter.begin(command(apply.method.how));
+        let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
+            // An old hook of the same name is deleted first.
+            (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
+            (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
+            (how, _, _) => self.patch(how, apply, live.cloned(), &send).await,
+        };
+        self.wait_for_effects(apply, happened, dry_run).await
+    }
+
+    /// What the object would be after a server-side apply: the answer to its dry run.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be applied, without values of a Secret.
+    pub async fn predict(&self, key: &ResourceKey, target: &Value) -> Result<Value, String> {
+        let resource = match self.resource(key, target).await {
+            Ok(resource) => resource,
+            Err(Happened::Failed(why) | Happened::Unknown(why)) => return Err(why),
+            Err(_) => return Err("it cannot be applied".to_owned()),
+        };
+        // As in Argo CD, unknown fields are dropped by the server, and so are no difference.
+        let send = Sender::new(self, &resource, key, false, true);
+        send.server_side(target).await.map_err(|error| reason(&error))
+    }
+
+    /// The dry run of every strategy except server-side apply. It sends no request: what
+    /// only the apply itself can check is checked in its own wave, with its hooks
+    /// (SE-250).
+    async fn check(
+        &self,
+        apply: &ApplyRequest,
+        live: Option<&Arc<Value>>,
+        resource: &ApiResource,
+    ) -> Happened {
+        let (key, manifest) = (&apply.key, apply.manifest.as_ref());
+        if apply.method.validate {
+            let mistakes = self.cluster.mistakes(resource, manifest).await;
+            if !mistakes.is_empty() {
+                return Happened::Failed(openapi::in_words(&mistakes));
+            }
+        }
+        let verb = match (apply.method.how, live) {
+            (_, None) => "created",
+            (How::ClientSide, Some(live)) if merge::three_way(manifest, live).is_none() => {
+                "unchanged"
+            }
+            (How::ClientSide | How::ServerSide, Some(_)) => "configured",
+            (How::Replace | How::Create, Some(_)) => "replaced",
+            (How::Update, Some(_)) => "updated",
+        };
+        done(key, verb, &Value::Null, true)
+    }
+
+    /// Creates a hook. A hook that exists with the same stamp was created by an
+    /// interrupted reconcile that did not record it.
+    pub async fn create_hook(&self, apply: &ApplyRequest) -> Happened {
+        let happened = self.try_create_hook(apply).await;
+        secrets::redacted(happened, &apply.key, &apply.manifest)
+    }
+
+    async fn try_create_hook(&self, apply: &ApplyRequest) -> Happened {
+        let key = &apply.key;
+        let resource = match self.resource(key, &apply.manifest).await {
+            Ok(resource) => resource,
+            Err(happened) => return happened,
+        };
+        let send = Sender::new(self, &resource, key, apply.method.validate, false);
+        let manifest = match apply.method.how {
+            How::ClientSide => merge::with_last_applied(&apply.manifest),
+            _ => apply.manifest.as_ref().clone(),
+        };
+        self.create_stamped(apply, &manifest, &send).await
+    }
+
+    /// Creates an object that must exist exactly once. After a failure it is searched by
+    /// its stamp before it is created again.
+    async fn create_stamped(
+        &self,
+        apply: &ApplyRequest,
+        manifest: &Value,
+        send: &Sender<'_>,
+    ) -> Happened {
+        let key = send.key;
+        let mut tries = 1;
+        loop {
+            let error = match send.create_once(manifest).await {
+                Ok(object) => return self.answer(key, "created", Ok(object)),
+                Err(error) => error,
+            };
+            let again = tries < TRIES && is_transient(&error);
+            if !again && !has_code(&error, 409) {
+                return failed(&error);
+            }
+            // Without a name it can only be found by its stamp, in the cache.
+            if manifest["metadata"]["name"].is_null() {
+                return Happened::Unknown(reason(&error));
+            }
+            if again {
+                let error = reason(&error);
+                tracing::debug!(resource = %key, tries, error, "the object may have been created");
+                pause(key, tries).await;
+                tries += 1;
+            }
+            let found = match self.cluster.read(send.resource, key).await {
+                Ok(found) => found,
+                Err(_) if again => continue,
+                Err(error) => return Happened::Unknown(error.to_string()),
+            };
+            let stamp = |found: &Value| {
+                let stamp = found["metadata"]["annotations"][OPERATION_ANNOTATION].as_str();
+                stamp.is_some() && stamp == apply.stamp.as_deref()
+            };
+            match found {
+                Some(found) if stamp(&found) => return done(key, "created", &found, false),
+                _ if again => {}
+                None => return Happened::Unknown("the previous hook was just deleted".to_owned()),
+                Some(found) => {
+                    if let Some(objection) = self.owner.objection(key, &found) {
+                        return Happened::Failed(objection);
+                    }
+                    // Our hook, not yet in the cache: now that it is known, the next
+                    // round deletes or evaluates it.
+                    let deleting = found["metadata"]["deletionTimestamp"].is_string();
+                    let state = if deleting { "is still being deleted" } else { "exists" };
+                    return Happened::Unknown(format!("the previous hook {state}"));
+                }
+            }
+        }
+    }
+
+    /// The request path of a kind. The target depends on the scope of its kind, so when
+    /// the scope turns out to be different, the object is evaluated again first.
+    async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
+        let kind = GroupVersionKind::of(manifest);
+        match self.cluster.resource(&kind, false).await {
+            Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
+                let scope = if namespaced { "namespaced" } else { "cluster-scoped" };
+                Err(Happened::Unknown(format!(
+                    "{} is {scope}, unlike discovered before",
+                    kind.kind
+                )))
+            }
+            Ok(Some((resource, _))) => Ok(resource),
+            Ok(None) => {
+                let GroupVersionKind { group, version, kind } = kind;
+                Err(Happened::Failed(format!(
+                    "the server does not have the kind {kind} in {group}/{version}"
+                )))
+            }
+            Err(error) => Err(Happened::Unknown(error.to_string())),
+        }
+    }
+
+    /// Adds a response to the cache.
+    fn answer(
+        &self,
+        key: &ResourceKey,
+        verb: &str,
+        answer: Result<Value, kube::Error>,
+    ) -> Happened {
+        match answer {
+            Ok(object) => {
+                let object = Arc::new(object);
+                self.cluster.put(&object);
+                done(key, verb, &object, false)
+            }
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Patches or replaces the object until there is no conflict.
+    async fn patch(
+        &self,
+        how: How,
+        apply: &ApplyRequest,
+        mut live: Option<Arc<Value>>,
+        send: &Sender<'_>,
+    ) -> Happened {
+        let Method { force, .. } = apply.method;
+        let target = apply.manifest.as_ref();
+        let (mut refused, mut newest) = (None, false);
+        let new = match how {
+            How::ClientSide => merge::with_last_applied(target),
+            How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
+        };
+        if how == How::Replace && force && !send.dry_run && live.is_some() {
+            return self.recreate(apply, &new, send).await;
+        }
+        for attempt in 1..=ATTEMPTS {
+            let goes = live.as_ref().is_some_and(|live| live.is_deleting());
+            if goes && apply.stamp.is_none() && !send.dry_run {
+                return leaving(send.key);
+            }
+            let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
+                Attempt::Answered(verb, answer) => (verb, answer),
+                Attempt::Ended(happened) => return happened,
+                Attempt::Unchanged(live) if newest || send.dry_run => {
+                    return done(send.key, "unchanged", &live, send.dry_run);
+                }
+                // The copy may be of an object that was deleted a moment ago.
+                Attempt::Unchanged(_) => {
+                    newest = true;
+                    live = match self.cluster.read(send.resource, send.key).await {
+                        Ok(live) => live,
+                        Err(error) => return Happened::Unknown(error.to_string()),
+                    };
+                    continue;
+                }
+                Attempt::Outdated => {
+                    live = match self.read_again(attempt, send).await {
+                        Ok(live) => live,
+                        Err(happened) => return happened,
+                    };
+                    continue;
+                }
+            };
+            let error = match answer {
+                Ok(object) if send.dry_run => return done(send.key, verb, &object, true),
+                Ok(object) => {
+                    // It was accepted, but the object goes, and what was applied with it.
+                    let goes = object.is_deleting() && apply.stamp.is_none();
+                    let answered = self.answer(send.key, verb, Ok(object));
+                    return if goes { leaving(send.key) } else { answered };
+                }
+                Err(error) => error,
+            };
+            let immutable = has_code(&error, 422);
+            if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
+                return done(send.key, verb, &Value::Null, true);
+            }
+            let moves = how != How::ServerSide
+                && live.as_ref().is_some_and(|live| changes_role(send.key, live, target));
+            if immutable && live.is_some() && !send.dry_run && (force || moves) {
+                return self.recreate(apply, &new, send).await;
+            }
+            // A conflict, or an object that was created or deleted in the meantime.
+            let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
+            if !moved {
+                return failed(&error);
+            }
+            refused = Some(error);
+            live = match self.read_again(attempt, send).await {
+                Ok(live) => live,
+                Err(happened) => return happened,
+            };
+            if let Some(objection) = live.as_ref().and_then(|live| self.objection(apply, live)) {
+                return Happened::Failed(objection);
+            }
+        }
+        match refused {
+            Some(_) if force && !send.dry_run => self.recreate(apply, &new, send).await,
+            Some(error) => failed(&error),
+            None => Happened::Unknown("the object keeps changing".to_owned()),
+        }
+    }
+
+    /// Reads the live object after a conflict. The first retry is immediate, since its
+    /// usual cause is a stale copy; later ones wait, since another client keeps changing
+    /// the object.
+    async fn read_again(
+        &self,
+        attempt: u32,
+        send: &Sender<'_>,
+    ) -> Result<Option<Arc<Value>>, Happened> {
+        if (2..ATTEMPTS).contains(&attempt) {
+            pause(send.key, attempt - 1).await;
+        }
+        let live = self.cluster.read(send.resource, send.key).await;
+        live.map_err(|error| Happened::Unknown(error.to_string()))
+    }
+
+    /// Why a live object is not this hook; `None` for objects that are not hooks.
+    fn objection(&self, apply: &ApplyRequest, live: &Value) -> Option<String> {
+        apply.stamp.as_ref()?;
+        self.owner.objection(&apply.key, live)
+    }
+
+    /// Deletes and creates the object again (SE-355). When the creation fails, the
+    /// previous object is restored.
+    async fn recreate(&self, apply: &ApplyRequest, target: &Value, send: &Sender<'_>) -> Happened {
+        let found = match self.cluster.read(send.resource, send.key).await {
+            Ok(found) => found,
+            Err(error) => return Happened::Unknown(error.to_string()),
+        };
+        if let Some(found) = &found {
+            if let Some(objection) = self.objection(apply, found) {
+                return Happened::Failed(objection);
+            }
+            // An object of another owner can be adopted (SE-117), but not deleted.
+            if let Some(other) = self.owner.other(found) {
+                let key = send.key;
+                return Happened::Failed(format!(
+                    "{key} is managed by Application {other} and would have to be deleted to be \
+                     replaced: remove it from one of the two applications"
+                ));
+            }
+        }
+        let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str());
+        let uid = uid.unwrap_or_default();
+        if found.is_some() {
+            let foreground = Propagation::Foreground;
+            let through =
+                delete::Through { cluster: self.cluster, client: self.client, meter: self.meter };
+            match delete::delete(through, send.resource, send.key, uid, foreground).await {
+                Happened::Failed(words) => return Happened::Failed(words),
+                Happened::Unknown(words) => return Happened::Unknown(words),
+                Happened::Done { .. } | Happened::Gone => {}
+            }
+            if !self.wait_until_gone(send, uid).await {
+                let limit = GONE_WITHIN.as_secs();
+                return Happened::Failed(format!(
+                    "the previous object was deleted and is still there after {limit} s"
+                ));
+            }
+        }
+        match send.create(target).await {
+            Ok(object) => self.answer(send.key, "replaced", Ok(object)),
+            // Our own creation, whose response was lost, or one by another client. The
+            // next round finds out which.
+            Err(error) if is_there_already(&error) => Happened::Unknown(
+                "another object of this name was created in the meantime".to_owned(),
+            ),
+            Err(error) => {
+                if let Some(found) = found {
+                    let restored = merge::as_new(&found);
+                    if let Ok(object) = send.create(&restored).await {
+                        self.cluster.put(&Arc::new(object));
+                    }
+                }
+                failed(&error)
+            }
+        }
+    }
+
+    /// Waits until the object with this UID is gone.
+    async fn wait_until_gone(&self, send: &Sender<'_>, uid: &str) -> bool {
+        let gone = async {
+            let mut pause = Duration::from_millis(20);
+            loop {
+                match self.cluster.read(send.resource, send.key).await {
+                    Ok(None) => return,
+                    Ok(Some(object)) if object["metadata"]["uid"] != uid => return,
+                    _ => {}
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        tokio::time::timeout(GONE_WITHIN, gone).await.is_ok()
+    }
+
+    /// Waits for the effects of an applied definition.
+    async fn wait_for_effects(
+        &self,
+        apply: &ApplyRequest,
+        happened: Happened,
+        dry_run: bool,
+    ) -> Happened {
+        let applied = matches!(happened, Happened::Done { .. }) && !dry_run;
+        if !applied || !apply.wait_established {
+            return happened;
+        }
+        let key = &apply.key;
+        let kind = GroupVersionKind::of(&apply.manifest);
+        let usable = async {
+            let mut pause = Duration::from_millis(20);
+            while !self.is_usable(&kind, key).await {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        if tokio::time::timeout(self.established_within, usable).await.is_err() {
+            self.cluster.forget_kinds().await;
+            tracing::warn!(definition = %key.name, "the definition is not established in time");
+        }
+        happened
+    }
+
+    /// Whether objects of a definition can be created: it is established, and discovery
+    /// names its kind, which happens somewhat later. A definition without a version that is
+    /// served has no kind to wait for. Afterwards the discovery is that of now.
+    async fn is_usable(&self, kind: &GroupVersionKind, key: &ResourceKey) -> bool {
+        let Ok(Some((resource, _))) = self.cluster.resource(kind, false).await else {
+            return false;
+        };
+        let Ok(Some(found)) = self.cluster.read(&resource, key).await else { return false };
+        if found.is_deleting() || !is_established(&found) {
+            return false;
+        }
+        self.cluster.forget_kinds().await;
+        match defined_kind(&found) {
+            Some(kind) => matches!(self.cluster.resource(&kind, false).await, Ok(Some(_))),
+            None => true,
+        }
+    }
+}
+
+/// The outcome for an object that is being deleted: nothing can be applied to it. The engine
+/// waits until it is gone.
+fn leaving(key: &ResourceKey) -> Happened {
+    Happened::Unknown(format!("{key} is being deleted"))
+}
+
+/// Whether a binding of roles gets another role, which the server refuses for the same object
+/// (SE-343).
+fn changes_role(key: &ResourceKey, live: &Value, target: &Value) -> bool {
+    let is_binding = key.group == "rbac.authorization.k8s.io"
+        && matches!(key.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
+    let role = |object: &Value| {
+        let text = |field: &str| object["roleRef"][field].as_str().unwrap_or_default().to_owned();
+        let group = match text("apiGroup") {
+            group if group.is_empty() => key.group.clone(),
+            group => group,
+        };
+        (group, text("kind"), text("name"))
+    };
+    is_binding && role(live) != role(target)
+}
+
+/// The kind of a definition, in the first version that is served; `None` without one.
+fn defined_kind(definition: &Value) -> Option<GroupVersionKind> {
+    let spec = &definition["spec"];
+    let mut versions = spec["versions"].as_array()?.iter();
+    let served = versions.find(|version| version["served"] == true)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Some(GroupVersionKind {
+        group: text(&spec["group"]),
+        version: text(&served["name"]),
+        kind: text(&spec["names"]["kind"]),
+    })
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+/// Whether a request failed because its namespace does not exist: the sync may create it
+/// before the object.
+fn is_missing_namespace(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 404 && status.details.as_ref().is_some_and(|d| d.kind == "namespaces")
+}
+
+fn is_there_already(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
+}
+
+/// The outcome of a dry run that may fail with these codes.
+fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> Happened {
+    match answer {
+        Ok(object) => done(key, "created", &object, true),
+        Err(error) if codes.iter().any(|code| has_code(&error, *code)) => {
+            if has_code(&error, 404) && !is_missing_namespace(&error) {
+                return failed(&error);
+            }
+            done(key, "created", &Value::Null, true)
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// What kubectl calls an apply of this kind (SE-553).
+const fn command(how: How) -> &'static str {
+    match how {
+        How::ClientSide | How::ServerSide => "apply",
+        How::Replace => "replace",
+        How::Update => "update",
+        How::Create => "create",
+    }
+}

@@ -1,0 +1,88 @@
+//! One attempt to apply an object: the requests of its strategy.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::send::Sender;
+use super::{Applier, merge, migrate};
+use crate::watch::failure::{has_code, reason};
+use wavegate_engine::sync::{ApplyRequest, Happened, How};
+
+/// Outcome of one attempt.
+pub(super) enum Attempt {
+    /// The response of the server, and the verb for messages.
+    Answered(&'static str, Result<Value, kube::Error>),
+    /// The apply is complete, without a further attempt.
+    Ended(Happened),
+    /// The live object is outdated.
+    Outdated,
+    /// `live` is as the target wants it; no request was sent.
+    Unchanged(Arc<Value>),
+}
+
+impl Applier<'_> {
+    /// Sends the requests that change `live` into the target, once.
+    pub(super) async fn send_once(
+        &self,
+        how: How,
+        apply: &ApplyRequest,
+        live: Option<&Arc<Value>>,
+        send: &Sender<'_>,
+    ) -> Attempt {
+        let target = apply.manifest.as_ref();
+        let (verb, answer) = match (how, live) {
+            (How::ServerSide, found) => {
+                if let Some(found) = found.filter(|_| apply.method.migrate && !send.dry_run)
+                    && let Err(error) = self.migrate(found, send).await
+                {
+                    if has_code(&error, 409)
+                        || (has_code(&error, 422) && self.has_changed(found, send).await)
+                    {
+                        return Attempt::Outdated;
+                    }
+                    let key = send.key;
+                    return Attempt::Ended(Happened::Failed(format!(
+                        "Failed to perform client-side apply migration for {key}: {}",
+                        reason(&error)
+                    )));
+                }
+                ("serverside-applied", send.server_side(target).await)
+            }
+            (How::ClientSide, None) => {
+                ("created", send.create(&merge::with_last_applied(target)).await)
+            }
+            (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
+                None => return Attempt::Unchanged(live.clone()),
+                Some(patch) => ("configured", send.merge(&patch, live).await),
+            },
+            (How::Replace | How::Update | How::Create, None) => {
+                ("created", send.create(target).await)
+            }
+            (How::Replace | How::Create, Some(live)) => {
+                ("replaced", send.replace(target, live).await)
+            }
+            (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
+        };
+        Attempt::Answered(verb, answer)
+    }
+
+    /// Whether the object has another version now: then a patch may not fit it, which is no
+    /// error of the patch.
+    async fn has_changed(&self, live: &Value, send: &Sender<'_>) -> bool {
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        match self.cluster.read(send.resource, send.key).await {
+            Ok(newest) => newest.as_deref().map(version) != Some(version(live)),
+            Err(_) => false,
+        }
+    }
+
+    async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {
+        let Some(patch) = migrate::patch(live, self.former_manager, self.manager) else {
+            return Ok(());
+        };
+        let object = send.json_patch(&patch).await?;
+        self.cluster.put(&Arc::new(object));
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! The requests of an apply.
+//!
+//! Each may be sent more than once after a transient error: an apply is idempotent, a
+//! patch or replacement has a resource version, and a repeated creation returns code 409
+//! to the caller.
+
+use kube::api::DynamicObject;
+use kube::core::Resource;
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use super::Applier;
+use crate::act::meter::Meter;
+use crate::act::request_limit::RequestLimit;
+use crate::act::retry;
+use crate::act::secrets::redacted_error;
+use crate::watch::failure::checked;
+use wavegate_api::resource_key::ResourceKey;
+
+/// Sends requests for one object.
+pub(super) struct Sender<'a> {
+    client: &'a kube::Client,
+    requests: &'a RequestLimit,
+    meter: Meter<'a>,
+    manager: &'a str,
+    pub resource: &'a ApiResource,
+    pub key: &'a ResourceKey,
+    pub dry_run: bool,
+    validate: bool,
+}
+
+impl<'a> Sender<'a> {
+    pub fn new(
+        applier: &'a Applier<'_>,
+        resource: &'a ApiResource,
+        key: &'a ResourceKey,
+        validate: bool,
+        dry_run: bool,
+    ) -> Self {
+        let (client, manager) = (applier.client, applier.manager);
+        let (requests, meter) = (applier.requests, applier.meter);
+        Self { client, requests, meter, manager, resource, key, dry_run, validate }
+    }
+
+    pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
+        self.send(http::Method::POST, None, "application/json", object, "").await
+    }
+
+    /// Creates with a single request, for callers that check whether it was executed
+    /// before they send another one.
+    pub async fn create_once(&self, object: &Value) -> Result<Value, kube::Error> {
+        let request = self.request(http::Method::POST, None, "application/json", object, "")?;
+        self.once(request, object).await
+    }
+
+    pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        self.send(http::Method::PUT, Some(()), "application/json", &object, "").await
+    }
+
+    /// Sends a merge patch for the version of `live`.
+    pub async fn merge(&self, patch: &Value, live: &Value) -> Result<Value, kube::Error> {
+        let mut patch = patch.clone();
+        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let type_ = "application/merge-patch+json";
+        self.send(http::Method::PATCH, Some(()), type_, &patch, "").await
+    }
+
+    pub async fn json_patch(&self, patch: &Value) -> Result<Value, kube::Error> {
+        let type_ = "application/json-patch+json";
+        self.send(http::Method::PATCH, Some(()), type_, patch, "").await
+    }
+
+    pub async fn server_side(&self, object: &Value) -> Result<Value, kube::Error> {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        let type_ = "application/apply-patch+yaml";
+        self.send(http::Method::PATCH, Some(()), type_, &object, "&force=true").await
+    }
+
+    async fn send(
+        &self,
+        method: http::Method,
+        named: Option<()>,
+        type_: &str,
+        body: &Value,
+        more: &str,
+    ) -> Result<Value, kube::Error> {
+        let request = self.request(method, named, type_, body, more)?;
+        retry::on_transient_errors(self.key, || self.once(request.clone(), body)).await
+    }
+
+    /// The values of a Secret are removed from the error message here, before it is used
+    /// anywhere.
+    async fn once(
+        &self,
+        request: http::Request<Vec<u8>>,
+        body: &Value,
+    ) -> Result<Value, kube::Error> {
+        let permit = self.requests.acquire().await;
+        let verb = match *request.method() {
+            http::Method::POST => "Create",
+            http::Method::PUT => "Update",
+            _ => "Patch",
+        };
+        let answer = self.client.request(request).await;
+        drop(permit);
+        let of = (self.resource.plural.as_str(), self.key.namespace.as_str());
+        self.meter.answered((verb, self.dry_run), of, &answer);
+        self.requests.follow(&answer);
+        answer.map_err(|error| redacted_error(error, self.key, body))
+    }
+
+    fn request(
+        &self,
+        method: http::Method,
+        named: Option<()>,
+        type_: &str,
+        body: &Value,
+        more: &str,
+    ) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        checked(self.key)?;
+        let namespace = Some(self.key.namespace.as_str()).filter(|ns| !ns.is_empty());
+        let mut path = DynamicObject::url_path(self.resource, namespace);
+        if named.is_some() {
+            path.push('/');
+            path.push_str(&self.key.name);
+        }
+        let validation = if self.validate { "Strict" } else { "Ignore" };
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        let manager = self.manager;
+        let query = format!("fieldManager={manager}&fieldValidation={validation}{dry_run}{more}");
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        http::Request::builder()
+            .method(method)
+            .uri(format!("{path}?{query}"))
+            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::CONTENT_TYPE, type_)
+            .body(body)
+            .map_err(kube::Error::HttpError)
+    }
+}

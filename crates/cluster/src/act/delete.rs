@@ -1,0 +1,171 @@
+//! Deletes objects, with the UID as a precondition (SE-360 … SE-362).
+
+use std::sync::Arc;
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::discovery::ApiResource;
+use serde_json::{Value, json};
+
+use super::meter::Meter;
+use super::outcome::{api, done, failed};
+use super::retry::{self, pause};
+use crate::watch::cluster_cache::{ClusterCache, raw};
+use crate::watch::failure::{checked, has_code, reason};
+use wavegate_api::Raw;
+use wavegate_api::annotations::HOOK_FINALIZER;
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_engine::sync::{Happened, Propagation};
+
+/// Maximum number of attempts after conflicts, each with a new read.
+const ATTEMPTS: u32 = 5;
+
+/// How deletions reach a cluster.
+#[derive(Clone, Copy)]
+pub struct Through<'a> {
+    /// Its live state.
+    pub cluster: &'a ClusterCache,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account.
+    pub client: &'a kube::Client,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
+}
+
+/// Deletes an object. [`Happened::Done`] means that the server has accepted the deletion
+/// and the object still exists, for example because of finalizers; [`Happened::Gone`]
+/// that it does not exist any more or was replaced by another one. An object without a
+/// UID is not deleted, since the name may refer to another one.
+pub async fn delete(
+    Through { cluster, client, meter }: Through<'_>,
+    resource: &ApiResource,
+    key: &ResourceKey,
+    uid: &str,
+    propagation: Propagation,
+) -> Happened {
+    let policy = match propagation {
+        Propagation::Foreground => PropagationPolicy::Foreground,
+        Propagation::Background => PropagationPolicy::Background,
+        Propagation::Orphan => PropagationPolicy::Orphan,
+    };
+    if uid.is_empty() {
+        return Happened::Failed(format!("{key} has no uid, so it cannot be deleted safely"));
+    }
+    let params = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    };
+    if let Err(error) = checked(key) {
+        return failed(&error);
+    }
+    let api = api(client, resource, &key.namespace);
+    let of = (resource.plural.as_str(), key.namespace.as_str());
+    let request = || async {
+        let answer = api.delete(&key.name, &params).await;
+        meter.answered(("Delete", false), of, &answer);
+        answer
+    };
+    let mut refusal = String::new();
+    for attempt in 1..=ATTEMPTS {
+        let error = match retry::on_transient_errors(key, request).await {
+            Ok(answer) => {
+                let Some(object) = answer.left() else {
+                    cluster.remove(key, uid);
+                    return Happened::Gone;
+                };
+                let object = raw(object, resource);
+                let metadata = &object["metadata"];
+                let finalizers = metadata["finalizers"].as_array();
+                let held = metadata["deletionTimestamp"].is_string()
+                    && finalizers.is_some_and(|finalizers| !finalizers.is_empty());
+                // Some servers return the object that they have just removed; the watch
+                // reports the removal.
+                if held {
+                    cluster.put(&Arc::new(object));
+                }
+                return done(key, "deleted", &Value::Null, false);
+            }
+            Err(error) => error,
+        };
+        if has_code(&error, 404) {
+            cluster.remove(key, uid);
+            return Happened::Gone;
+        }
+        if !has_code(&error, 409) {
+            return failed(&error);
+        }
+        refusal = reason(&error);
+        // Usually, the precondition failed, since the name refers to another object now.
+        match cluster.read(resource, key).await {
+            Ok(Some(object)) if object["metadata"]["uid"] == uid => {
+                // The server refuses to delete it twice.
+                if object.is_deleting() {
+                    return done(key, "deleted", &Value::Null, false);
+                }
+            }
+            Ok(_) => return Happened::Gone,
+            Err(unread) => return Happened::Unknown(format!("{refusal}; {unread}")),
+        }
+        // Otherwise, a busy server refuses once, and an admission webhook each time.
+        if attempt < ATTEMPTS {
+            pause(key, attempt).await;
+        }
+    }
+    Happened::Failed(refusal)
+}
+
+/// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
+/// or the object is gone, or the object was replaced.
+pub async fn remove_finalizer(
+    Through { cluster, client, meter }: Through<'_>,
+    resource: &ApiResource,
+    key: &ResourceKey,
+    uid: &str,
+) -> Happened {
+    if let Err(error) = checked(key) {
+        return failed(&error);
+    }
+    let api = api(client, resource, &key.namespace);
+    for attempt in 1..=ATTEMPTS {
+        let object = match cluster.read(resource, key).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Happened::Gone,
+            Err(error) => return Happened::Unknown(error.to_string()),
+        };
+        let metadata = &object["metadata"];
+        let own = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+        let another = !uid.is_empty() && metadata["uid"] != uid;
+        if another || !own.iter().any(|finalizer| finalizer == HOOK_FINALIZER) {
+            return done(key, "released", &object, false);
+        }
+        let kept: Vec<Value> = own.into_iter().filter(|f| f != HOOK_FINALIZER).collect();
+        let patch = json!({"metadata": {
+            "finalizers": kept,
+            "resourceVersion": metadata["resourceVersion"],
+        }});
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let request = || async {
+            let answer = api.patch(&key.name, &params, &patch).await;
+            let of = (resource.plural.as_str(), key.namespace.as_str());
+            meter.answered(("Patch", false), of, &answer);
+            answer
+        };
+        match retry::on_transient_errors(key, request).await {
+            Ok(object) => {
+                let object = raw(object, resource);
+                let deleting = object["metadata"]["deletionTimestamp"].is_string();
+                let free = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+                if deleting && free {
+                    cluster.remove(key, uid);
+                    return Happened::Gone;
+                }
+                let object = Arc::new(object);
+                cluster.put(&object);
+                return done(key, "released", &object, false);
+            }
+            Err(error) if has_code(&error, 404) => return Happened::Gone,
+            Err(error) if has_code(&error, 409) => pause(key, attempt).await,
+            Err(error) => return failed(&error),
+        }
+    }
+    Happened::Unknown("the object keeps changing".to_owned())
+}

@@ -1,0 +1,341 @@
+//! Notifications (ST-084): posts the transitions of runs to the sinks of their policies.
+//!
+//! ```text
+//! a run as stored ─> one bounded queue per sink ─> one worker per sink with messages ─> POST
+//!                                                └> the mark in the run's status
+//! ```
+//!
+//! - **Nothing waits for it.** Reconciles add to the queues and go on.
+//! - **At least once.** Only transitions that are stored are sent. The run's status has the number
+//!   of those that are done with, written with its next status, or after a while on its own; what
+//!   follows it is sent again by the next process, with the same ids.
+//! - **Sinks do not wait for each other.** A message that cannot be delivered is tried again for an
+//!   hour; when too many wait, the oldest ones of that sink are dropped.
+//! - Policies and Secrets are read for each attempt, so that a correction takes effect.
+//!
+//! Without sinks there are no messages, no workers and no requests.
+
+mod connect;
+mod failure;
+mod message;
+mod progress;
+mod queue;
+mod reply;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use kube::Client;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use self::connect::Connector;
+pub use self::failure::Failure;
+pub use self::queue::Counts;
+use self::queue::{SinkKey, State};
+use crate::act::events::{EventRecord, Events};
+use crate::act::rollout_run::{self, Written};
+use crate::watch::control_plane::Cache;
+use crate::watch::failure::reason;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{RolloutPolicySpec, Sink};
+use wavegate_rollout::notify::Run;
+use wavegate_rollout::rollout::steer::rules::SinkRule;
+
+/// Requests to sinks at the same time.
+const REQUESTS: usize = 32;
+/// How long a shutdown waits for messages that are being sent.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long it waits for the marks of what was sent.
+const MARK_GRACE: Duration = Duration::from_secs(2);
+/// Pause before a sink with a problem is checked again.
+const CHECK_AGAIN: Duration = Duration::from_secs(60);
+
+/// What is wrong with sinks: by policy, and by their index in its list.
+pub type Problems = BTreeMap<ObjectKey, BTreeMap<usize, String>>;
+
+/// Sends notifications. Cheap to clone.
+#[derive(Clone)]
+pub struct Notifier {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    client: Client,
+    events: Events,
+    policies: Arc<Cache>,
+    runs: Arc<Cache>,
+    connector: Connector,
+    state: Mutex<State>,
+    changed: Notify,
+    problems: watch::Sender<Problems>,
+    requests: Semaphore,
+    /// Whether the log says that marks are not stored.
+    said_pruned: AtomicBool,
+}
+
+impl std::fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notifier").finish_non_exhaustive()
+    }
+}
+
+impl Notifier {
+    /// A notifier; [`Self::run`] sends. `events` are those about policies.
+    pub fn new(
+        client: Client,
+        events: Events,
+        policies: Arc<Cache>,
+        runs: Arc<Cache>,
+        allow_private: bool,
+    ) -> Self {
+        let shared = Shared {
+            client,
+            events,
+            policies,
+            runs,
+            connector: Connector::new(allow_private),
+            state: Mutex::default(),
+            changed: Notify::new(),
+            problems: watch::Sender::default(),
+            requests: Semaphore::new(REQUESTS),
+            said_pruned: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether there was no sink yet.
+    pub fn is_idle(&self) -> bool {
+        self.shared.state.lock().is_empty()
+    }
+
+    /// The sinks of the policies that select a set. New ones are checked: what is wrong with
+    /// them is known before a message fails.
+    pub fn know(&self, namespace: &str, policies: &[String], sinks: &[SinkRule]) {
+        let mut state = self.shared.state.lock();
+        for policy in policies {
+            let key = ObjectKey::new(namespace, policy);
+            let of = sinks.iter().filter(|rule| rule.policy == *policy).map(|rule| &rule.sink);
+            if !state.has_sinks(&key, of.clone()) {
+                let exists = |policy: &ObjectKey| self.shared.policies.get(policy).is_some();
+                state.set_sinks(key, of.cloned().collect(), exists);
+                self.shared.changed.notify_one();
+            }
+        }
+    }
+
+    /// Adds the transitions of a run, as stored, that were neither delivered nor added before.
+    pub fn offer(&self, sinks: &[SinkRule], run: Run<'_>) {
+        let now = Instant::now();
+        if self.shared.state.lock().offer(sinks, run, now) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// The mark of the run with this UID, for its status: how many of its first transitions are
+    /// done with. `None` when none was added by this process.
+    pub fn mark(&self, uid: &str) -> Option<i64> {
+        self.shared.state.lock().runs.mark(uid)
+    }
+
+    /// Says once that the installed definition drops the mark of a run: nothing can be sent at
+    /// least once, and so nothing is sent.
+    pub fn say_pruned(&self, run: &ObjectKey) {
+        if !self.shared.said_pruned.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                %run,
+                "no notifications are sent: the installed definition of RolloutRun has no \
+                 status.notified; install that of this version: wavegate crds"
+            );
+        }
+    }
+
+    /// What is wrong with sinks, and its changes.
+    pub fn problems(&self) -> watch::Receiver<Problems> {
+        self.shared.problems.subscribe()
+    }
+
+    /// What has become of messages, by policy and index of the sink, of policies that exist.
+    pub fn counts(&self) -> Vec<(ObjectKey, usize, Counts)> {
+        let all = self.shared.state.lock().counts();
+        all.into_iter().filter(|(policy, ..)| self.shared.policies.get(policy).is_some()).collect()
+    }
+
+    /// Sends until `stop`, and then for a short time what can be sent at once.
+    pub async fn run(&self, stop: &CancellationToken) {
+        let shared = &self.shared;
+        let closing = CancellationToken::new();
+        let mut workers = Workers::default();
+        let mut tasks = JoinSet::new();
+        loop {
+            let changed = shared.changed.notified();
+            let (idle, checks, due) = {
+                let mut state = shared.state.lock();
+                (state.take_idle(), state.take_checks(), state.due())
+            };
+            workers.start(shared, idle, &closing);
+            for policy in checks {
+                let shared = Arc::clone(shared);
+                tasks.spawn(async move { shared.check(policy).await });
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = changed => {}
+                Some(()) = workers.ended(shared) => {}
+                Some(_) = tasks.join_next() => {}
+                () = at(due) => {
+                    shared.state.lock().check_again(Instant::now());
+                    let (shared, when) = (Arc::clone(shared), Instant::now());
+                    tasks.spawn(async move { shared.write_marks(Some(when)).await });
+                }
+            }
+        }
+        closing.cancel();
+        let idle = shared.state.lock().take_idle();
+        workers.start(shared, idle, &closing);
+        let rest = async { while workers.ended(shared).await.is_some() {} };
+        if tokio::time::timeout(GRACE, rest).await.is_err() {
+            tracing::warn!(
+                "notifications are not sent in time; they are sent after the next start"
+            );
+        }
+        if tokio::time::timeout(MARK_GRACE, shared.write_marks(None)).await.is_err() {
+            tracing::debug!("the API server takes too long to store what was sent");
+        }
+    }
+}
+
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The workers, one per sink with messages.
+#[derive(Default)]
+struct Workers {
+    tasks: JoinSet<()>,
+    sinks: HashMap<Id, SinkKey>,
+}
+
+impl Workers {
+    fn start(&mut self, shared: &Arc<Shared>, sinks: Vec<SinkKey>, closing: &CancellationToken) {
+        for sink in sinks {
+            let work = worker::work(Arc::clone(shared), sink.clone(), closing.clone());
+            let id = self.tasks.spawn(work).id();
+            self.sinks.insert(id, sink);
+        }
+    }
+
+    /// Waits for the end of one; `None` without any.
+    async fn ended(&mut self, shared: &Shared) -> Option<()> {
+        let ended = self.tasks.join_next_with_id().await?;
+        let id = match &ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        if let (Some(sink), Err(error)) = (self.sinks.remove(&id), ended) {
+            // The message that it is a bug of must not be taken again and again.
+            tracing::error!(policy = %sink.policy, %error, "a notification was not sent; this is a bug");
+            shared.state.lock().drop_first(&sink, Instant::now());
+        }
+        Some(())
+    }
+}
+
+impl Shared {
+    /// The sinks of a policy as it is now.
+    fn sinks_of(&self, policy: &ObjectKey) -> Option<Vec<Sink>> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            spec: RolloutPolicySpec,
+        }
+        let object = self.policies.get(policy)?;
+        Some(object.read::<Fields>().map(|fields| fields.spec.notify).unwrap_or_default())
+    }
+
+    /// Checks the sinks of a policy, without sending anything.
+    async fn check(&self, policy: ObjectKey) {
+        let sinks = self.sinks_of(&policy).unwrap_or_default();
+        let known = self.problems.borrow().get(&policy).cloned().unwrap_or_default();
+        for (index, _) in known.range(sinks.len()..) {
+            self.report(&policy, *index, None);
+        }
+        for (index, sink) in sinks.iter().enumerate() {
+            let problem = match wavegate_rollout::notify::sink::problem(sink) {
+                // The rules of the policy say it.
+                Some(_) => None,
+                None => self.connector.problem(&self.client, &policy.namespace, sink).await,
+            };
+            self.report(&policy, index, problem);
+        }
+    }
+
+    /// Records what is wrong with a sink, or that nothing is.
+    fn report(&self, policy: &ObjectKey, index: usize, problem: Option<String>) {
+        let has_problems = self.problems.send_if_modified(|problems| {
+            let of_policy = problems.get_mut(policy);
+            match problem {
+                Some(problem) => {
+                    let of_policy = problems.entry(policy.clone()).or_default();
+                    of_policy.insert(index, problem.clone()) != Some(problem)
+                }
+                None => {
+                    let Some(of_policy) = of_policy else { return false };
+                    let was = of_policy.remove(&index).is_some();
+                    if of_policy.is_empty() {
+                        problems.remove(policy);
+                    }
+                    was
+                }
+            }
+        });
+        if has_problems || self.problems.borrow().contains_key(policy) {
+            self.state.lock().look_again(policy, Instant::now() + CHECK_AGAIN);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Writes the marks of runs where nothing has happened for a while; all with `None`.
+    async fn write_marks(&self, now: Option<Instant>) {
+        let stored = |uid: &str, key: &ObjectKey| self.runs.get(key).filter(|run| run.uid() == uid);
+        let due = {
+            let mut state = self.state.lock();
+            state.runs.retain(|uid, key| stored(uid, key).is_some());
+            state.runs.take_marks(now)
+        };
+        for (uid, key, mark) in due {
+            let Some(run) = stored(&uid, &key) else { continue };
+            match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
+                Ok(Written::Done(_) | Written::Unchanged) => {
+                    self.state.lock().runs.stored(&uid, mark);
+                }
+                // It has changed, and is tried again.
+                Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}
+                Err(error) => {
+                    tracing::debug!(run = %key, error = reason(&error), "cannot store what was sent");
+                }
+            }
+        }
+    }
+
+    /// Says in an Event about the policy what became of a message.
+    fn announce(&self, policy: &ObjectKey, text: String) {
+        if let Some(about) = self.policies.get(policy) {
+            let record = EventRecord::new(true, "NotificationFailed", "Notify", text);
+            self.events.publish(&about, record);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Operations that a user requests or terminates: writes of the command line to an
+//! Application.
+//!
+//! Each write has the observed resource version as its precondition: what was checked
+//! holds at the time of the write, or it is checked again.
+
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::application_status::{applications, read, resource};
+use crate::watch::cluster_cache::raw;
+use crate::watch::failure::{has_code, is_gone, reason};
+use wavegate_application::app::Fields;
+use wavegate_application::manual::{self, Refusal, SyncRequest};
+use wavegate_application::operation::{Stage, stage};
+
+/// Maximum number of attempts, each on a newer version of the Application.
+const ATTEMPTS: usize = 10;
+
+/// Why nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The Application does not exist any more.
+    #[error("it was deleted")]
+    Gone,
+    /// No operation can be requested now.
+    #[error("no operation can be requested")]
+    Refused(Refusal),
+    /// The request is not valid.
+    #[error("{0}")]
+    Invalid(#[from] manual::Invalid),
+    /// There is no operation to terminate.
+    #[error("no operation is running")]
+    Idle,
+    /// The server rejected the request or is not available.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What a termination has changed.
+#[derive(Debug)]
+pub enum Terminated {
+    /// The operation had not started; its request was removed.
+    Withdrawn(Value),
+    /// The running operation ends soon.
+    Requested(Value),
+}
+
+/// Requests a sync of an Application as last read. Returns the stored Application.
+///
+/// # Errors
+///
+/// All of [`Error`] except [`Error::Idle`]; nothing is written then.
+pub async fn request(
+    client: &Client,
+    application: &Value,
+    request: &SyncRequest,
+) -> Result<Value, Error> {
+    let mut application = application.clone();
+    for _ in 0..ATTEMPTS {
+        if let Some(refusal) = manual::refusal(&application) {
+            return Err(Error::Refused(refusal));
+        }
+        let operation = manual::operation(&application, request)?;
+        match write(client, &application, json!({"operation": operation})).await? {
+            Written::Stored(stored) => return Ok(stored),
+            Written::Changed(newest) => application = newest,
+        }
+    }
+    Err(Error::Failed("it keeps changing".to_owned()))
+}
+
+/// Requests the termination of the operation of an Application as last read.
+///
+/// # Errors
+///
+/// [`Error::Idle`], [`Error::Gone`] and [`Error::Failed`].
+pub async fn terminate(client: &Client, application: &Value) -> Result<Terminated, Error> {
+    let mut application = application.clone();
+    for _ in 0..ATTEMPTS {
+        let stage = stage(&Fields::of(&application));
+        let patch = match stage {
+            Stage::Idle => return Err(Error::Idle),
+            Stage::Requested => json!({"operation": null}),
+            Stage::InProgress
+                if application["status"]["operationState"]["phase"] == "Terminating" =>
+            {
+                return Ok(Terminated::Requested(application));
+            }
+            Stage::InProgress => json!({"status": {"operationState": {"phase": "Terminating"}}}),
+        };
+        match write(client, &application, patch).await? {
+            Written::Stored(stored) if stage == Stage::Requested => {
+                return Ok(Terminated::Withdrawn(stored));
+            }
+            Written::Stored(stored) => return Ok(Terminated::Requested(stored)),
+            Written::Changed(newest) => application = newest,
+        }
+    }
+    Err(Error::Failed("it keeps changing".to_owned()))
+}
+
+enum Written {
+    Stored(Value),
+    /// Another client was faster; this is the new version.
+    Changed(Value),
+}
+
+/// Patches an Application, if it still has the observed version.
+async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Written, Error> {
+    let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    // The name could refer to another object by now.
+    patch["metadata"] = json!({
+        "resourceVersion": base["metadata"]["resourceVersion"], "uid": base["metadata"]["uid"],
+    });
+    let api = applications(client, namespace);
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(object) => Ok(Written::Stored(raw(object, &resource()))),
+        Err(error) if is_gone(&error) => Err(Error::Gone),
+        Err(error) if has_code(&error, 409) => {
+            let newest = read(client, namespace, name).await;
+            let newest = newest.map_err(|error| Error::Failed(error.to_string()))?;
+            let newest =
+                newest.filter(|newest| newest["metadata"]["uid"] == base["metadata"]["uid"]);
+            newest.map(Written::Changed).ok_or(Error::Gone)
+        }
+        Err(error) => Err(Error::Failed(reason(&error))),
+    }
+}

@@ -1,0 +1,51 @@
+//! Outcome of a request: applied, not found, rejected, or unknown.
+
+use kube::api::{Api, DynamicObject};
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use crate::watch::failure::{is_unknown, reason};
+use wavegate_api::resource_key::ResourceKey;
+use wavegate_engine::sync::{self, Happened};
+
+/// A failed request as an outcome for the sync engine.
+pub fn failed(error: &kube::Error) -> Happened {
+    if is_unknown(error) {
+        Happened::Unknown(reason(error))
+    } else {
+        Happened::Failed(reason(error))
+    }
+}
+
+/// A successful request, with a message as in kubectl (SE-341).
+pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (uid, resource_version) = match dry_run {
+        true => Default::default(),
+        false => (text("uid"), text("resourceVersion")),
+    };
+    // Where the server has chosen the name, no object has that of the key.
+    let chosen = text("name");
+    let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
+        .then(|| ResourceKey { name: chosen, ..key.clone() });
+    let message = message(named.as_ref().unwrap_or(key), verb, dry_run);
+    Happened::Done { message, uid, resource_version }
+}
+
+/// `deployment.apps/web configured`; an object that is updated as a whole, in the words of
+/// SE-350: `Namespace/web updated`.
+fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
+    let suffix = if dry_run { " (dry run)" } else { "" };
+    if verb == "updated" {
+        return format!("{}/{} {verb}{suffix}", key.kind, key.name);
+    }
+    format!("{}{suffix}", sync::as_by_kubectl(key, verb))
+}
+
+/// An API for one object; cluster-scoped when the namespace is empty.
+pub fn api(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    match namespace {
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
+    }
+}

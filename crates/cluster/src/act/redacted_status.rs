@@ -1,0 +1,51 @@
+//! Removes credentials from the messages of a status.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use wavegate_net::redact;
+
+/// A status to be written without credentials, given the stored one.
+///
+/// The decision compared the unredacted status with the stored, redacted one. So a
+/// condition that is unchanged after redaction keeps its time; otherwise each decision
+/// would cause a write.
+pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
+    let mut redacted = wanted.clone();
+    redact::messages(&mut redacted);
+    if redacted == *wanted {
+        return Cow::Borrowed(wanted);
+    }
+    let before = stored["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let conditions = redacted.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let same = |old: &&Value| {
+            ["type", "status", "reason", "message"].iter().all(|f| old[f] == condition[f])
+        };
+        let time = before.iter().find(same).map(|old| old["lastTransitionTime"].clone());
+        if let Some(time) = time.filter(|time| !time.is_null()) {
+            condition["lastTransitionTime"] = time;
+        }
+    }
+    Cow::Owned(redacted)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_that_says_the_same_without_its_credentials_keeps_its_time() {
+        let condition = |message: &str, time: &str| json!({"conditions": [{"type": "ComparisonError", "message": message, "lastTransitionTime": time}]});
+        let stored = condition("https://***@h/r", "old");
+        let wanted = condition("https://u:p@h/r", "new");
+        assert_eq!(*status(&stored, &wanted), stored);
+        let other = condition("https://u:p@h/other", "new");
+        assert_eq!(*status(&stored, &other), condition("https://***@h/other", "new"));
+        let plain = condition("plain", "new");
+        assert!(matches!(status(&stored, &plain), Cow::Borrowed(_)));
+    }
+}

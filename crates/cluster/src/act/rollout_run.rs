@@ -1,0 +1,219 @@
+//! The only writer of RolloutRuns: creates them, writes their status, and deletes old ones.
+//! Responses go into the cache at once.
+
+#[cfg(test)]
+mod tests;
+
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::application_set_status::is_conflict;
+use crate::watch::control_plane::{Cache, Origin, owner};
+use crate::watch::failure::{has_code, is_gone, reason};
+use crate::watch::object::{Object, api, resource};
+use wavegate_api::steering::{self, RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::{ObjectKey, application_set};
+use wavegate_engine::merge_patch::merge_patch;
+
+/// Label values have at most so many characters.
+const MAX_LABEL: usize = 63;
+
+/// Outcome of the write of a RolloutRun or RolloutPolicy.
+#[derive(Debug)]
+pub enum Written {
+    /// It was written: the object as the API server stores it, which is in the cache.
+    Done(Object),
+    /// It is already as wanted; no request was sent.
+    Unchanged,
+    /// The object has changed since it was read, or is gone; reconcile again.
+    Outdated,
+    /// The definitions are not installed.
+    Absent,
+    /// The API server refuses the write, with this reason: the same write will be refused again.
+    Refused(String),
+    /// Another object, which this ApplicationSet does not control, has the name.
+    Taken,
+}
+
+/// A run that begins.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// UID of the ApplicationSet, whose name is in the spec.
+    pub set_uid: String,
+    /// What the run is of.
+    pub spec: RolloutRunSpec,
+}
+
+impl NewRun {
+    fn to_json(&self) -> Value {
+        let set = &self.spec.application_set;
+        let mut metadata = json!({
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "ownerReferences": [{
+                "apiVersion": wavegate_api::API_VERSION,
+                "kind": application_set::ApplicationSet::KIND,
+                "name": set,
+                "uid": self.set_uid,
+                "controller": true,
+            }],
+        });
+        if set.len() <= MAX_LABEL {
+            metadata["labels"] = json!({ steering::SET_LABEL: set });
+        }
+        json!({
+            "apiVersion": steering::API_VERSION,
+            "kind": steering::RUN,
+            "metadata": metadata,
+            "spec": self.spec,
+        })
+    }
+}
+
+/// Creates a run. When the set has it already, it is returned as stored, such as after a crash:
+/// what people have written into it stays.
+///
+/// # Errors
+///
+/// When the API server is not available. What it refuses is an outcome.
+pub async fn create(client: &Client, cache: &Cache, run: &NewRun) -> Result<Written, kube::Error> {
+    let (key, resource) = (&run.key, resource(steering::RUN));
+    let api: Api<Object> = api(client, Some(&key.namespace), &resource);
+    let answer = match api.create(&PostParams::default(), &run.to_json().into()).await {
+        Err(error) if has_code(&error, 409) => api.get(&key.name).await,
+        answer => answer,
+    };
+    match settled(answer, cache)? {
+        Written::Done(stored) if owner(&stored).is_none_or(|owner| owner.uid != run.set_uid) => {
+            Ok(Written::Taken)
+        }
+        written => Ok(written),
+    }
+}
+
+/// Writes the status of a run: what differs from the status of `run`, which must still have
+/// the same version.
+///
+/// # Errors
+///
+/// As [`create`].
+pub async fn write_status(
+    client: &Client,
+    cache: &Cache,
+    run: &Object,
+    status: &RolloutRunStatus,
+) -> Result<Written, kube::Error> {
+    patch_status(client, cache, steering::RUN, run, status).await
+}
+
+/// Writes into the status of a run how many of its transitions are notified of.
+///
+/// # Errors
+///
+/// As [`create`].
+pub(super) async fn write_mark(
+    client: &Client,
+    cache: &Cache,
+    run: &Object,
+    notified: i64,
+) -> Result<Written, kube::Error> {
+    let stored = run.parse_status()["status"].take();
+    let stored = match stored.is_null() {
+        true => RolloutRunStatus::default(),
+        false => match RolloutRunStatus::deserialize(&stored) {
+            Ok(stored) => stored,
+            // It would be replaced: an abort would be gone.
+            Err(error) => return Ok(Written::Refused(format!("its status: {error}"))),
+        },
+    };
+    let status = RolloutRunStatus { notified: Some(notified), ..stored };
+    write_status(client, cache, run, &status).await
+}
+
+/// Deletes a run.
+///
+/// # Errors
+///
+/// As [`create`].
+pub async fn delete(client: &Client, cache: &Cache, run: &Object) -> Result<Written, kube::Error> {
+    let resource = resource(steering::RUN);
+    let api: Api<Object> = api(client, Some(run.namespace()), &resource);
+    let preconditions = Preconditions { uid: Some(run.uid().to_owned()), resource_version: None };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match api.delete(run.name(), &params).await {
+        Ok(answer) => {
+            match answer.left() {
+                Some(object) => cache.wrote(object, Origin::ApplicationSets),
+                None => cache.gone(&run.key(), run.uid(), Origin::ApplicationSets),
+            }
+            Ok(Written::Done(run.clone()))
+        }
+        Err(error) => failed(error).inspect(|written| {
+            if matches!(written, Written::Outdated) {
+                cache.gone(&run.key(), run.uid(), Origin::ApplicationSets);
+            }
+        }),
+    }
+}
+
+/// Merges what differs into the status of an object of a kind of [`steering`].
+pub(super) async fn patch_status<S>(
+    client: &Client,
+    cache: &Cache,
+    kind: &str,
+    object: &Object,
+    status: &S,
+) -> Result<Written, kube::Error>
+where
+    S: Default + Serialize + for<'a> Deserialize<'a>,
+{
+    let Some(change) = merge_patch(&stored_status::<S>(object), &to_json(status)) else {
+        return Ok(Written::Unchanged);
+    };
+    let version = json!({ "resourceVersion": object.resource_version() });
+    let patch = Patch::Merge(json!({ "metadata": version, "status": change }));
+    let resource = resource(kind);
+    let api: Api<Object> = api(client, Some(object.namespace()), &resource);
+    settled(api.patch_status(object.name(), &PatchParams::default(), &patch).await, cache)
+}
+
+/// The stored status as the type writes it, so that only what means something differs. A
+/// status that the type cannot read is replaced field by field.
+fn stored_status<S: Serialize + for<'a> Deserialize<'a>>(object: &Object) -> Value {
+    let stored = object.parse_status()["status"].take();
+    if stored.is_null() {
+        return json!({});
+    }
+    S::deserialize(&stored).map_or(stored, |status| to_json(&status))
+}
+
+fn to_json(status: &impl Serialize) -> Value {
+    serde_json::to_value(status).expect("a status holds nothing but JSON")
+}
+
+fn settled(answer: Result<Object, kube::Error>, cache: &Cache) -> Result<Written, kube::Error> {
+    match answer {
+        Ok(object) => {
+            cache.wrote(object.clone(), Origin::ApplicationSets);
+            Ok(Written::Done(object))
+        }
+        Err(error) => failed(error),
+    }
+}
+
+/// An error of the API server as an outcome; others are returned.
+fn failed(error: kube::Error) -> Result<Written, kube::Error> {
+    match &error {
+        // About the path, and not about an object with a name.
+        error if has_code(error, 404) && !is_gone(error) => Ok(Written::Absent),
+        error if is_conflict(error) => Ok(Written::Outdated),
+        error if [400, 403, 413, 422].iter().any(|code| has_code(error, *code)) => {
+            Ok(Written::Refused(reason(error)))
+        }
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,298 @@
+//! The `config` of a cluster Secret: what is in it, and the client that it makes.
+//!
+//! No error contains a value.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use kube::config::{
+    AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
+    NamedCluster, NamedContext,
+};
+use serde_json::{Map, Value};
+
+use super::connection::{self, Unusable};
+use super::exec_credentials::{self, Call, Credentials, Runner};
+use wavegate_net::clock::Clock;
+use wavegate_net::redact;
+
+/// The type of a field.
+#[derive(Clone, Copy)]
+enum Type {
+    Text,
+    Flag,
+    Fields(&'static [(&'static str, Type)]),
+    /// Found out where it is used.
+    Any,
+}
+
+/// What is read. Every field is named once more where it is used.
+const FIELDS: &[(&str, Type)] = &[
+    ("username", Type::Text),
+    ("password", Type::Text),
+    ("bearerToken", Type::Text),
+    ("tlsClientConfig", Type::Fields(TLS)),
+    ("awsAuthConfig", Type::Fields(AWS)),
+    ("execProviderConfig", Type::Fields(EXEC)),
+    ("disableCompression", Type::Flag),
+    ("proxyUrl", Type::Text),
+];
+
+const TLS: &[(&str, Type)] = &[
+    ("insecure", Type::Flag),
+    ("serverName", Type::Text),
+    ("certData", Type::Text),
+    ("keyData", Type::Text),
+    ("caData", Type::Text),
+];
+
+const AWS: &[(&str, Type)] =
+    &[("clusterName", Type::Text), ("roleARN", Type::Text), ("profile", Type::Text)];
+
+const EXEC: &[(&str, Type)] = &[
+    ("command", Type::Text),
+    ("args", Type::Any),
+    ("env", Type::Any),
+    ("apiVersion", Type::Text),
+    ("installHint", Type::Text),
+];
+
+/// A `config` that was read.
+pub struct ClusterConfig {
+    /// The fields that are known, as they are spelled here; or why it cannot be used.
+    pub fields: Result<Value, String>,
+    /// The paths of fields that nothing reads, such as a misspelt one.
+    pub unread: Vec<String>,
+}
+
+/// Reads a `config`. As in Argo CD, the case of the names of fields does not count, and `null` is
+/// as nothing.
+pub fn read(text: &[u8]) -> ClusterConfig {
+    let refused = |reason| ClusterConfig { fields: Err(reason), unread: Vec::new() };
+    let fields = match text {
+        [] => Map::new(),
+        text => match serde_json::from_slice(text) {
+            Ok(Value::Null) => Map::new(),
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) => return refused("config is not a JSON object".to_owned()),
+            // The error of the parser could quote a credential.
+            Err(error) => {
+                let (line, column) = (error.line(), error.column());
+                return refused(format!("config is not JSON, line {line} column {column}"));
+            }
+        },
+    };
+    let mut found = Found::default();
+    let fields = found.fields(fields, FIELDS, "config");
+    let Found { wrong, unread } = found;
+    let fields = if wrong.is_empty() { Ok(Value::Object(fields)) } else { Err(wrong.join(", ")) };
+    ClusterConfig { fields, unread }
+}
+
+/// What is wrong with fields.
+#[derive(Default)]
+struct Found {
+    wrong: Vec<String>,
+    unread: Vec<String>,
+}
+
+impl Found {
+    fn fields(
+        &mut self,
+        mut fields: Map<String, Value>,
+        known: &[(&str, Type)],
+        place: &str,
+    ) -> Map<String, Value> {
+        let mut read = Map::new();
+        for (name, kind) in known {
+            let spelled = || fields.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
+            let exact = fields.contains_key(*name).then(|| (*name).to_owned());
+            let Some(value) = exact.or_else(spelled).and_then(|key| fields.remove(&key)) else {
+                continue;
+            };
+            let path = format!("{place}.{name}");
+            let value = match (kind, value) {
+                (_, Value::Null) => continue,
+                (Type::Fields(known), Value::Object(fields)) => {
+                    Value::Object(self.fields(fields, known, &path))
+                }
+                (Type::Any, value)
+                | (Type::Text, value @ Value::String(_))
+                | (Type::Flag, value @ Value::Bool(_)) => value,
+                (Type::Text, _) => {
+                    self.wrong.push(format!("{path} is not a string"));
+                    continue;
+                }
+                (Type::Flag, _) => {
+                    self.wrong.push(format!("{path} is not true or false, without quotes"));
+                    continue;
+                }
+                (Type::Fields(_), _) => {
+                    self.wrong.push(format!("{path} is not an object"));
+                    continue;
+                }
+            };
+            read.insert((*name).to_owned(), value);
+        }
+        self.unread.extend(fields.keys().map(|key| format!("{place}.{key}")));
+        read
+    }
+}
+
+/// Whether a `config` has credentials for the own cluster (`tlsClientConfig` alone is none, as in
+/// Argo CD).
+pub fn replaces_own_credentials(config: &Value) -> bool {
+    let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
+    ["username", "password", "bearerToken"].into_iter().any(set)
+}
+
+/// Hides the credentials of a `config` wherever they may be shown.
+pub fn know_secrets(config: &Value) {
+    let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
+    secrets.into_iter().flatten().for_each(redact::know_secret);
+    config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
+    // What its program may print.
+    let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
+    let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
+    let secrets = variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
+    secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
+}
+
+/// The client of a cluster.
+///
+/// # Errors
+///
+/// The field that cannot be used, and why.
+pub async fn client(
+    server: &str,
+    config: &Value,
+    runner: Option<&Arc<dyn Runner>>,
+) -> Result<kube::Client, String> {
+    let call = Call::of(config)?;
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let tls = &config["tlsClientConfig"];
+    let pem = |field: &str| -> Result<Option<String>, String> {
+        let Some(text) = text(&tls[field]) else { return Ok(None) };
+        let engine = base64::engine::general_purpose::STANDARD;
+        match engine.decode(text.as_bytes()) {
+            Ok(_) => Ok(Some(text)),
+            Err(_) => Err(format!("config.tlsClientConfig.{field} is not base64")),
+        }
+    };
+    let cluster = KubeCluster {
+        server: Some(server.to_owned()),
+        insecure_skip_tls_verify: tls["insecure"].as_bool(),
+        certificate_authority_data: pem("caData")?,
+        tls_server_name: text(&tls["serverName"]),
+        proxy_url: text(&config["proxyUrl"]),
+        disable_compression: config["disableCompression"].as_bool(),
+        ..KubeCluster::default()
+    };
+    let user = AuthInfo {
+        username: text(&config["username"]),
+        password: text(&config["password"]).map(Into::into),
+        token: text(&config["bearerToken"]).map(Into::into),
+        client_certificate_data: pem("certData")?,
+        client_key_data: pem("keyData")?.map(Into::into),
+        ..AuthInfo::default()
+    };
+    let Some(call) = call else { return made(cluster, user).await };
+    let Some(runner) = runner else {
+        return Err("config: its program is run by the controller only".to_owned());
+    };
+    // What is wrong with the rest is said at once.
+    made(cluster.clone(), AuthInfo::default()).await?;
+    let make = move |found: Credentials| {
+        let base64 = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);
+        let (certificate, key) = found.certificate.unzip();
+        let user = AuthInfo {
+            token: found.token.map(Into::into),
+            client_certificate_data: certificate.map(base64),
+            client_key_data: key.map(|key| base64(key).into()),
+            ..AuthInfo::default()
+        };
+        made(cluster.clone(), user)
+    };
+    Ok(exec_credentials::client(call, Arc::clone(runner), Clock::system(), make))
+}
+
+/// Ends of the names of variables whose values are paths, which messages name.
+const PATHS: [&str; 5] = ["_FILE", "_PATH", "_DIR", "_BUNDLE", "_APPLICATION_CREDENTIALS"];
+
+/// A client of a cluster; the error names fields of its Secret.
+async fn made(cluster: KubeCluster, user: AuthInfo) -> Result<kube::Client, String> {
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
+    let config = config.map_err(|_| "server or config cannot be used".to_owned())?;
+    connection::client(config).map_err(|error| match error {
+        Unusable::Server => format!("server {error}"),
+        Unusable::Token => format!("config.bearerToken {error}"),
+        Unusable::Credentials(reason) => {
+            format!("config: certificates or credentials cannot be used: {reason}")
+        }
+    })
+}
+
+/// A kubeconfig with one cluster and one user.
+fn kubeconfig(cluster: KubeCluster, user: AuthInfo) -> Kubeconfig {
+    let name = "cluster".to_owned();
+    Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.clone(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.clone(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.clone(),
+            context: Some(Context {
+                cluster: name.clone(),
+                user: Some(name.clone()),
+                ..Context::default()
+            }),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name),
+        ..Kubeconfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_in_argo_cd_and_all_others_are_named() {
+        let config = json!({
+            "BEARERTOKEN": "t", "username": null, "tlsClientConfig": {"Insecure": true, "ca": "x"},
+            "proxyUrl": "exact", "ProxyURL": "other", "execProviderConfig": {"env": {"any": "1"}},
+        });
+        let read = read(config.to_string().as_bytes());
+        let want = json!({
+            "bearerToken": "t", "tlsClientConfig": {"insecure": true}, "proxyUrl": "exact",
+            "execProviderConfig": {"env": {"any": "1"}},
+        });
+        assert_eq!(read.fields, Ok(want));
+        assert_eq!(read.unread, ["config.tlsClientConfig.ca", "config.ProxyURL"]);
+    }
+
+    #[test]
+    fn what_is_no_config_is_an_error_without_its_values() {
+        for (text, want) in [
+            ("", Ok(json!({}))),
+            ("null", Ok(json!({}))),
+            ("[\"s3cr3t\"]", Err("config is not a JSON object")),
+            ("{\"password\": s3cr3t}", Err("config is not JSON, line 1 column 14")),
+            ("{\"tlsClientConfig\": \"s3cr3t\"}", Err("config.tlsClientConfig is not an object")),
+            ("{\"password\": [\"s3cr3t\"]}", Err("config.password is not a string")),
+        ] {
+            assert_eq!(read(text.as_bytes()).fields, want.map_err(str::to_owned), "{text}");
+        }
+    }
+}

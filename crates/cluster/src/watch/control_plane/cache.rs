@@ -1,0 +1,294 @@
+//! Cache of the objects of one kind of the control plane: from the watch and from own writes.
+//!
+//! No I/O: events and responses go in, changes come out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::Kind;
+use crate::watch::mutation_cache::{Gone, is_older, number};
+use crate::watch::object::Object;
+use crate::watch::watched::Watched;
+use wavegate_api::ObjectKey;
+
+/// The source of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The watch.
+    Watch,
+    /// A write of the ApplicationSet controller.
+    ApplicationSets,
+    /// A write of the Application controller.
+    Applications,
+}
+
+/// A changed object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its key.
+    pub key: ObjectKey,
+    /// The previous version.
+    pub old: Option<Object>,
+    /// The new version; `None` when it was deleted.
+    pub new: Option<Object>,
+    /// The source of the change.
+    pub origin: Origin,
+}
+
+#[derive(Debug)]
+struct Entry {
+    object: Object,
+    /// The UID of the ApplicationSet that controls it.
+    owner: Option<Arc<str>>,
+    /// The number of the listing in which it was last seen or written.
+    listing: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    objects: BTreeMap<ObjectKey, Entry>,
+    /// By the UID of the controlling ApplicationSet.
+    owned: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    gone: Gone,
+    listing: u64,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Cache {
+    kind: Kind,
+    inner: RwLock<Inner>,
+    listed: Watched<bool>,
+    /// The kind is taken not to exist.
+    is_absent: AtomicBool,
+    /// That is not certain: it may exist, and cannot be read.
+    is_hidden: AtomicBool,
+    subscribers: Mutex<Vec<UnboundedSender<Change>>>,
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(kind: Kind) -> Self {
+        let (inner, subscribers) = (RwLock::default(), Mutex::default());
+        let (listed, is_absent) = (Watched::new(false), AtomicBool::new(false));
+        let is_hidden = AtomicBool::new(false);
+        Self { kind, inner, listed, is_absent, is_hidden, subscribers }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The latest known version of an object.
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.inner.read().objects.get(key).map(|entry| entry.object.clone())
+    }
+
+    /// All objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> BTreeMap<String, Object> {
+        let from = ObjectKey::new(namespace, "");
+        let inner = self.inner.read();
+        let entries = inner.objects.range(from..).take_while(|(key, _)| key.namespace == namespace);
+        entries.map(|(key, entry)| (key.name.clone(), entry.object.clone())).collect()
+    }
+
+    /// The objects that an ApplicationSet controls, by its UID.
+    pub fn owned_by(&self, uid: &str) -> Vec<Object> {
+        let inner = self.inner.read();
+        let keys = inner.owned.get(uid).into_iter().flatten();
+        keys.filter_map(|key| Some(inner.objects.get(key)?.object.clone())).collect()
+    }
+
+    /// All objects.
+    pub fn all(&self) -> Vec<Object> {
+        self.inner.read().objects.values().map(|entry| entry.object.clone()).collect()
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.inner.read().objects.keys().cloned().collect()
+    }
+
+    /// Waits until the first listing is complete, or the kind is known not to exist. Before
+    /// that, an absent object may exist, so nothing may be decided.
+    pub async fn listed(&self) {
+        self.listed.wait_for(|listed| *listed).await;
+    }
+
+    /// Whether the first listing is complete.
+    pub fn is_listed(&self) -> bool {
+        self.listed.get()
+    }
+
+    /// Whether the kind exists, as far as is known. False before the first listing.
+    pub fn is_available(&self) -> bool {
+        self.is_listed() && !self.is_absent.load(Ordering::Acquire)
+    }
+
+    /// Whether there may be objects of the kind although none can be read. False before the
+    /// first listing.
+    pub fn is_hidden(&self) -> bool {
+        self.is_listed() && self.is_hidden.load(Ordering::Acquire)
+    }
+
+    /// Subscribes to changes; objects that are already in the cache come first, as new.
+    pub fn subscribe(&self) -> UnboundedReceiver<Change> {
+        let (send, receive) = unbounded_channel();
+        let inner = self.inner.write();
+        for (key, entry) in &inner.objects {
+            let (key, new) = (key.clone(), Some(entry.object.clone()));
+            let _ =
+                send.send(Change { kind: self.kind, key, old: None, new, origin: Origin::Watch });
+        }
+        self.subscribers.lock().push(send);
+        receive
+    }
+
+    /// Adds the response to an own write.
+    pub fn wrote(&self, object: Object, by: Origin) {
+        self.put(object, by);
+    }
+
+    /// Records that the server has removed an object on our request.
+    pub fn gone(&self, key: &ObjectKey, uid: &str, by: Origin) {
+        let mut inner = self.inner.write();
+        inner.gone.remember(uid);
+        if inner.objects.get(key).is_some_and(|entry| entry.object.uid() == uid) {
+            self.drop_entry(&mut inner, key, by);
+        }
+    }
+
+    pub(super) fn put(&self, object: Object, origin: Origin) {
+        let key = object.key();
+        let mut inner = self.inner.write();
+        if inner.gone.contains(object.uid()) {
+            return;
+        }
+        let listing = inner.listing;
+        if let Some(entry) = inner.objects.get_mut(&key) {
+            entry.listing = listing;
+            let (known, new) = (entry.object.resource_version(), object.resource_version());
+            if (known == new && !new.is_empty()) || is_older(number(new), number(known)) {
+                return;
+            }
+        }
+        let old = inner.take(&key);
+        let owner = match self.kind {
+            Kind::Application | Kind::Run => {
+                owner(&object).map(|owner| inner.own(&owner.uid, &key))
+            }
+            Kind::ApplicationSet | Kind::Project | Kind::Secret | Kind::Policy => None,
+        };
+        inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
+        self.publish(Change { kind: self.kind, key, old, new: Some(object), origin });
+    }
+
+    /// Applies a deletion event of the watch.
+    pub(super) fn deleted(&self, object: &Object) {
+        self.gone(&object.key(), object.uid(), Origin::Watch);
+    }
+
+    /// Starts a listing: later own writes may be missing in it.
+    pub(super) fn begin(&self) {
+        self.inner.write().listing += 1;
+    }
+
+    /// Ends a listing: objects that it does not contain are deleted. Returns the objects
+    /// that were written since it started and that it does not contain: they must be
+    /// read, as the watch does not report their deletion if it has already happened.
+    pub(super) fn end(&self, seen: &BTreeSet<ObjectKey>) -> Vec<Object> {
+        let mut inner = self.inner.write();
+        let listing = inner.listing;
+        let unseen = inner.objects.iter().filter(|(key, _)| !seen.contains(*key));
+        let (gone, unsure): (Vec<_>, Vec<_>) =
+            unseen.partition(|(_, entry)| entry.listing < listing);
+        let gone: Vec<ObjectKey> = gone.into_iter().map(|(key, _)| key.clone()).collect();
+        let unsure = unsure.into_iter().map(|(_, entry)| entry.object.clone()).collect();
+        for key in gone {
+            let uid = inner.objects.get(&key).map(|entry| entry.object.uid().to_owned());
+            inner.gone.remember(&uid.unwrap_or_default());
+            self.drop_entry(&mut inner, &key, Origin::Watch);
+        }
+        self.is_absent.store(false, Ordering::Release);
+        self.is_hidden.store(false, Ordering::Release);
+        self.listed.set(true);
+        unsure
+    }
+
+    /// Records that the kind does not exist, or that it may exist and is hidden: none of its
+    /// objects can be read.
+    pub(super) fn absent(&self, is_hidden: bool) {
+        self.is_hidden.store(is_hidden, Ordering::Release);
+        self.is_absent.store(true, Ordering::Release);
+        let mut inner = self.inner.write();
+        let keys: Vec<ObjectKey> = inner.objects.keys().cloned().collect();
+        for key in keys {
+            self.drop_entry(&mut inner, &key, Origin::Watch);
+        }
+        drop(inner);
+        self.listed.set(true);
+    }
+
+    fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
+        let Some(old) = inner.take(key) else { return };
+        self.publish(Change {
+            kind: self.kind,
+            key: key.clone(),
+            old: Some(old),
+            new: None,
+            origin,
+        });
+    }
+
+    /// Called with the lock held, so that changes arrive in order.
+    fn publish(&self, change: Change) {
+        self.subscribers.lock().retain(|subscriber| subscriber.send(change.clone()).is_ok());
+    }
+}
+
+impl Inner {
+    fn own(&mut self, uid: &str, key: &ObjectKey) -> Arc<str> {
+        let known = self.owned.get_key_value(uid).map(|(uid, _)| Arc::clone(uid));
+        let uid = known.unwrap_or_else(|| uid.into());
+        self.owned.entry(Arc::clone(&uid)).or_default().insert(key.clone());
+        uid
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Object> {
+        let Entry { object, owner, .. } = self.objects.remove(key)?;
+        if let Some(uid) = owner
+            && let Some(keys) = self.owned.get_mut(&uid)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.owned.remove(&uid);
+            }
+        }
+        Some(object)
+    }
+}
+
+/// The ApplicationSet that controls an Application or a RolloutRun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// The ApplicationSet that controls an object, if any.
+pub fn owner(object: &Object) -> Option<Owner> {
+    let is_set =
+        |owner: &&OwnerReference| owner.kind == "ApplicationSet" && owner.controller == Some(true);
+    let owner = object.owners().iter().find(is_set)?;
+    Some(Owner { name: owner.name.clone(), uid: owner.uid.clone() })
+}

@@ -1,0 +1,260 @@
+use std::collections::BTreeSet;
+
+use kube::api::{DeleteParams, PostParams};
+use serde_json::json;
+
+use super::*;
+use crate::act::manifests;
+use kube_sim::{Effect, Fault, RequestRecord, Server};
+use wavegate_api::{ObjectKey, crds};
+
+fn object(name: &str, uid: &str, version: &str, owner: &str) -> Object {
+    let owners = json!([
+        {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "x", "controller": true},
+        {"apiVersion": "v1", "kind": "ApplicationSet", "name": "set", "uid": owner, "controller": true},
+    ]);
+    json!({"metadata": {
+        "namespace": "ns", "name": name, "uid": uid, "resourceVersion": version,
+        "ownerReferences": owners,
+    }})
+    .into()
+}
+
+fn version(cache: &Cache, name: &str) -> Option<String> {
+    let object = cache.get(&ObjectKey::new("ns", name))?;
+    Some(object.resource_version().to_owned())
+}
+
+fn owned(cache: &Cache, uid: &str) -> Vec<String> {
+    cache.owned_by(uid).iter().map(|object| object.name().to_owned()).collect()
+}
+
+#[test]
+fn an_own_write_is_used_until_the_watch_has_a_newer_version() {
+    let cache = Cache::new(Kind::Application);
+    cache.put(object("a", "u", "9", "s"), Origin::Watch);
+    let mut changes = cache.subscribe();
+    assert_eq!(changes.try_recv().unwrap().new.unwrap().resource_version(), "9");
+    cache.wrote(object("a", "u", "10", "s"), Origin::ApplicationSets);
+    cache.put(object("a", "u", "9", "s"), Origin::Watch);
+    cache.put(object("a", "u", "10", "s"), Origin::Watch);
+    assert_eq!(version(&cache, "a").as_deref(), Some("10"));
+    cache.put(object("a", "u", "11", "t"), Origin::Watch);
+    cache.wrote(object("a", "u", "10", "s"), Origin::ApplicationSets);
+    assert_eq!(version(&cache, "a").as_deref(), Some("11"));
+    let changes_seen: Vec<_> = std::iter::from_fn(|| changes.try_recv().ok())
+        .map(|change| (change.origin, change.new.unwrap().resource_version().to_owned()))
+        .collect();
+    let want = [(Origin::ApplicationSets, "10".to_owned()), (Origin::Watch, "11".to_owned())];
+    assert_eq!(changes_seen, want, "each version once, in order");
+    assert_eq!((owned(&cache, "s"), owned(&cache, "t")), (vec![], vec!["a".to_owned()]));
+}
+
+#[test]
+fn a_late_response_does_not_restore_a_deleted_object() {
+    let cache = Cache::new(Kind::Application);
+    cache.put(object("a", "u", "9", "s"), Origin::Watch);
+    cache.deleted(&object("a", "other", "8", "s"));
+    assert_eq!(version(&cache, "a").as_deref(), Some("9"), "the deletion of a previous object");
+    cache.deleted(&object("a", "u", "12", "s"));
+    cache.wrote(object("a", "u", "11", "s"), Origin::Applications);
+    assert_eq!((version(&cache, "a"), owned(&cache, "s")), (None, vec![]));
+    cache.wrote(object("a", "new", "13", "s"), Origin::ApplicationSets);
+    assert_eq!(version(&cache, "a").as_deref(), Some("13"));
+    cache.gone(&ObjectKey::new("ns", "a"), "new", Origin::ApplicationSets);
+    cache.put(object("a", "new", "13", "s"), Origin::Watch);
+    assert_eq!(version(&cache, "a"), None);
+}
+
+#[test]
+fn objects_missing_in_a_listing_are_deleted_unless_written_since() {
+    let cache = Cache::new(Kind::Application);
+    for (name, uid) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        cache.put(object(name, uid, "5", "s"), Origin::Watch);
+    }
+    cache.begin();
+    cache.wrote(object("c", "3", "7", "s"), Origin::Applications);
+    cache.wrote(object("d", "4", "8", "s"), Origin::ApplicationSets);
+    cache.put(object("a", "1", "5", "s"), Origin::Watch);
+    let unsure = cache.end(&BTreeSet::from([ObjectKey::new("ns", "a")]));
+    let unsure: Vec<&str> = unsure.iter().map(Object::name).collect();
+    assert_eq!(unsure, ["c", "d"]);
+    assert_eq!(owned(&cache, "s"), ["a", "c", "d"]);
+    let names: Vec<String> = cache.in_namespace("ns").into_keys().collect();
+    assert_eq!(names, ["a", "c", "d"]);
+    assert!(cache.in_namespace("n").is_empty() && cache.in_namespace("nsx").is_empty());
+}
+
+/// A control plane that watches a server, in paused time.
+struct Watched {
+    server: Server,
+    plane: Arc<ControlPlane>,
+    running: tokio::task::JoinHandle<Result<(), Forbidden>>,
+}
+
+impl Watched {
+    fn start(server: Server) -> Self {
+        let scope = Scope {
+            namespace: "default".into(),
+            sets_everywhere: true,
+            applications_everywhere: true,
+            syncs: true,
+        };
+        let plane = Arc::new(ControlPlane::new(scope));
+        let (watched, client) = (Arc::clone(&plane), server.client_as("controller"));
+        let running =
+            tokio::spawn(async move { watched.run(&client, &CancellationToken::new()).await });
+        Self { server, plane, running }
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn(&ControlPlane) -> bool) {
+        let waiting = async {
+            while !is_so(&self.plane) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let limit = ABSENT_PAUSE * 2;
+        assert!(tokio::time::timeout(limit, waiting).await.is_ok(), "{what}: not within {limit:?}");
+    }
+
+    async fn create_policy(&self, name: &str) {
+        let policy = json!({
+            "apiVersion": steering::API_VERSION, "kind": steering::POLICY,
+            "metadata": {"name": name}, "spec": {"paused": true},
+        });
+        let client = self.server.client();
+        let api: Api<Object> = api(&client, Some("default"), &resource(steering::POLICY));
+        api.create(&PostParams::default(), &policy.into()).await.unwrap();
+    }
+
+    fn requests_of(&self, plural: &str) -> usize {
+        let all = self.server.requests().into_iter();
+        all.filter(|request| request.client == "controller" && request.resource == plural).count()
+    }
+}
+
+/// A server with the definitions of Argo CD's kinds alone, or with all.
+async fn server_with(kinds: usize) -> Server {
+    let server = Server::new();
+    let definitions: Api<CustomResourceDefinition> = Api::all(server.client());
+    for definition in crds::all().iter().take(kinds) {
+        definitions.create(&PostParams::default(), definition).await.unwrap();
+    }
+    server
+}
+
+fn lists(code: u16, plural: &'static str) -> Fault {
+    asked("list", code, plural)
+}
+
+fn asked(verb: &'static str, code: u16, plural: &'static str) -> Fault {
+    let is_meant = move |request: &RequestRecord| {
+        request.client == "controller" && request.verb == verb && request.resource == plural
+    };
+    Fault::new(Effect::Status(code), is_meant).times(usize::MAX)
+}
+
+/// ST-006.
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_not_installed_are_waited_for_without_holding_anything() {
+    let watched = Watched::start(server_with(3).await);
+    let mut changes = watched.plane.policies.subscribe();
+    watched.until("listed", |plane| plane.runs.is_listed()).await;
+    watched.plane.listed().await;
+    assert!(!watched.plane.has_runs() && !watched.plane.has_policies());
+    assert!(watched.plane.unread().borrow().is_empty());
+    watched.server.forget_requests();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let asked = watched.requests_of(steering::RUNS);
+    assert!((10..=30).contains(&asked), "{asked} requests in ten minutes");
+
+    manifests::define_all(&watched.server.client(), "test").await.unwrap();
+    watched.create_policy("a").await;
+    watched.until("read", |plane| plane.has_runs() && plane.policies.keys().len() == 1).await;
+    assert!(changes.try_recv().unwrap().new.is_some());
+
+    // With their definition, the objects are gone.
+    let definitions: Api<CustomResourceDefinition> = Api::all(watched.server.client());
+    let name = "rolloutpolicies.wavegate.dev";
+    definitions.delete(name, &DeleteParams::default()).await.unwrap();
+    watched.until("empty", |plane| plane.policies.keys().is_empty()).await;
+    // As the real server, which ends them.
+    watched.server.drop_watches();
+    watched.until("gone", |plane| !plane.has_policies()).await;
+    assert!(watched.plane.policies.all().is_empty() && watched.plane.has_runs());
+    assert!(changes.try_recv().unwrap().new.is_none());
+    manifests::define_all(&watched.server.client(), "test").await.unwrap();
+    watched.create_policy("b").await;
+    watched.until("back", |plane| plane.has_policies()).await;
+    assert!(!watched.running.is_finished());
+}
+
+/// The role of an older installation.
+#[tokio::test(start_paused = true)]
+async fn kinds_that_must_not_be_read_are_as_if_absent() {
+    let server = server_with(5).await;
+    server.inject(lists(403, steering::POLICIES));
+    server.inject(lists(403, steering::RUNS));
+    let watched = Watched::start(server);
+    watched.until("listed", |plane| plane.runs.is_listed() && plane.policies.is_listed()).await;
+    watched.plane.listed().await;
+    assert!(!watched.plane.has_runs() && !watched.plane.has_policies());
+    watched.server.clear_faults();
+    watched.until("read", |plane| plane.has_runs() && plane.has_policies()).await;
+    assert!(!watched.running.is_finished());
+}
+
+/// What is known of policies holds rollouts: an answer that may be a mistake does not lift it.
+#[tokio::test(start_paused = true)]
+async fn known_policies_do_not_disappear_by_mistake() {
+    let server = server_with(5).await;
+    // As a server that has just started: the definition exists, and is not served yet.
+    server.inject(lists(404, steering::POLICIES));
+    let watched = Watched::start(server);
+    watched.create_policy("a").await;
+    watched.until("runs", |plane| plane.has_runs()).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(!watched.plane.policies.is_listed(), "whether there are policies is not known");
+    watched.server.clear_faults();
+    watched.until("read", |plane| plane.policies.keys().len() == 1).await;
+    for code in [403, 404, 500] {
+        watched.server.inject(lists(code, steering::POLICIES));
+        watched.server.drop_watches();
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(watched.plane.policies.keys().len(), 1, "after {code}");
+        assert!(watched.plane.has_policies() && !watched.running.is_finished());
+        watched.server.clear_faults();
+    }
+}
+
+/// A role that loses a permission: what is known must not go stale. The watch was asked for again
+/// and again, and nothing was listed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_is_followed_by_a_listing() {
+    let watched = Watched::start(server_with(5).await);
+    watched.until("listed", |plane| plane.runs.is_listed()).await;
+    watched.plane.listed().await;
+    // Only the verb is missing.
+    watched.server.inject(asked("watch", 403, "appprojects"));
+    watched.server.drop_watches();
+    tokio::time::sleep(REFUSED_PAUSE).await;
+    let project = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+        "metadata": {"name": "late"}, "spec": {},
+    });
+    let client = watched.server.client();
+    let projects: Api<Object> = api(&client, Some("default"), &resource("AppProject"));
+    projects.create(&PostParams::default(), &project.into()).await.unwrap();
+    let late = ObjectKey::new("default", "late");
+    watched.until("listed anew", |plane| plane.projects.get(&late).is_some()).await;
+    watched.server.forget_requests();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let requests = watched.requests_of("appprojects");
+    assert!((60..=240).contains(&requests), "{requests} requests in ten minutes");
+    assert!(!watched.running.is_finished());
+    // It must not be read at all any more.
+    watched.server.inject(lists(403, "appprojects"));
+    watched.until("the end", |_| watched.running.is_finished()).await;
+    let ended = watched.running.await.unwrap();
+    assert_eq!(ended.unwrap_err().what, "AppProjects");
+}

@@ -1,0 +1,42 @@
+//! The Secrets that describe clusters and repositories.
+
+use k8s_openapi::api::core::v1::Secret;
+
+use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+
+/// What a Secret describes, by its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A cluster.
+    Cluster,
+    /// A repository.
+    Repository,
+    /// The credentials of all repositories with a URL prefix.
+    RepositoryTemplate,
+}
+
+/// What a Secret describes; `None` for another one.
+pub fn kind(secret: &Secret) -> Option<Kind> {
+    match secret.metadata.labels.as_ref()?.get(SECRET_TYPE_LABEL)?.as_str() {
+        SECRET_TYPE_CLUSTER => Some(Kind::Cluster),
+        "repository" => Some(Kind::Repository),
+        "repo-creds" => Some(Kind::RepositoryTemplate),
+        _ => None,
+    }
+}
+
+/// Whether a Secret describes a cluster.
+pub fn is_cluster(secret: &Secret) -> bool {
+    kind(secret) == Some(Kind::Cluster)
+}
+
+/// The text of a key; empty without it. `stringData` is that of a Secret from a file, which
+/// the API server would store as `data`.
+pub fn text(secret: &Secret, key: &str) -> String {
+    let written = secret.string_data.as_ref().and_then(|data| data.get(key)).cloned();
+    let stored = || {
+        let bytes = secret.data.as_ref()?.get(key)?;
+        Some(String::from_utf8_lossy(&bytes.0).into_owned())
+    };
+    written.or_else(stored).unwrap_or_default()
+}

@@ -1,0 +1,50 @@
+//! Removes the finalizer of hooks that no operation removes any more.
+
+use super::cached_state::CachedState;
+use super::context::Context;
+use super::observe::Observed;
+use super::reconciliation::Reconciliation;
+use wavegate_api::ObjectKey;
+use wavegate_application::{left_hooks, operation};
+
+/// Of an Application that is gone, as far as this process knows it: without finalizers, it waits for
+/// no operation. Its hooks, and their namespaces, could never be deleted.
+pub(super) async fn release_of_gone(ctx: &Context, key: &ObjectKey, cached: &CachedState) {
+    let Some(cluster) = cached.cluster.as_ref().filter(|_| !ctx.settings.dry_run) else { return };
+    let tracking = ctx.tracking(key);
+    let owner = ctx.owner(&tracking, &cached.uid);
+    let hooks = left_hooks::of_gone(&cluster.tracked(&tracking.instance), &owner);
+    if hooks.is_empty() {
+        return;
+    }
+    let meter = ctx.core.metrics.meter(key, "", cluster.server());
+    let client = cluster.client().clone();
+    let executor = ctx.executor(cluster, &client, owner, meter);
+    if let Err(error) = ctx.lend_slot(executor.release(&hooks)).await {
+        tracing::warn!(
+            application = %key,
+            error,
+            "a hook of an Application that is gone cannot be deleted until its finalizer is removed"
+        );
+    }
+}
+
+impl Reconciliation<'_> {
+    /// Of an operation that ended before it could do so itself.
+    pub(super) async fn release_left_hooks(&self, observed: &Observed) {
+        if self.ctx.settings.dry_run {
+            return;
+        }
+        let observation = observed.observation(self.ctx, &self.tracking);
+        let hooks = left_hooks::of_idle(&self.app, &observation);
+        if hooks.is_empty() {
+            return;
+        }
+        let uid = operation::uid(self.app.raw());
+        let client = observed.destination.client();
+        let released = self.executor(observed, &client, "", &uid).release(&hooks).await;
+        if let Err(error) = released {
+            tracing::warn!(application = %self.key, error, "a hook that is being deleted is held");
+        }
+    }
+}

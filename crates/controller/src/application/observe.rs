@@ -1,0 +1,596 @@
+//! The inputs of a decision: from a spec to targets and live objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::cached_state::Rendered;
+use super::context::Context;
+use super::destination::{Destination, of_cluster};
+use super::reconciliation::Reconciliation;
+use super::revisions::{Wanted, wanted};
+use super::target_state::{Deployed, revisions};
+use wavegate_api::app_status::ApplicationSummary;
+use wavegate_api::conditions::application::{REPEATED_KEY_WARNING, SYNC_WARNING};
+use wavegate_api::kind::{GroupVersionKind, Served};
+use wavegate_api::resource_filter::KindFilter;
+use wavegate_api::sources::InEffect;
+use wavegate_api::sync_options::CREATE_NAMESPACE;
+use wavegate_api::tracking::Tracking;
+use wavegate_api::{ApplicationSource, ResourceKey};
+use wavegate_application::access::{self, Refusal};
+use wavegate_application::app::App;
+use wavegate_application::deletion_scope::{Place, Scope};
+use wavegate_application::errors::ObserveError;
+use wavegate_application::finalize::Unlisted;
+use wavegate_application::observation::{Observation, inventory};
+use wavegate_application::predicted::Predicted;
+use wavegate_application::refresh::Reason;
+use wavegate_application::{
+    Condition, Placed, finalize, held_back, operation, signatures, targets, unlisted, unsupported,
+};
+use wavegate_cluster::watch::cluster_cache::{ClusterCache, SurveyMode};
+use wavegate_engine::diff::Schemas;
+use wavegate_engine::health::Checks;
+use wavegate_engine::sync::NamespaceFact;
+use wavegate_source::Revision;
+
+/// How long a deletion waits for the first listing of all kinds, per reconcile.
+const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The same for an operation that must know from the start what it prunes.
+const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
+
+/// How often a reconcile goes on with the next connection when the Secret of its cluster
+/// changes.
+const RECONNECTS: usize = 5;
+
+/// The reads of one observation: those whose connection ended are repeated with the next one.
+#[derive(Default)]
+pub(super) struct Reconnects(usize);
+
+impl Reconnects {
+    /// Whether a read is repeated.
+    pub fn repeats<T>(&mut self, read: &Result<T, ObserveError>) -> bool {
+        let repeats = matches!(read, Err(ObserveError::Ended(_))) && self.0 < RECONNECTS;
+        self.0 += usize::from(repeats);
+        repeats
+    }
+}
+
+/// The target state and the live state.
+#[derive(Clone, Debug)]
+pub struct ClusterState {
+    /// The target objects.
+    pub placed: Arc<Placed>,
+    /// The API resources of their kinds.
+    pub kinds: BTreeMap<GroupVersionKind, Served>,
+    /// The live objects: those that are tracked and those that a target names.
+    pub live: BTreeMap<ResourceKey, Arc<Value>>,
+    /// The health checks, with the results of scripts for the live objects.
+    pub checks: Checks,
+    /// The schemas of their kinds, of custom ones.
+    pub schemas: Arc<Schemas>,
+    /// What the API server predicts of objects: empty until it is asked.
+    pub predicted: Predicted,
+    /// Whether the destination namespace exists.
+    pub namespace: NamespaceFact,
+    /// The namespace object, if a sync may have to change it.
+    pub namespace_object: Option<Arc<Value>>,
+}
+
+/// Everything that was observed.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The destination.
+    pub destination: Destination,
+    /// The cluster.
+    pub state: ClusterState,
+    /// Target state.
+    pub rendered: Rendered,
+    /// Revisions of the sources.
+    pub revisions: Vec<String>,
+    /// The same for the revisions at which a rollback holds the Application (ST-061).
+    pub held: Option<HeldBack>,
+    /// The condition about objects that no Application manages (SE-078).
+    pub orphans: Option<Condition>,
+}
+
+/// The state for the revisions at which a rollback holds an Application.
+#[derive(Clone, Debug)]
+pub struct HeldBack {
+    /// These revisions.
+    pub revisions: Vec<String>,
+    /// The state.
+    pub state: Result<ClusterState, ObserveError>,
+}
+
+impl Observed {
+    /// The view that decisions take.
+    pub fn observation<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Observation<'a> {
+        self.observation_of(&self.state, ctx, tracking)
+    }
+
+    /// The same of another state of the cluster.
+    pub fn observation_of<'a>(
+        &'a self,
+        state: &'a ClusterState,
+        ctx: &'a Context,
+        tracking: &'a Tracking,
+    ) -> Observation<'a> {
+        Observation {
+            access: self.destination.access(),
+            tracking,
+            control_plane_namespace: &ctx.settings.control_plane_namespace,
+            checks: &state.checks,
+            jq: &ctx.jq,
+            placed: &state.placed,
+            kinds: &state.kinds,
+            live: &state.live,
+            schemas: &state.schemas,
+            predicted: &state.predicted,
+            compared: &ctx.settings.compared,
+            namespace: state.namespace.clone(),
+            namespace_object: state.namespace_object.clone(),
+        }
+    }
+
+    /// The summary of the tree below the resources, if resource trees are read.
+    pub fn below(&self, ctx: &Context, instance: &str) -> ApplicationSummary {
+        ctx.publisher.as_ref().map_or_else(Default::default, |publisher| publisher.below(instance))
+    }
+
+    /// Warnings about project, cluster, source and settings.
+    pub fn warnings(&self, ctx: &Context) -> Vec<Condition> {
+        let name = access::project_name(&self.destination.spec);
+        let mut warnings: Vec<Condition> = self.destination.project.warnings(name).collect();
+        let customizations = &ctx.settings.customizations;
+        warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
+        warnings.extend(unlisted(&self.destination.destination.cluster.unlisted()));
+        warnings.extend(self.orphans.clone());
+        let repeated = self.rendered.warnings.iter();
+        warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
+        let notes = self.rendered.notes.iter();
+        warnings.extend(notes.map(|text| Condition::new(SYNC_WARNING, text.as_str())));
+        warnings
+    }
+}
+
+fn namespaces() -> GroupVersionKind {
+    let [group, version, kind] = ["", "v1", "Namespace"].map(str::to_owned);
+    GroupVersionKind { group, version, kind }
+}
+
+/// The effective sources, as raw JSON.
+pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
+    InEffect::of(&application["spec"]).list.into_owned()
+}
+
+/// Whether a sync may have to create or change the destination namespace.
+fn creates_namespace(app: &App) -> bool {
+    let request = &app.status.operation_state.operation.raw()["sync"];
+    let spec = &app.raw()["spec"];
+    let lists = [&spec["syncPolicy"]["syncOptions"], &request["syncOptions"]];
+    let mut options = lists.into_iter().filter_map(Value::as_array).flatten();
+    options.any(|option| option == CREATE_NAMESPACE)
+}
+
+impl Reconciliation<'_> {
+    /// Assigns the manifests to the cluster and reads the live objects; also the
+    /// destination namespace if a sync needs it. Ends with the connection.
+    async fn cluster_state(
+        &mut self,
+        destination: &Destination,
+        rendered: &Rendered,
+        for_sync: bool,
+    ) -> Result<ClusterState, ObserveError> {
+        let cluster = &destination.destination.cluster;
+        let read = self.read_cluster(destination, rendered, for_sync);
+        cluster.while_connected(read).await.map_err(of_cluster)?
+    }
+
+    async fn read_cluster(
+        &mut self,
+        destination: &Destination,
+        rendered: &Rendered,
+        for_sync: bool,
+    ) -> Result<ClusterState, ObserveError> {
+        let cluster = &destination.destination.cluster;
+        let instance = self.tracking.instance.as_str();
+        if cluster.reach().survey == SurveyMode::First
+            && !self.ctx.lend_slot(cluster.surveyed(SURVEYED_FIRST_WITHIN)).await
+        {
+            let message =
+                format!("not all kinds of the cluster {} are listed yet", cluster.server());
+            return Err(ObserveError::Live(message));
+        }
+        let namespace = &destination.spec.destination.namespace;
+        let mut manifests = None;
+        let wanted: BTreeSet<GroupVersionKind> = match &self.parsed.placed {
+            Some((from, kinds, _)) if *from == rendered.from => kinds.keys().cloned().collect(),
+            _ => manifests.insert(rendered.objects()).iter().map(GroupVersionKind::of).collect(),
+        };
+        // A server that does not answer must not take the slots of all Applications.
+        let kinds = self.ctx.lend_slot(kinds(cluster, instance, wanted)).await?;
+        // Another cluster may exclude other kinds.
+        let same = self.cached.cluster.as_ref().is_some_and(|old| Arc::ptr_eq(old, cluster));
+        let placed = match &self.parsed.placed {
+            Some((from, by, placed)) if same && *from == rendered.from && *by == kinds => {
+                placed.clone()
+            }
+            _ => {
+                let manifests = manifests.unwrap_or_else(|| rendered.objects());
+                let filter = &cluster.reach().filter;
+                let placed = place(manifests, namespace, &self.tracking, &kinds, filter);
+                let placed = Arc::new(placed);
+                self.parsed.placed = Some((rendered.from, kinds.clone(), placed.clone()));
+                placed
+            }
+        };
+
+        placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
+        if let Some(old) = self.cached.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
+            old.want(instance, []);
+        }
+        self.cached.cluster = Some(cluster.clone());
+        let own_namespace = ResourceKey::new("", "Namespace", "", namespace);
+        let keys = placed.targets.iter().map(|target| &target.key);
+        cluster.want(instance, keys.chain([&own_namespace]));
+
+        let exists =
+            |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
+        let mut watched: BTreeSet<GroupVersionKind> =
+            kinds.keys().filter(exists).cloned().collect();
+        watched.extend(inventory(&self.app.status));
+        watched.extend(cluster.marked(instance));
+        // Users of some namespaces may not list them.
+        if cluster.reach().namespaces.is_none() {
+            watched.insert(namespaces());
+        }
+        self.ctx.lend_slot(cluster.watch(watched)).await.map_err(of_cluster)?;
+
+        let mut live = cluster.tracked(instance);
+        for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
+            let kind = GroupVersionKind::of(&target.object);
+            // Tracked objects include it in this version.
+            if live.get(&target.key).is_some_and(|found| GroupVersionKind::of(found) == kind) {
+                continue;
+            }
+            let found = self.ctx.lend_slot(cluster.get(&kind, &target.key)).await;
+            if let Some(found) = found.map_err(of_cluster)? {
+                live.insert(target.key.clone(), found);
+            }
+        }
+        let (namespace, namespace_object) = match for_sync {
+            true => self.namespace(destination).await,
+            false => (NamespaceFact::Exists, None),
+        };
+        let checks = self.checks(live.values().chain(&namespace_object)).await;
+        let schemas = self.ctx.lend_slot(schemas(cluster, &kinds)).await;
+        let predicted = Predicted::new();
+        Ok(ClusterState {
+            placed,
+            kinds,
+            live,
+            checks,
+            schemas,
+            predicted,
+            namespace,
+            namespace_object,
+        })
+    }
+
+    /// The health checks, with the results of scripts for these objects.
+    async fn checks(&mut self, objects: impl Iterator<Item = &Arc<Value>>) -> Checks {
+        let (ctx, known) = (self.ctx, Arc::clone(&self.cached.script_results));
+        let checks = &ctx.settings.checks;
+        let run = ctx.health_scripts.checked(checks, objects, &known, self.now());
+        // Without scripts there is nothing to wait for.
+        let checks = match checks.scripts.is_empty() {
+            true => run.await,
+            false => ctx.lend_slot(run).await,
+        };
+        self.cached.script_results = Arc::clone(&checks.results);
+        checks
+    }
+
+    async fn namespace(&self, destination: &Destination) -> (NamespaceFact, Option<Arc<Value>>) {
+        let key = ResourceKey::new("", "Namespace", "", &destination.spec.destination.namespace);
+        let cluster = &destination.destination.cluster;
+        let reach = cluster.reach();
+        let unread = reach.filter.excludes("", "Namespace");
+        if (unread || reach.namespaces.is_some()) && !creates_namespace(&self.app) {
+            // The API server refuses objects of a namespace that does not exist.
+            return (NamespaceFact::Exists, None);
+        }
+        if unread || reach.namespaced_only {
+            return (self.unmanaged_namespace(destination, &key).await, None);
+        }
+        if key.name.is_empty() || !cluster.exists(&namespaces(), &key) {
+            return (NamespaceFact::Missing, None);
+        }
+        if !creates_namespace(&self.app) {
+            return (NamespaceFact::Exists, None);
+        }
+        // The cache may lag behind a deletion, which would be found by the first object only.
+        let state = &self.app.status.operation_state;
+        let result = state.sync_result.as_ref();
+        let begins = result.is_none_or(|result| result.resources.is_empty());
+        // Once something was sent, its answer says more.
+        let begins = begins && state.progress.is_empty();
+        let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
+            Ok(Some((resource, _))) if begins => {
+                self.ctx.lend_slot(cluster.read(&resource, &key)).await
+            }
+            _ => cluster.get(&namespaces(), &key).await,
+        };
+        match found {
+            Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
+            Ok(None) => (NamespaceFact::Missing, None),
+            Err(error) => (NamespaceFact::Failed(error.to_string()), None),
+        }
+    }
+
+    /// Whether the destination namespace exists, where Namespaces are not managed: it can
+    /// neither be created nor changed.
+    async fn unmanaged_namespace(
+        &self,
+        destination: &Destination,
+        key: &ResourceKey,
+    ) -> NamespaceFact {
+        let cluster = &destination.destination.cluster;
+        let found = match self.ctx.lend_slot(cluster.resource(&namespaces(), true)).await {
+            Ok(Some((resource, _))) => self.ctx.lend_slot(cluster.read(&resource, key)).await,
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(Some(_)) => NamespaceFact::Exists,
+            Ok(None) => NamespaceFact::Failed(
+                match destination.destination.scope.check(&key.kind, "", &key.name) {
+                    Err(why) => why,
+                    Ok(()) => format!("Namespace {} is excluded in the settings", key.name),
+                },
+            ),
+            Err(error) => NamespaceFact::Failed(error.to_string()),
+        }
+    }
+
+    /// The inputs of a comparison, from the next connection when one ends.
+    pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
+        let mut reconnects = Reconnects::default();
+        loop {
+            let observed = self.observe_once(reason).await;
+            if !reconnects.repeats(&observed) {
+                return observed;
+            }
+        }
+    }
+
+    async fn observe_once(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
+        let destination = self.destination().await?;
+        self.guarded(&destination)?;
+        let sources = destination.spec.sources().to_vec();
+        let wanted: Vec<Wanted> = sources.iter().map(wanted).collect();
+        for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
+            self.ctx.revisions.release(self.key, gone);
+        }
+        let now = self.now();
+        let known = self.cached.memory.known_commits(&self.app, reason, now);
+        let synced = operation::pinned(&self.app.status.operation_state);
+        let is_synced = || self.ctx.revisions.are_last(&sources, &synced);
+        let fresh = reason.freshness(is_synced, self.age(), &self.ctx.intervals(self.key), now);
+        let of = (self.key, access::project_of(self.app.raw()));
+        let revisions = revisions(self.ctx, of, &sources, &known, fresh).await;
+        self.cached.sources = wanted;
+        let revisions = revisions?;
+        let raw = raw_sources(self.app.raw());
+        let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
+        // First: the objects that are followed are those that were read last.
+        let held = match held_back::revisions(self.app.raw(), &shas) {
+            Some(good) => Some(self.observe_held_back(good, &raw, &sources, &destination).await),
+            None => None,
+        };
+        let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
+        let state = self.cluster_state(&destination, &rendered, false).await?;
+        let orphans = self.orphans(&destination, &state.live).await;
+        Ok(Observed { destination, state, rendered, revisions: shas, held, orphans })
+    }
+
+    /// The state for the revisions at which a rollback holds the Application.
+    async fn observe_held_back(
+        &mut self,
+        good: Vec<String>,
+        raw: &[Value],
+        sources: &[ApplicationSource],
+        destination: &Destination,
+    ) -> HeldBack {
+        let project = access::project_of(self.app.raw()).to_owned();
+        let at_good = sources.iter().zip(&good).map(|(source, revision)| ApplicationSource {
+            target_revision: revision.clone(),
+            ..source.clone()
+        });
+        // Also released, then.
+        self.cached.sources.extend(at_good.map(|source| wanted(&source)));
+        let read = async {
+            let of = (self.key, project.as_str());
+            let revisions = revisions(self.ctx, of, sources, &good, Duration::MAX).await?;
+            let rendered = self.manifests(raw, &revisions, destination, false).await?;
+            self.cluster_state(destination, &rendered, false).await
+        };
+        let state = read.await;
+        HeldBack { revisions: good, state }
+    }
+
+    /// The same from the last rendering.
+    pub(super) async fn observe_last(&mut self) -> Option<Observed> {
+        let rendered = self.cached.rendered.last()?.clone();
+        let mut reconnects = Reconnects::default();
+        let (destination, state) = loop {
+            let destination = self.destination().await.ok()?;
+            let state = self.cluster_state(&destination, &rendered, false).await;
+            if !reconnects.repeats(&state) {
+                break (destination, state.ok()?);
+            }
+        };
+        let orphans = self.orphans(&destination, &state.live).await;
+        let revisions = Vec::new();
+        Some(Observed { destination, state, rendered, revisions, held: None, orphans })
+    }
+
+    /// Where the operation may deploy, and what: nothing is read yet.
+    pub(super) async fn permitted_operation(
+        &self,
+    ) -> Result<(Destination, Deployed), ObserveError> {
+        operation::check(&self.app.status.operation_state).map_err(ObserveError::Operation)?;
+        let destination = self.destination().await?;
+        self.guarded(&destination)?;
+        let raw = operation::sources(&self.app);
+        if let Some(denied) = destination.access().denied_source(&raw) {
+            return Err(ObserveError::Operation(denied.message));
+        }
+        let destination = Destination { acting: self.acting(&destination)?, ..destination };
+        Ok((destination, self.deployed()?))
+    }
+
+    /// The inputs of a round of the operation, with these commits of its sources.
+    pub(super) async fn observe_for_operation(
+        &mut self,
+        destination: Destination,
+        deployed: Deployed,
+        commits: &[Revision],
+    ) -> Result<Observed, ObserveError> {
+        let rendered = match deployed {
+            Deployed::Manifests(rendered, _) => {
+                let name = access::project_name(&destination.spec);
+                let refusal = signatures::local_manifests(name, &destination.project.spec);
+                if let Some(refused) = refusal {
+                    return Err(ObserveError::Refused(Refusal::of(vec![refused])));
+                }
+                rendered
+            }
+            Deployed::Sources { raw, .. } => {
+                self.manifests(&raw, commits, &destination, false).await?
+            }
+        };
+        let state = self.cluster_state(&destination, &rendered, true).await?;
+        let (revisions, held, orphans) = (Vec::new(), None, None);
+        Ok(Observed { destination, state, rendered, revisions, held, orphans })
+    }
+
+    /// The inputs of a deletion, from the next connection when one ends. Targets are only needed
+    /// for hooks.
+    pub(super) async fn observe_for_deletion(&mut self) -> Result<Deleting, ObserveError> {
+        let mut reconnects = Reconnects::default();
+        loop {
+            let observed = self.observe_for_deletion_once().await;
+            if !reconnects.repeats(&observed) {
+                return observed;
+            }
+        }
+    }
+
+    async fn observe_for_deletion_once(&mut self) -> Result<Deleting, ObserveError> {
+        let (destination, scope) = match self.destination_for_deletion().await? {
+            (Some(destination), Place::Cluster(scope)) => (destination, scope),
+            (_, Place::Nowhere(why)) => return Ok(Deleting::Nowhere(why)),
+            (None, Place::Cluster(_)) => {
+                let message = "spec.destination: the cluster is not connected".to_owned();
+                return Err(ObserveError::Operation(message));
+            }
+        };
+        let mut rendered = Rendered::default();
+        if finalize::needs_source(&self.app) {
+            // Only a permitted source may be read, so hooks need a valid spec (SE-521).
+            let permitted = self.destination().await?;
+            self.guarded(&permitted)?;
+            let sources = &destination.spec.sources();
+            let known = self.app.status.sync.revisions();
+            let age = self.age();
+            let of = (self.key, access::project_of(self.app.raw()));
+            let newest = match finalize::needs_newest(&self.app) {
+                true => revisions(self.ctx, of, sources, &[], age).await.ok(),
+                false => None,
+            };
+            let revisions = match newest {
+                Some(newest) => newest,
+                None => revisions(self.ctx, of, sources, &known, age).await?,
+            };
+            let raw = raw_sources(self.app.raw());
+            rendered = self.manifests(&raw, &revisions, &destination, false).await?;
+        }
+        self.cluster_state(&destination, &rendered, false).await?;
+        // The resources to delete may be of any kind.
+        let cluster = &destination.destination.cluster;
+        let surveyed = cluster.while_connected(cluster.surveyed(SURVEYED_WITHIN));
+        if !self.ctx.lend_slot(surveyed).await.map_err(of_cluster)? {
+            let server = cluster.server();
+            let message = format!("not all kinds of the cluster {server} are listed yet");
+            return Err(ObserveError::Operation(message));
+        }
+        // Before the live objects: what is listed later is not among them.
+        let unlisted = cluster.unlisted_for_now();
+        let state = self.cluster_state(&destination, &rendered, false).await?;
+        let (revisions, held, orphans) = (Vec::new(), None, None);
+        let observed = Observed { destination, state, rendered, revisions, held, orphans };
+        Ok(Deleting::In(Box::new(observed), scope, unlisted))
+    }
+}
+
+/// The inputs of a deletion.
+pub(super) enum Deleting {
+    /// There is no cluster to delete from, for this reason.
+    Nowhere(String),
+    /// What was observed, which objects may be deleted, and the kinds that could not be listed.
+    In(Box<Observed>, Scope, Unlisted),
+}
+
+/// The API resources of some kinds. The scope of each must be known before any decision.
+pub(super) async fn kinds(
+    cluster: &ClusterCache,
+    instance: &str,
+    wanted: BTreeSet<GroupVersionKind>,
+) -> Result<BTreeMap<GroupVersionKind, Served>, ObserveError> {
+    let kinds = cluster.kinds(instance, wanted).await.map_err(of_cluster)?;
+    let silent = kinds.iter().find_map(|(kind, found)| match found {
+        Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
+        Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
+    });
+    silent.map_or(Ok(kinds), |reason| Err(ObserveError::Live(reason)))
+}
+
+/// The schemas of the custom kinds. One that cannot be read makes comparisons more lenient.
+pub(super) async fn schemas(
+    cluster: &ClusterCache,
+    kinds: &BTreeMap<GroupVersionKind, Served>,
+) -> Arc<Schemas> {
+    let is_served = |found: &Served| matches!(found, Served::Namespaced | Served::ClusterScoped);
+    let custom =
+        kinds.iter().filter(|(kind, found)| is_served(found) && !kind.borrowed().is_built_in());
+    let custom: Vec<GroupVersionKind> = custom.map(|(kind, _)| kind.clone()).collect();
+    if custom.is_empty() {
+        return Arc::default();
+    }
+    Arc::new(Schemas::of_kinds(cluster.structures(custom).await))
+}
+
+/// The targets of rendered manifests.
+pub(super) fn place(
+    manifests: Vec<Value>,
+    namespace: &str,
+    tracking: &Tracking,
+    kinds: &BTreeMap<GroupVersionKind, Served>,
+    filter: &KindFilter,
+) -> Placed {
+    let scope = |group: &str, version: &str, kind: &str| {
+        let [group, version, kind] = [group, version, kind].map(str::to_owned);
+        match kinds.get(&GroupVersionKind { group, version, kind }) {
+            Some(Served::Namespaced) => targets::Scope::Namespaced,
+            Some(Served::ClusterScoped) => targets::Scope::Cluster,
+            Some(Served::Missing { .. } | Served::Failed(_)) | None => targets::Scope::Unknown,
+        }
+    };
+    targets::place(manifests, namespace, tracking, &scope, filter)
+}

@@ -1,0 +1,174 @@
+//! Parsed projects. Each version of a project is parsed once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use wavegate_api::annotations::{WINDOW_SEMANTICS, annotation};
+use wavegate_api::{AppProject, AppProjectSpec, ObjectKey, Raw};
+use wavegate_application::global_projects::GlobalProjects;
+use wavegate_application::lost::Lost;
+use wavegate_application::project_deletion::is_terminating;
+use wavegate_application::{Condition, project};
+use wavegate_cluster::watch::control_plane::{Cache, Change};
+use wavegate_cluster::watch::object::Object;
+use wavegate_engine::windows::{self, Window};
+use wavegate_net::redact;
+
+/// Maximum number of reported problems per project; each is a condition.
+const MAX_PROBLEMS: usize = 10;
+
+/// A parsed project.
+#[derive(Debug)]
+pub struct Project {
+    /// Its permissions.
+    pub spec: Arc<AppProjectSpec>,
+    /// Its sync windows, parsed once, since that includes the time zones.
+    pub windows: Vec<Window>,
+    /// Its invalid fields, with the reasons.
+    pub problems: Vec<String>,
+    /// A guard of it, or of its global projects, that the API server has dropped.
+    pub lost: Option<String>,
+}
+
+impl Project {
+    /// Warnings about invalid fields of the project, for its Applications.
+    pub fn warnings(&self, name: &str) -> impl Iterator<Item = Condition> {
+        self.problems.iter().map(move |problem| Condition::invalid_project(name, problem))
+    }
+}
+
+/// A project, or why it cannot be read.
+type Read = Result<Arc<Project>, String>;
+
+/// The projects of the control plane.
+#[derive(Debug)]
+pub struct Projects {
+    objects: Arc<Cache>,
+    namespace: String,
+    /// Which projects inherit from which.
+    global: Arc<GlobalProjects>,
+    read: Mutex<BTreeMap<String, Known>>,
+}
+
+/// UID and resource version of an object.
+type Version = (String, String);
+
+/// A parsed project.
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    /// The global projects that it was parsed with; without a version, if they do not exist.
+    global: Vec<(String, Option<Version>)>,
+    read: Read,
+}
+
+impl Projects {
+    /// The projects of a namespace.
+    pub fn new(objects: Arc<Cache>, namespace: String, global: Arc<GlobalProjects>) -> Self {
+        Self { objects, namespace, global, read: Mutex::default() }
+    }
+
+    fn find(&self, name: &str) -> Option<Object> {
+        self.objects.get(&ObjectKey::new(&self.namespace, name))
+    }
+
+    /// A project, with what it inherits; `None` when it does not exist.
+    pub fn get(&self, name: &str) -> Option<Read> {
+        let object = self.find(name);
+        let mut all = self.read.lock();
+        let Some(object) = object else {
+            all.remove(name);
+            return None;
+        };
+        let is_same = |(global, version): &(String, Option<Version>)| {
+            self.find(global).as_ref().map(version_of) == *version
+        };
+        if let Some(known) = all.get(name)
+            && known.version == version_of(&object)
+            && known.global.iter().all(is_same)
+        {
+            return Some(known.read.clone());
+        }
+        let value = object.parse();
+        let names = self.global.of(&value).into_iter();
+        let global: Vec<(String, Option<Object>)> =
+            names.map(|name| (name.to_owned(), self.find(name))).collect();
+        let values = global.iter().filter_map(|(name, object)| {
+            let value = object.as_ref()?.parse();
+            redact::know_urls_of(&value["spec"]);
+            Some((name.as_str(), value))
+        });
+        let read = read(&value, &self.global, &values.collect());
+        let version = |(name, object): &(String, Option<Object>)| {
+            (name.clone(), object.as_ref().map(version_of))
+        };
+        let known = Known {
+            version: version_of(&object),
+            global: global.iter().map(version).collect(),
+            read: read.clone(),
+        };
+        all.insert(name.to_owned(), known);
+        Some(read)
+    }
+
+    /// The projects whose Applications a change of a project is relevant for: itself, and those
+    /// that inherit from it.
+    pub fn affected(&self, change: &Change) -> Vec<String> {
+        let name = &change.key.name;
+        let (old, new) = (change.old.as_ref(), change.new.as_ref());
+        let mut affected = Vec::new();
+        if differs(&self.global, old, new) {
+            affected.push(name.clone());
+        }
+        if !affected.is_empty() && self.global.names().contains(name.as_str()) {
+            let others = self.objects.in_namespace(&self.namespace).into_iter();
+            let inherit = others.filter(|(other, object)| {
+                other != name && self.global.inherits(&object.parse(), name)
+            });
+            affected.extend(inherit.map(|(other, _)| other));
+        }
+        affected
+    }
+
+    /// Projects that are being deleted and have our finalizer.
+    pub fn terminating(&self) -> Vec<Value> {
+        let all = self.objects.all().into_iter();
+        all.map(|object| object.parse()).filter(is_terminating).collect()
+    }
+}
+
+fn version_of(object: &Object) -> Version {
+    (object.uid().to_owned(), object.resource_version().to_owned())
+}
+
+/// Reads a project, with its global projects.
+fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>) -> Read {
+    redact::know_urls_of(&object["spec"]);
+    let project = wavegate_api::read::<AppProject>(object).map_err(|error| error.to_string())?;
+    let mut problems = project::problems(&project.spec);
+    problems.extend(windows::problems(object));
+    problems.extend(windows::warnings(object));
+    let inherited = global.applied(object, project.spec, |name| values.get(name))?;
+    problems.extend(inherited.problems);
+    problems.truncate(MAX_PROBLEMS);
+    let mut windows = windows::windows(object);
+    windows.extend(inherited.windows);
+    let lost = Lost::of(object).map(|lost| lost.message(object.name()));
+    let lost = lost.or(inherited.lost);
+    Ok(Arc::new(Project { spec: inherited.spec.into(), windows, problems, lost }))
+}
+
+/// Whether a change of a project is relevant for its Applications.
+fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) -> bool {
+    let guards = |object: &Object| {
+        let mut object = object.parse();
+        let lost = Lost::of(&object);
+        let inherits = global.of(&object).join(" ");
+        let semantics = annotation(&object, WINDOW_SEMANTICS).map(str::to_owned);
+        (object["spec"].take(), semantics, lost, inherits)
+    };
+    old.map(guards) != new.map(guards)
+}

@@ -1,0 +1,23 @@
+//! The requests in the queue of Applications.
+
+use crate::runtime;
+use wavegate_application::request::{Level, Request};
+
+pub use crate::runtime::ReconcileResult;
+
+/// The Applications to reconcile.
+pub type Queue = runtime::Queue<Request>;
+
+/// Why an Application is reconciled.
+pub type Trigger = runtime::Trigger<Request>;
+
+impl runtime::Request for Request {
+    fn and(self, other: Self) -> Self {
+        Self::and(self, other)
+    }
+
+    /// A user has requested it.
+    fn is_urgent(self) -> bool {
+        self.level >= Level::Newest
+    }
+}

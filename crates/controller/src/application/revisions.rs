@@ -1,0 +1,115 @@
+//! Resolves revisions of repositories to commits, once for all Applications that use them.
+//!
+//! When a refresh finds a new commit, all Applications with that revision are triggered,
+//! so that they see it together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::queue::Queue;
+use wavegate_api::ApplicationSource;
+use wavegate_api::ObjectKey;
+use wavegate_application::request::{Level, Request};
+use wavegate_source::{
+    ChartSource, Credentials, Error, Freshness, Repositories, Revision, Target, is_artifact,
+};
+
+/// Repository, revision, and tag prefix or chart, as written in the spec.
+pub type Wanted = (String, String, String);
+
+#[derive(Debug, Default)]
+struct Known {
+    sha: Option<String>,
+    by: BTreeSet<ObjectKey>,
+}
+
+/// The revisions that Applications use.
+#[derive(Debug)]
+pub struct Revisions {
+    sources: Arc<Repositories>,
+    queue: Arc<Queue>,
+    known: Mutex<BTreeMap<Wanted, Known>>,
+}
+
+impl Revisions {
+    /// No revision is known at first.
+    pub fn new(sources: Arc<Repositories>, queue: Arc<Queue>) -> Self {
+        Self { sources, queue, known: Mutex::default() }
+    }
+
+    /// Resolves the revision of a source to a commit, not older than `freshness`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Repositories::resolve_fresh`].
+    pub async fn resolve(
+        &self,
+        key: &ObjectKey,
+        source: &ApplicationSource,
+        credentials: Option<&Credentials>,
+        freshness: Duration,
+    ) -> Result<Revision, Error> {
+        let target = Target { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
+        let freshness = Freshness(freshness);
+        let resolved = if source.chart.is_empty() && is_artifact(&source.repo_url) {
+            let named = (source.repo_url.as_str(), source.target_revision.as_str());
+            self.sources.resolve_artifact(named, credentials, freshness).await?
+        } else if source.chart.is_empty() {
+            self.sources.resolve_fresh(&source.repo_url, &target, credentials, freshness).await?
+        } else {
+            let chart = ChartSource {
+                repo_url: &source.repo_url,
+                chart: &source.chart,
+                version: &source.target_revision,
+                pass_credentials: source.helm.as_ref().is_some_and(|helm| helm.pass_credentials),
+            };
+            self.sources.resolve_chart(&chart, credentials, freshness).await?
+        };
+        let wanted = wanted(source);
+        let others = {
+            let mut known = self.known.lock();
+            let entry = known.entry(wanted).or_default();
+            entry.by.insert(key.clone());
+            let before = entry.sha.replace(resolved.sha.clone());
+            let moved = before.is_some_and(|before| before != resolved.sha);
+            if moved { entry.by.clone() } else { BTreeSet::new() }
+        };
+        for other in others.iter().filter(|other| *other != key) {
+            self.queue.enqueue(other, Request::new(Level::Revision));
+        }
+        Ok(resolved)
+    }
+
+    /// Whether these sources resolved to these commits last.
+    pub fn are_last(&self, sources: &[ApplicationSource], commits: &[String]) -> bool {
+        let known = self.known.lock();
+        let is_last = |(source, commit): (&ApplicationSource, &String)| {
+            known.get(&wanted(source)).is_some_and(|known| known.sha.as_ref() == Some(commit))
+        };
+        sources.len() == commits.len() && sources.iter().zip(commits).all(is_last)
+    }
+
+    /// Unregisters a source of an Application, for example when it is removed from the spec.
+    pub fn release(&self, key: &ObjectKey, wanted: &Wanted) {
+        let mut known = self.known.lock();
+        if let Some(entry) = known.get_mut(wanted) {
+            entry.by.remove(key);
+            if entry.by.is_empty() {
+                known.remove(wanted);
+            }
+        }
+    }
+}
+
+/// The key of a source.
+pub fn wanted(source: &ApplicationSource) -> Wanted {
+    let named = match source.chart.as_str() {
+        "" => source.tag_prefix.clone(),
+        // No prefix of a tag contains a line break.
+        chart => format!("chart\n{chart}"),
+    };
+    (source.repo_url.clone(), source.target_revision.clone(), named)
+}

@@ -1,0 +1,175 @@
+//! Triggers of the Application controller: which Applications a change in the control
+//! plane affects.
+
+use k8s_openapi::api::core::v1::Secret;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::context::Context;
+use crate::credentials::unknown_keys;
+use wavegate_api::ObjectKey;
+use wavegate_application::access;
+use wavegate_application::request::{self, Level, Request};
+use wavegate_cluster::watch::control_plane::{Change, Kind, Origin};
+use wavegate_cluster::watch::object::Object;
+use wavegate_cluster::watch::secrets;
+use wavegate_net::redact;
+
+/// Triggers Applications until the changes end.
+pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
+    while let Some(change) = changes.recv().await {
+        match change.kind {
+            Kind::Application => application(ctx, &change),
+            Kind::Project => project(ctx, &change),
+            Kind::Secret => secret(ctx, &change),
+            Kind::ApplicationSet | Kind::Policy | Kind::Run => {}
+        }
+    }
+}
+
+/// Whether this controller handles an Application.
+pub fn is_handled(ctx: &Context, key: &ObjectKey) -> bool {
+    key.namespace == ctx.settings.control_plane_namespace
+        || ctx.settings.namespaces.matches(&key.namespace)
+}
+
+fn application(ctx: &Context, change: &Change) {
+    if !is_handled(ctx, &change.key) {
+        return;
+    }
+    // Own writes need no reconcile.
+    if change.origin == Origin::Applications && change.new.is_some() {
+        return;
+    }
+    let Some(new) = &change.new else {
+        ctx.queue.enqueue(&change.key, Request::default());
+        ctx.terminating.notify_one();
+        return;
+    };
+    let new = new.parse();
+    redact::know_urls_of(&new["spec"]);
+    let old = change.old.as_ref().map(Object::parse);
+    if old.as_ref().is_none_or(|old| request::counts(old, &new)) {
+        // A rollout waits for the operations that it starts.
+        match new["operation"].is_object() {
+            true => ctx.queue.enqueue_first(&change.key, Request::default()),
+            false => ctx.queue.enqueue(&change.key, Request::default()),
+        }
+        // It may refer to another project now.
+        ctx.terminating.notify_one();
+    }
+}
+
+fn project(ctx: &Context, change: &Change) {
+    for project in ctx.projects.affected(change) {
+        for key in of_project(ctx, &project) {
+            ctx.queue.enqueue(&key, Request::new(Level::Live));
+        }
+    }
+    ctx.terminating.notify_one();
+}
+
+/// The Applications of a project that this controller handles.
+pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
+    #[derive(Default, Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        project: Value,
+    }
+    #[derive(Deserialize)]
+    struct Application {
+        #[serde(default)]
+        spec: Spec,
+    }
+    let is_of = |object: &Object| {
+        let read = object.read::<Application>().unwrap_or(Application { spec: Spec::default() });
+        let own = read.spec.project.as_str().unwrap_or_default();
+        access::or_default(own) == project
+    };
+    let all = ctx.core.control_plane.applications.all().into_iter();
+    all.filter(|object| is_handled(ctx, &object.key()) && is_of(object))
+        .map(|object| object.key())
+        .collect()
+}
+
+/// Reads the Secrets that are already in the cache.
+pub fn take_secrets(ctx: &Context) {
+    for secret in ctx.core.control_plane.secrets.all() {
+        take_secret(ctx, None, secret.read().ok());
+    }
+}
+
+fn secret(ctx: &Context, change: &Change) {
+    let read = |object: &Option<Object>| object.as_ref()?.read::<Secret>().ok();
+    if !take_secret(ctx, read(&change.old), read(&change.new)) {
+        return;
+    }
+    enqueue_all(ctx);
+}
+
+/// Triggers Applications when keys or certificates of Git servers change.
+pub async fn run_trust(ctx: &Context) {
+    let mut changes = ctx.core.control_plane.trust.subscribe();
+    let mut last = changes.borrow_and_update().0;
+    // The sender is part of the context.
+    while changes.changed().await.is_ok() {
+        let now = changes.borrow_and_update().0;
+        if std::mem::replace(&mut last, now) != now {
+            enqueue_all(ctx);
+        }
+    }
+}
+
+/// Clusters and credentials change rarely, and may affect any Application.
+fn enqueue_all(ctx: &Context) {
+    for key in ctx.core.control_plane.applications.keys() {
+        if is_handled(ctx, &key) {
+            ctx.queue.enqueue(&key, Request::new(Level::Live));
+        }
+    }
+}
+
+/// Reads a Secret. Returns whether Applications may depend on the change: of a cluster, not all
+/// labels and annotations count.
+fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
+    let kind = |secret: &Option<Secret>| secret.as_ref().and_then(secrets::kind);
+    let (before, now) = (kind(&old), kind(&new));
+    if let Some(old) = old.filter(|_| before != now) {
+        ctx.credentials.remove(&old);
+        ctx.clusters.remove(&old);
+    }
+    let mut counts = before.is_some() || now.is_some();
+    if let Some(new) = &new {
+        match now {
+            Some(secrets::Kind::Cluster) => {
+                let taken = ctx.clusters.put(new);
+                report_unread(new, &taken.unread);
+                counts = taken.counts || before != now;
+            }
+            _ => {
+                let is_repository = ctx.credentials.put(new);
+                let unknown = if is_repository { unknown_keys(new) } else { Vec::new() };
+                if !unknown.is_empty() {
+                    let secret = new.metadata.name.as_deref().unwrap_or_default();
+                    tracing::warn!(secret, "keys of a repository that nothing reads: {unknown:?}");
+                }
+            }
+        }
+    }
+    counts
+}
+
+/// Reports what nothing reads of the Secret of a cluster.
+fn report_unread(secret: &Secret, unread: &[String]) {
+    let name = secret.metadata.name.as_deref().unwrap_or_default();
+    let (shard, unknown): (Vec<&String>, Vec<&String>) =
+        unread.iter().partition(|key| *key == "shard");
+    if !shard.is_empty() {
+        let why = "one process handles all clusters";
+        tracing::warn!(secret = name, "shard of a cluster is accepted without effect: {why}");
+    }
+    if !unknown.is_empty() {
+        tracing::warn!(secret = name, "keys of a cluster that nothing reads: {unknown:?}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Dry run: logs the changes that a decision would make; nothing is written (AS-161).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
+use wavegate_engine::wait::WaitFor;
+use wavegate_rollout::application_set::decision::{Decision, Next};
+use wavegate_rollout::application_set::stored::{Set, Status};
+use wavegate_rollout::application_set::{WritePlan, patch};
+
+/// Minimum delay until a dry run is repeated: a deadline that has passed is not updated,
+/// since nothing is written.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Logs the lines that were not logged before for this ApplicationSet.
+pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
+    let lines: BTreeSet<String> = lines.into_iter().collect();
+    for line in lines.difference(known) {
+        tracing::info!("dry run: would {line}");
+    }
+    *known = lines;
+}
+
+/// The changes of a decision.
+pub fn lines(set: &Set, decision: &Decision) -> Vec<String> {
+    let mut lines = Vec::new();
+    let has = |finalizers: &[String]| finalizers.iter().any(|one| one == RESOURCES_FINALIZER);
+    match decision.finalizers.as_deref().map(has) {
+        Some(true) => lines.push(format!("add the finalizer {RESOURCES_FINALIZER}")),
+        Some(false) => lines.push(format!("remove the finalizer {RESOURCES_FINALIZER}")),
+        None => {}
+    }
+    if decision.ends_refresh {
+        lines.push(format!("remove the annotation {APPLICATION_SET_REFRESH}"));
+    }
+    lines.extend(of_writes(&decision.writes));
+    lines.extend(decision.status.iter().flat_map(|status| of_status(&set.status, status)));
+    lines
+}
+
+/// The changes of Applications.
+fn of_writes(writes: &WritePlan) -> Vec<String> {
+    let creates = writes.creates.iter();
+    let mut lines: Vec<String> =
+        creates.map(|new| format!("create Application {}", new.name)).collect();
+    for patch in writes.patches.iter().filter(|patch| patch.changes_spec || patch.starts) {
+        let name = &patch.name;
+        let body = patch.body();
+        let fields = patch::fields(&body);
+        if !fields.is_empty() {
+            lines.push(format!("update Application {name}: {}", fields.join(", ")));
+        }
+        if patch.starts {
+            let sync = &body["operation"]["sync"];
+            let revision = sync["revision"].as_str().unwrap_or_default();
+            let revisions = sync["revisions"].as_array().into_iter().flatten();
+            let mut revisions: Vec<&str> = revisions.filter_map(Value::as_str).collect();
+            if revisions.is_empty() {
+                revisions.push(revision);
+            }
+            lines.push(format!("sync Application {name} to {}", revisions.join(", ")));
+        }
+    }
+    for gone in &writes.deletes {
+        if let Some(release) = &gone.release {
+            lines.push(format!(
+                "remove the finalizer {RESOURCES_FINALIZER} of Application {}: {}",
+                gone.name, release.why
+            ));
+        }
+        lines.push(format!("delete Application {}", gone.name));
+    }
+    lines
+}
+
+/// The changes of the status: conditions and rollout.
+fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let said = |condition: &Value| {
+        ["type", "status", "reason", "message"].map(|field| text(&condition[field]))
+    };
+    let is_new =
+        |condition: &&Value| !stored.conditions.iter().any(|old| said(old) == said(condition));
+    let mut lines: Vec<String> = wanted
+        .conditions
+        .iter()
+        .filter(is_new)
+        .map(|condition| {
+            let [kind, status, reason, message] = said(condition);
+            format!("set the condition {kind} to {status}, {reason}: {message}")
+        })
+        .collect();
+    let message = &wanted.rollout["message"];
+    if message.is_string() && *message != stored.rollout["message"] {
+        lines.push(format!("set status.rollout: {}", text(message)));
+    }
+    lines
+}
+
+/// When to reconcile again: at the deadline of the rollout, if it has one.
+pub fn next(decision: &Decision, now: Timestamp) -> Next {
+    if let Next::Gone = decision.next {
+        return Next::default();
+    }
+    let Some(at) = decision.rollout.as_ref().and_then(|plan| plan.wake_at) else {
+        return Next::default();
+    };
+    Next::After(
+        WaitFor::Rollout,
+        Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN),
+    )
+}

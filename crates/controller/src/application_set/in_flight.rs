@@ -1,0 +1,306 @@
+//! How many Applications of each set are in flight, for limits that sets share (`maxInFlight`,
+//! ST-030).
+//!
+//! A set takes its share while it decides, under the lock of [`Ledger::share`], and what it gives
+//! back is free only once its status says so: whatever fails or crashes in between, more is
+//! counted, never less. After a restart, a set that has not decided yet is counted from its
+//! status and its Applications.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
+
+use wavegate_api::steering::RolloutPolicySpec;
+use wavegate_api::{ObjectKey, OperationPhase};
+use wavegate_cluster::watch::control_plane::ControlPlane;
+use wavegate_cluster::watch::object::Object;
+use wavegate_rollout::rollout::phase::Phase;
+use wavegate_rollout::rollout::status;
+use wavegate_rollout::rollout::steer::rules;
+use wavegate_rollout::rollout::steering::Pool;
+
+/// What each set takes.
+#[derive(Debug, Default)]
+pub struct Ledger(Mutex<Taken>);
+
+#[derive(Debug, Default)]
+struct Taken {
+    by: BTreeMap<ObjectKey, Share>,
+    /// Which policies select which sets, of the versions of both.
+    selections: BTreeMap<(ObjectKey, ObjectKey), Selection>,
+}
+
+/// What a set takes.
+#[derive(Clone, Debug, Default)]
+struct Share {
+    in_flight: u64,
+    /// The policies whose limit it shares.
+    pools: Vec<String>,
+    /// Since when it waits for each of them that it waits for.
+    waits_since: BTreeMap<String, Timestamp>,
+}
+
+/// Whether a policy selects a set.
+#[derive(Debug)]
+struct Selection {
+    policy_version: String,
+    set_version: String,
+    is_selected: bool,
+}
+
+/// Held while a set decides.
+pub struct Shares<'a>(MutexGuard<'a, Taken>);
+
+impl Ledger {
+    /// Keeps other sets from deciding, so that two do not take the same place.
+    pub fn share(&self) -> Shares<'_> {
+        Shares(self.0.lock())
+    }
+
+    /// What a set has given back is free: its status is stored. Returns whether there is any.
+    pub fn settle(&self, set: &ObjectKey, in_flight: u64) -> bool {
+        let mut taken = self.0.lock();
+        let Some(share) = taken.by.get_mut(set) else { return false };
+        let gives_back = in_flight < share.in_flight;
+        share.in_flight = in_flight;
+        gives_back
+    }
+
+    /// Forgets a deleted set.
+    pub fn forget(&self, set: &ObjectKey) {
+        let mut taken = self.0.lock();
+        taken.by.remove(set);
+        taken.selections.retain(|(_, selected), _| selected != set);
+    }
+
+    /// The other sets that wait for a limit that this one shares.
+    pub fn waiting_beside(&self, set: &ObjectKey) -> Vec<ObjectKey> {
+        let taken = self.0.lock();
+        let Some(own) = taken.by.get(set).filter(|own| !own.pools.is_empty()) else {
+            return Vec::new();
+        };
+        let waits = |(key, share): &(&ObjectKey, &Share)| {
+            *key != set
+                && key.namespace == set.namespace
+                && share.waits_since.keys().any(|pool| own.pools.contains(pool))
+        };
+        taken.by.iter().filter(waits).map(|(key, _)| key.clone()).collect()
+    }
+}
+
+impl Shares<'_> {
+    /// What other sets take of these limits, by policy.
+    pub fn pools(
+        &mut self,
+        set: &ObjectKey,
+        limits: &[(String, u64)],
+        plane: &ControlPlane,
+    ) -> Vec<Pool> {
+        if limits.is_empty() {
+            return Vec::new();
+        }
+        let sets = plane.sets.keys().into_iter().filter(|key| key.namespace == set.namespace);
+        let others: Vec<ObjectKey> = sets.filter(|key| key != set).collect();
+        let waits_since = self.0.by.get(set).map(|share| share.waits_since.clone());
+        let pool = |(policy, max): &(String, u64)| {
+            let mut pool = Pool {
+                policy: policy.clone(),
+                max: *max,
+                elsewhere: 0,
+                users: Vec::new(),
+                reserved: 0,
+            };
+            let key = ObjectKey::new(&set.namespace, policy);
+            let own = waits_since.as_ref().and_then(|since| since.get(policy));
+            for other in &others {
+                if !self.0.is_selected(&key, other, plane) {
+                    continue;
+                }
+                let share = self.0.by.entry(other.clone()).or_insert_with(|| Share {
+                    in_flight: count(other, plane),
+                    ..Share::default()
+                });
+                pool.elsewhere += share.in_flight;
+                if share.in_flight > 0 {
+                    pool.users.push((other.name.clone(), share.in_flight));
+                }
+                let is_first = |since: &Timestamp| own.is_none_or(|own| since < own);
+                if share.waits_since.get(policy).is_some_and(is_first) {
+                    pool.reserved += 1;
+                }
+            }
+            pool.users.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            pool
+        };
+        limits.iter().map(pool).collect()
+    }
+
+    /// Records what a set takes now: never less than before its status is stored.
+    pub fn take(
+        &mut self,
+        set: &ObjectKey,
+        limits: &[(String, u64)],
+        in_flight: u64,
+        waits: &[String],
+        now: Timestamp,
+    ) {
+        let share = self.0.by.entry(set.clone()).or_default();
+        share.in_flight = share.in_flight.max(in_flight);
+        share.pools = limits.iter().map(|(policy, _)| policy.clone()).collect();
+        let since = |policy: &String| share.waits_since.get(policy).copied().unwrap_or(now);
+        share.waits_since = waits.iter().map(|policy| (policy.clone(), since(policy))).collect();
+    }
+}
+
+impl Taken {
+    /// Whether a policy selects another set, as both are now: that one may not have decided since
+    /// the policy came, or since one of them has changed.
+    fn is_selected(&mut self, policy: &ObjectKey, set: &ObjectKey, plane: &ControlPlane) -> bool {
+        let (Some(of), Some(object)) = (plane.policies.get(policy), plane.sets.get(set)) else {
+            return false;
+        };
+        let (policy_version, set_version) = (of.resource_version(), object.resource_version());
+        let known = self.selections.get(&(policy.clone(), set.clone()));
+        let known = known.filter(|known| {
+            known.policy_version == policy_version && known.set_version == set_version
+        });
+        if let Some(known) = known {
+            return known.is_selected;
+        }
+        let is_selected = selects(&of, &object);
+        let selection = Selection {
+            policy_version: policy_version.to_owned(),
+            set_version: set_version.to_owned(),
+            is_selected,
+        };
+        self.selections.insert((policy.clone(), set.clone()), selection);
+        is_selected
+    }
+}
+
+/// Whether a policy selects a set. One that cannot be read selects none, as for the set itself.
+pub(super) fn selects(policy: &Object, set: &Object) -> bool {
+    #[derive(serde::Deserialize)]
+    struct OfPolicy {
+        #[serde(default)]
+        spec: RolloutPolicySpec,
+    }
+    #[derive(serde::Deserialize)]
+    struct OfSet {
+        metadata: Labelled,
+    }
+    #[derive(serde::Deserialize)]
+    struct Labelled {
+        #[serde(default)]
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let (Ok(of), Ok(labels)) = (policy.read::<OfPolicy>(), set.read::<OfSet>()) else {
+        return false;
+    };
+    let labels = labels.metadata.labels.unwrap_or_default();
+    rules::selects(&of.spec.application_sets, set.name(), &labels).unwrap_or(false)
+}
+
+/// How many Applications of a set are in flight, from what is stored.
+fn count(set: &ObjectKey, plane: &ControlPlane) -> u64 {
+    let Some(object) = plane.sets.get(set) else { return 0 };
+    let entries = status::from_json(object.parse_status()["status"].get("applicationStatus"));
+    let owned = plane.applications.owned_by(object.uid());
+    let in_flight = owned.iter().filter(|application| {
+        let phase = entries.get(application.name()).map(|entry| entry.phase);
+        phase.is_some_and(Phase::is_in_flight) || has_operation(&application.parse())
+    });
+    in_flight.count() as u64
+}
+
+fn has_operation(application: &Value) -> bool {
+    let phase = application["status"]["operationState"]["phase"].as_str();
+    application["operation"].is_object()
+        || phase.is_some_and(|phase| OperationPhase::from_word(phase).is_running())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use wavegate_cluster::watch::control_plane::{Origin, Scope};
+
+    fn plane() -> ControlPlane {
+        ControlPlane::new(Scope {
+            namespace: "argocd".to_owned(),
+            sets_everywhere: false,
+            applications_everywhere: false,
+            syncs: false,
+        })
+    }
+
+    fn set(plane: &ControlPlane, name: &str, version: &str, team: &str) -> ObjectKey {
+        let object = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+            "metadata": {
+                "name": name, "namespace": "argocd", "uid": name, "resourceVersion": version,
+                "labels": {"team": team},
+            },
+        });
+        plane.sets.wrote(object.into(), Origin::ApplicationSets);
+        ObjectKey::new("argocd", name)
+    }
+
+    fn policy(plane: &ControlPlane, version: &str, team: &str) {
+        let object = json!({
+            "apiVersion": "wavegate.dev/v1alpha1", "kind": "RolloutPolicy",
+            "metadata": {
+                "name": "p", "namespace": "argocd", "uid": "p", "resourceVersion": version,
+            },
+            "spec": {"applicationSets": {"matchLabels": {"team": team}}, "maxInFlight": 1},
+        });
+        plane.policies.wrote(object.into(), Origin::ApplicationSets);
+    }
+
+    /// A policy came, or began to select a set, and another set decided before that one: what was
+    /// in flight there was not counted (ST-030).
+    #[test]
+    fn what_is_in_flight_counts_as_soon_as_a_policy_selects_it_as_st_030() {
+        let (plane, ledger) = (plane(), Ledger::default());
+        let (a, b) = (set(&plane, "a", "1", "x"), set(&plane, "b", "2", "x"));
+        let limits = [("p".to_owned(), 1)];
+        let now = Timestamp::UNIX_EPOCH;
+        for (set, in_flight) in [(&a, 0), (&b, 1)] {
+            ledger.share().take(set, &[], in_flight, &[], now);
+        }
+        let elsewhere = || ledger.share().pools(&a, &limits, &plane)[0].elsewhere;
+        assert_eq!(elsewhere(), 0, "there is no policy");
+        policy(&plane, "3", "x");
+        assert_eq!(elsewhere(), 1, "b has not decided since");
+        policy(&plane, "4", "y");
+        assert_eq!(elsewhere(), 0);
+        set(&plane, "b", "5", "y");
+        assert_eq!(elsewhere(), 1);
+        ledger.settle(&b, 0);
+        assert_eq!(elsewhere(), 0);
+        ledger.forget(&b);
+        assert!(ledger.0.lock().selections.is_empty());
+    }
+
+    /// A set that waits for one limit does not keep others from another one (ST-030).
+    #[test]
+    fn only_who_waits_for_a_limit_comes_first_as_st_030() {
+        let (plane, ledger) = (plane(), Ledger::default());
+        let (a, b) = (set(&plane, "a", "1", "x"), set(&plane, "b", "2", "x"));
+        policy(&plane, "3", "x");
+        let both = [("p".to_owned(), 1), ("other".to_owned(), 1)];
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let reserved = || ledger.share().pools(&b, &both[..1], &plane)[0].reserved;
+        ledger.share().take(&a, &both, 0, &["other".to_owned()], at(1));
+        assert_eq!(reserved(), 0, "it waits for the other one");
+        ledger.share().take(&a, &both, 0, &["p".to_owned()], at(2));
+        assert_eq!((reserved(), ledger.waiting_beside(&b)), (1, vec![]));
+        ledger.share().take(&b, &both[..1], 0, &["p".to_owned()], at(3));
+        assert_eq!((reserved(), ledger.waiting_beside(&b)), (1, vec![a.clone()]));
+        ledger.share().take(&a, &both, 0, &[], at(4));
+        assert_eq!(reserved(), 0);
+    }
+}

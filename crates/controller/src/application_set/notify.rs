@@ -1,0 +1,94 @@
+//! Notifications of the transitions of runs (ST-084): from the runs as stored to the sinks of the
+//! policies that select their set.
+
+use std::time::Duration;
+
+use super::context::Context;
+use super::policies;
+use super::steering::{Run, Steered};
+use crate::context::Core;
+use crate::settings::ApplicationSetSettings;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{POLICY, RolloutRunStatus};
+use wavegate_cluster::act::notify::Notifier;
+use wavegate_cluster::watch::object::resource;
+use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::notify;
+
+/// How often the status of a policy is tried to be written, and the pause between.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Sends what reconciles offer.
+pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifier {
+    let events = core.recorder.events(super::COMPONENT, resource(POLICY), !settings.dry_run);
+    let plane = &core.control_plane;
+    let (policies, runs) = (plane.policies.clone(), plane.runs.clone());
+    Notifier::new(core.client.clone(), events, policies, runs, settings.allow_private_sinks)
+}
+
+/// Offers the transitions of the runs of a set, as stored: those of this reconcile, and after a
+/// start those that an earlier process has not delivered.
+pub(super) fn offer(set: &Set, steered: &Steered, context: &Context) {
+    let rules = steered.rules();
+    if rules.sinks.is_empty() && context.notifier.is_idle() {
+        return;
+    }
+    context.notifier.know(&set.id.namespace, &rules.policies, &rules.sinks);
+    for run in &steered.runs {
+        let key = ObjectKey::new(&set.id.namespace, run.object.name());
+        let (uid, status) = (run.object.uid(), &run.status);
+        let run = notify::Run { key: &key, uid, set: &set.id.name, status };
+        context.notifier.offer(&rules.sinks, run);
+    }
+}
+
+/// The status of a run with the mark of its notifications. What happens from now on is owed to
+/// the sinks that there are; without one, nothing is.
+pub(super) fn marked(
+    status: &RolloutRunStatus,
+    stored: Option<&Run>,
+    steered: &Steered,
+    context: &Context,
+) -> RolloutRunStatus {
+    let mark = |run: &Run| {
+        let mark = context.notifier.mark(run.object.uid()).max(run.status.notified);
+        mark.unwrap_or_else(|| notify::count(&run.status))
+    };
+    let has_sinks = !steered.rules().sinks.is_empty();
+    let notified = has_sinks.then(|| stored.map_or(0, mark));
+    RolloutRunStatus { notified, ..status.clone() }
+}
+
+/// Whether sinks may not have got all transitions of a run: after a kill, they are sent from it.
+pub(super) fn is_owed(run: &Run, steered: &Steered) -> bool {
+    let RolloutRunStatus { notified, .. } = run.status;
+    let has_sinks = !steered.rules().sinks.is_empty();
+    has_sinks && notified.is_some_and(|mark| mark < notify::count(&run.status))
+}
+
+/// Says so when the mark of a run that was just written is not in what the API server stored.
+pub(super) fn check_mark(set: &Set, name: &str, steered: &Steered, context: &Context) {
+    let written = steered.run(name);
+    let is_pruned = written.is_some_and(|run| run.status.notified.is_none());
+    if is_pruned && !steered.rules().sinks.is_empty() {
+        context.notifier.say_pruned(&ObjectKey::new(&set.id.namespace, name));
+    }
+}
+
+/// Reports what is wrong with sinks in the status of their policies.
+pub(super) async fn report(context: &Context) {
+    let mut problems = context.notifier.problems();
+    // The sender is part of the context.
+    while problems.changed().await.is_ok() {
+        context.policies.of_sinks(&problems.borrow_and_update());
+        for _ in 0..ATTEMPTS {
+            policies::write(&context.core, &context.policies, context.core.clock.now()).await;
+            if !context.policies.has_changed() {
+                break;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,235 @@
+//! What is reported of policies (ST-001, ST-013): which sets each selects, and what is wrong with
+//! it. Each set contributes what it knows; the status is written when that changes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::in_flight;
+use crate::context::Core;
+use wavegate_api::application_set::ApplicationSetCondition;
+use wavegate_api::steering::PolicyStatus;
+use wavegate_api::time::stored;
+use wavegate_api::{ObjectKey, Time};
+use wavegate_cluster::act::notify::Problems;
+use wavegate_cluster::act::rollout_policy::{self, Written};
+use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::object::Object;
+use wavegate_rollout::rollout::steer::rules::Rules;
+
+/// The most names of sets in a status.
+const NAMED: usize = 50;
+/// The most characters of a message.
+const MESSAGE: usize = 1000;
+
+/// What sets know about policies.
+#[derive(Debug, Default)]
+pub struct Reports {
+    policies: Mutex<BTreeMap<ObjectKey, Report>>,
+}
+
+/// UID and `metadata.generation` of a policy.
+pub type Version = (String, Option<i64>);
+
+/// What is known about a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Report {
+    /// The problems, and what several policies amount to, by selected set.
+    sets: BTreeMap<String, (Vec<String>, String)>,
+    /// What is wrong with its sinks, by index.
+    sinks: BTreeMap<usize, String>,
+    /// What a set has read of it.
+    version: Version,
+    has_changed: bool,
+}
+
+impl Reports {
+    /// Records what a set knows, and which policies of its namespace it has read: one that selects
+    /// no set is reported, too.
+    pub fn report(
+        &self,
+        namespace: &str,
+        set: &str,
+        rules: &Rules,
+        read: &BTreeMap<String, Version>,
+    ) {
+        let mut reports = self.policies.lock();
+        reports.retain(|key, _| key.namespace != namespace || read.contains_key(&key.name));
+        for (policy, version) in read {
+            let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
+            report.has_changed |= report.version != *version;
+            report.version.clone_from(version);
+        }
+        Self::record(&mut reports, namespace, set, rules);
+    }
+
+    fn record(
+        reports: &mut BTreeMap<ObjectKey, Report>,
+        namespace: &str,
+        set: &str,
+        rules: &Rules,
+    ) {
+        for (key, report) in reports.iter_mut().filter(|(key, _)| key.namespace == namespace) {
+            let is_selected = rules.policies.contains(&key.name);
+            if !is_selected && report.sets.remove(set).is_some() {
+                report.has_changed = true;
+            }
+        }
+        let effect = effect(rules);
+        for policy in &rules.policies {
+            let of_policy = rules.problems.iter().filter(|problem| problem.policy == *policy);
+            let problems = of_policy.map(ToString::to_string).collect();
+            let report = reports.entry(ObjectKey::new(namespace, policy)).or_default();
+            let known = report.sets.insert(set.to_owned(), (problems, effect.clone()));
+            report.has_changed |= known.as_ref() != report.sets.get(set);
+        }
+    }
+
+    /// Records what is wrong with sinks.
+    pub fn of_sinks(&self, problems: &Problems) {
+        let mut reports = self.policies.lock();
+        for (policy, report) in reports.iter_mut() {
+            let found = problems.get(policy).cloned().unwrap_or_default();
+            report.has_changed |= found != report.sinks;
+            report.sinks = found;
+        }
+    }
+
+    /// Whether there is something to write.
+    pub fn has_changed(&self) -> bool {
+        self.policies.lock().values().any(|report| report.has_changed)
+    }
+
+    /// Forgets a deleted set.
+    pub fn forget(&self, set: &ObjectKey) {
+        let mut reports = self.policies.lock();
+        Self::record(&mut reports, &set.namespace, &set.name, &Rules::default());
+    }
+
+    /// The status of a policy could not be written.
+    fn again(&self, policy: &ObjectKey) {
+        if let Some(report) = self.policies.lock().get_mut(policy) {
+            report.has_changed = true;
+        }
+    }
+
+    fn changed(&self) -> Vec<(ObjectKey, Report)> {
+        let mut reports = self.policies.lock();
+        let changed = reports.iter_mut().filter(|(_, report)| report.has_changed);
+        changed
+            .map(|(key, report)| {
+                report.has_changed = false;
+                (key.clone(), report.clone())
+            })
+            .collect()
+    }
+}
+
+/// What several policies amount to for a set; empty for one.
+fn effect(rules: &Rules) -> String {
+    if rules.policies.len() < 2 {
+        return String::new();
+    }
+    let mut parts = vec![format!("{} together", rules.policies.join(", "))];
+    if !rules.paused.is_empty() {
+        parts.push("paused".to_owned());
+    }
+    if !rules.gates.is_empty() {
+        let names: Vec<&str> = rules.gates.iter().map(|gate| gate.name.as_str()).collect();
+        parts.push(format!("gates {}", names.join(", ")));
+    }
+    for budget in &rules.budgets {
+        let max = budget.max.map_or_else(|| "any number".to_owned(), |max| max.to_string());
+        parts.push(format!("{max} may fail, then {} ({})", budget.on_failure, budget.policy));
+    }
+    for (policy, max) in &rules.pools {
+        parts.push(format!("at most {max} in flight ({policy})"));
+    }
+    parts.join("; ")
+}
+
+/// Writes the status of the policies whose report has changed. A failure is tried again with the
+/// next change: nothing depends on it.
+pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
+    for (key, report) in reports.changed() {
+        let cache = &*core.control_plane.policies;
+        let Some(policy) = cache.get(&key) else { continue };
+        if report.sets.is_empty() && is_selected_by_any(core, &policy) {
+            // That set is about to report it.
+            continue;
+        }
+        let known = policy.parse_status()["status"].take();
+        let known: PolicyStatus = serde_json::from_value(known).unwrap_or_default();
+        let status =
+            status(&report, policy.parse()["metadata"]["generation"].as_i64(), &known, now);
+        let client = &core.client;
+        let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
+            Ok(Written::Done(_) | Written::Unchanged) => continue,
+            Ok(Written::Refused(reason)) => reason,
+            Ok(Written::Outdated | Written::Absent | Written::Taken) => "it has changed".to_owned(),
+            Err(error) => reason(&error),
+        };
+        tracing::warn!(policy = %key, error, "cannot write the status of the RolloutPolicy");
+        reports.again(&key);
+    }
+}
+
+/// Whether a policy selects a set of its namespace.
+fn is_selected_by_any(core: &Core, policy: &Object) -> bool {
+    let sets = &core.control_plane.sets;
+    let mut keys = sets.keys().into_iter().filter(|key| key.namespace == policy.key().namespace);
+    keys.any(|key| sets.get(&key).is_some_and(|set| in_flight::selects(policy, &set)))
+}
+
+fn status(
+    report: &Report,
+    generation: Option<i64>,
+    known: &PolicyStatus,
+    now: Timestamp,
+) -> PolicyStatus {
+    let mut problems: Vec<String> = Vec::new();
+    for (set, (found, _)) in &report.sets {
+        problems.extend(found.iter().map(|problem| format!("{set}: {problem}")));
+    }
+    let of_sinks = report.sinks.iter();
+    problems.extend(of_sinks.map(|(index, problem)| format!("notify[{index}]: {problem}")));
+    let effects: Vec<&str> = report
+        .sets
+        .values()
+        .map(|(_, effect)| effect.as_str())
+        .filter(|effect| !effect.is_empty())
+        .collect();
+    let condition = |type_: &str, status: bool, reason: &str, message: String| {
+        let status = if status { "True" } else { "False" };
+        let message: String = message.chars().take(MESSAGE).collect();
+        let same = known.conditions.iter().find(|one| one.type_ == type_ && one.status == status);
+        let since = same.and_then(|same| same.last_transition_time.clone());
+        ApplicationSetCondition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: since.or(Some(Time(stored(now)))),
+        }
+    };
+    let valid = match problems.is_empty() {
+        true if report.sets.is_empty() => {
+            let message =
+                "it selects no ApplicationSet of its namespace: nothing is held or limited";
+            condition("Valid", true, "SelectsNone", message.to_owned())
+        }
+        true => condition("Valid", true, "Valid", "nothing is wrong with it".to_owned()),
+        false => condition("Valid", false, "Problems", problems.join("; ")),
+    };
+    let mut conditions = vec![valid];
+    if let Some(effect) = effects.first() {
+        conditions.insert(0, condition("Effective", true, "Combined", (*effect).to_owned()));
+    }
+    PolicyStatus {
+        observed_generation: generation.unwrap_or_default(),
+        application_sets: report.sets.keys().take(NAMED).cloned().collect(),
+        selected: i64::try_from(report.sets.len()).unwrap_or(i64::MAX),
+        conditions,
+    }
+}

@@ -1,0 +1,540 @@
+//! One reconcile of an ApplicationSet: observe, decide, apply, record.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::context::{Context, Request};
+use super::memory::{Memory, Pace, redact};
+use super::observe::{MayRead, Unread};
+use super::repositories::Reading;
+use super::{dry_run, log, notify, policies, run_record};
+use crate::error::Error;
+use wavegate_api::ObjectKey;
+use wavegate_api::annotations::APPLICATION_SET_REFRESH;
+use wavegate_cluster::act::application_set_metadata;
+use wavegate_cluster::act::application_set_status::{self as status_writer, Written};
+use wavegate_cluster::act::applications::{Writer, cause};
+use wavegate_cluster::act::events::EventRecord;
+use wavegate_cluster::watch::control_plane::Origin;
+use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::object::Object;
+use wavegate_engine::wait::WaitFor;
+use wavegate_rollout::application_set::decision::{Decision, Next};
+use wavegate_rollout::application_set::deletion::{Presence, Stuck};
+use wavegate_rollout::application_set::events::{self, Event};
+use wavegate_rollout::application_set::failed;
+use wavegate_rollout::application_set::outcome::WriteOutcome;
+use wavegate_rollout::application_set::reconcile;
+use wavegate_rollout::application_set::report::{self, Carried, Recorded};
+use wavegate_rollout::application_set::stored::{Set, Status};
+use wavegate_rollout::desired::inputs::MAX_READS;
+use wavegate_rollout::rollout::wait::Wait;
+
+/// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
+/// decision time, so that events which arrive together are handled together; and its maximum.
+const PACE: (u32, Duration) = (3, Duration::from_millis(50));
+/// The interval is at least a millisecond for so many Applications: about the decision time, also
+/// where that is not measured, since time stands still. An event waits as long for others that
+/// come together with it, up to the maximum of [`PACE`]: of a batch, all Applications become
+/// Healthy in a moment, and the first one would cause a reconcile and a status of its own.
+const PER_MILLISECOND: usize = 50;
+/// The same while more Applications than [`BUSY`] are in flight: the next ones would have to
+/// wait anyway, and a status of this size costs the API server more than a sync.
+const BUSY_PACE: (u32, Duration) = (10, Duration::from_secs(1));
+/// More than are synced at the same time.
+const BUSY: u64 = 100;
+/// The same while more Applications than [`HUGE`] are in flight. A decision goes over all of them:
+/// its share of the time must not grow with their number.
+const HUGE_PACE: (u32, Duration) = (25, Duration::from_secs(2));
+const HUGE: u64 = 1000;
+/// The least that an event waits for others.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// The end of a reconcile.
+pub struct Reconciled {
+    /// What follows.
+    pub next: Next,
+    /// Whether something was written.
+    pub has_changed: bool,
+}
+
+/// Runs one reconcile. `conflicts` is the number of consecutive reconciles that were
+/// based on outdated objects.
+pub async fn reconcile(
+    object: &Object,
+    context: &Arc<Context>,
+    memory: &mut Memory,
+    conflicts: u32,
+) -> Result<Reconciled, Error> {
+    let mut decided = decide(object, context, memory).await;
+    if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
+        let unsure = &decided.decision.unsure;
+        memory.presence = writer(&decided.set, context).read(unsure).await;
+        decided = decide(object, context, memory).await;
+        memory.presence.clear();
+    }
+    let Decided { decision, set, now } = decided;
+    let metrics = &context.core.metrics;
+    metrics.rollout(&object.key(), decision.rollout.as_ref());
+    if context.settings.dry_run {
+        let lines = dry_run::lines(&set, &decision);
+        dry_run::log(lines, &mut memory.would);
+        return Ok(Reconciled { next: dry_run::next(&decision, now), has_changed: false });
+    }
+    if let Some(finalizers) = &decision.finalizers {
+        write_finalizers(&set, context, finalizers).await?;
+        return Ok(Reconciled { next: decision.next, has_changed: true });
+    }
+    if let Some(annotations) = &decision.annotations {
+        write_annotations(&set, context, annotations).await?;
+        return Ok(Reconciled { next: Next::Again, has_changed: true });
+    }
+    if let Some(run) = decision.run() {
+        match run_record::record(&set, &mut memory.steered, run, context, now).await? {
+            run_record::Recorded::Done => publish(object, context, &events::run(run)),
+            // They would be announced again and again.
+            run_record::Recorded::Unwritten => {}
+            run_record::Recorded::Outdated => {
+                return Ok(Reconciled { next: Next::Again, has_changed: false });
+            }
+        }
+    }
+    notify::offer(&set, &memory.steered, context);
+    policies::write(&context.core, &context.policies, now).await;
+    let observed = set.version.clone();
+    let opened = set.status.open_step().zip(set.status.step_opened_at());
+    let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
+    else {
+        return Ok(Reconciled { next: Next::Again, has_changed: false });
+    };
+    if decision.status.is_some()
+        && context.in_flight.settle(&object.key(), memory.in_flight(&decision))
+    {
+        for other in context.in_flight.waiting_beside(&object.key()) {
+            context.queue.enqueue(&other, Request(true));
+        }
+    }
+    if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
+        metrics.transitions(&object.key(), plan, opened, now);
+    }
+    log::decided(&mut memory.logged, &decision);
+    publish(object, context, &decision.events);
+    log::patches(&decision.writes);
+    let outcomes = write(&set, context, &decision).await;
+    memory.asked.record(decision.behind(), &decision.writes, &outcomes, &memory.existing, now);
+    context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
+    let stalled = report_stalled(object, context, &decision.stalled).await;
+    report_stuck(object, context, memory, &decision.stuck).await;
+    let recorded = {
+        let carried = Carried { set: &set, outcomes: &outcomes, stalled: &stalled, conflicts };
+        record(&decision, &carried, context, memory, now)
+    };
+    let has_changed = set.version != observed || !outcomes.is_empty();
+    let Some(recorded) = recorded else {
+        return Ok(Reconciled { next: decision.next, has_changed });
+    };
+    publish(object, context, &recorded.events);
+    if let Some(status) = &recorded.status {
+        write_status(&set, Some(status), context, memory, now).await?;
+    }
+    if let Some((count, first)) = recorded.error {
+        return Err(Error::Applications { name: object.key().to_string(), count, first });
+    }
+    if let Some(first) = decision.stuck.first() {
+        let (name, count) = (object.key().to_string(), decision.stuck.len());
+        let first = format!("{} {}", first.name, first.why());
+        return Err(Error::DeletionStuck { name, count, first });
+    }
+    if decision.ends_refresh {
+        let next = end_refresh(&set, context, memory, recorded.next, now).await?;
+        return Ok(Reconciled { next, has_changed: true });
+    }
+    Ok(Reconciled { next: recorded.next, has_changed })
+}
+
+/// A decision, and what it is based on.
+#[derive(Default)]
+struct Decided {
+    decision: Decision,
+    set: Arc<Set>,
+    /// The time of the observation.
+    now: Timestamp,
+}
+
+/// Observes and decides.
+async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
+    if let Some(newest) = context.core.control_plane.sets.get(&object.key())
+        && !memory.is_known_to_delete(&newest)
+    {
+        context.namespaces.read(&newest, &context.core, &context.settings.decisions).await;
+    }
+    let mut reads = 0;
+    loop {
+        let may_read = MayRead { again: reads == 0, more: reads < MAX_READS };
+        let unread = match decide_once(object, context, memory, may_read).await {
+            Ok(decided) => return decided,
+            Err(unread) => unread,
+        };
+        let (credentials, demands) = (memory.credentials(), memory.demands());
+        let Unread { requests, queries, freshness } = unread;
+        let now = context.core.clock.now();
+        let (sources, submodules) = (&context.sources, context.settings.git_submodules);
+        let (answers, asked) = (&mut memory.answers, &mut memory.queries);
+        let key = object.key();
+        let read = async {
+            let ask = asked.ask(queries, &context.providers, &key, now);
+            if requests.is_empty() {
+                return ask.await;
+            }
+            let (credentials, demands) = (&*credentials, &*demands);
+            let reading = Reading { sources, credentials, demands, freshness, submodules };
+            tokio::join!(answers.read(requests, &reading, now), ask);
+        };
+        context.slots.lend_slot(read).await;
+        reads += 1;
+    }
+}
+
+/// Runs work that may take long: on a blocking thread, or at once where there is only one
+/// thread, as in a simulation, which then takes the same course each time.
+async fn run<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => Ok(work()),
+        _ => tokio::task::spawn_blocking(work).await,
+    }
+}
+
+/// The same on a blocking thread, since templates and jq rules of users may take long.
+async fn decide_once(
+    object: &Object,
+    context: &Arc<Context>,
+    memory: &mut Memory,
+    may_read: MayRead,
+) -> Result<Decided, Unread> {
+    let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
+    let mut taken = std::mem::take(memory);
+    let work = move || {
+        let _entered = span.entered();
+        let began = tokio::time::Instant::now();
+        let now = context.core.clock.now();
+        // Writes since the request are newer than the request. Another ApplicationSet of
+        // this name is reconciled on its own.
+        let newest = context.core.control_plane.sets.get(&object.key());
+        let Some(object) = newest.filter(|newest| newest.uid() == object.uid()) else {
+            let mut outdated = Decided::default();
+            outdated.decision.next = Next::Again;
+            return (Ok(outdated), taken);
+        };
+        if let Err(unread) = taken.observe(&object, &context, may_read, now) {
+            return (Err(unread), taken);
+        }
+        let set = taken.set.clone().unwrap_or_default();
+        if let Some(generated) = taken.generated.as_deref().filter(|_| !set.is_deleting) {
+            log::generated(&mut taken.logged, generated);
+        }
+        let decision = decide_with_shares(&object.key(), &set, &context, &mut taken, now);
+        let ended = tokio::time::Instant::now();
+        let steps = decision.rollout.iter().flat_map(|plan| &plan.steps);
+        let in_flight: u64 = steps.map(|step| step.in_flight).sum();
+        let (times, longest) = if in_flight > HUGE {
+            HUGE_PACE
+        } else if in_flight > BUSY {
+            BUSY_PACE
+        } else {
+            PACE
+        };
+        let applications = taken.generated.as_ref().map_or(0, |made| made.applications.len());
+        let least = Duration::from_millis((applications / PER_MILLISECOND) as u64);
+        let not_before = ended + ((ended - began) * times).max(least).min(longest);
+        taken.pace = Some(Pace { not_before, lead: least.clamp(SHORTEST, PACE.1) });
+        (Ok(Decided { decision, set, now }), taken)
+    };
+    match run(work).await {
+        Ok((decided, taken)) => {
+            *memory = taken;
+            decided
+        }
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down.
+            Err(_) => futures::future::pending().await,
+        },
+    }
+}
+
+/// Decides; two sets that share a limit do not decide at the same time.
+fn decide_with_shares(
+    key: &ObjectKey,
+    set: &Set,
+    context: &Context,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Decision {
+    let limits = memory.steered.rules().pools.clone();
+    let mut shares = (!limits.is_empty()).then(|| context.in_flight.share());
+    memory.steered.pools = shares
+        .as_mut()
+        .map_or_else(Vec::new, |shares| shares.pools(key, &limits, &context.core.control_plane));
+    let snapshot = memory.snapshot(set, &context.settings.decisions, now);
+    let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
+    let waits = decision.rollout.as_ref().map_or(&[][..], |plan| &plan.waits_for_pools);
+    // Also without a limit: a policy may come, and select it, while it is in flight.
+    let mut shares = shares.unwrap_or_else(|| context.in_flight.share());
+    shares.take(key, &limits, memory.in_flight(&decision), waits, now);
+    decision
+}
+
+fn record(
+    decision: &Decision,
+    carried: &Carried<'_>,
+    context: &Context,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Option<Recorded> {
+    log::outcomes(carried.outcomes);
+    let mut reported = std::mem::take(&mut memory.reported);
+    let snapshot = memory.snapshot(carried.set, &context.settings.decisions, now);
+    let recorded =
+        snapshot.map(|snapshot| report::record(&snapshot, decision, carried, &mut reported));
+    memory.reported = reported;
+    recorded
+}
+
+/// Writes the Applications.
+async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<WriteOutcome> {
+    writer(set, context).write(&decision.writes).await
+}
+
+fn writer(set: &Set, context: &Context) -> Writer {
+    Writer::new(
+        &context.core.client,
+        &set.id.namespace,
+        Arc::clone(&context.core.control_plane.applications),
+        context.settings.concurrent_application_updates,
+    )
+}
+
+/// Writes the status; `None` when the ApplicationSet has changed in the meantime.
+///
+/// A status that the API server rejects must not stop a rollout in silence: then only a
+/// condition with the error is written.
+async fn write_status(
+    set: &Arc<Set>,
+    wanted: Option<&Status>,
+    context: &Context,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Result<Option<Arc<Set>>, Error> {
+    let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
+    if memory.was_answered(&set.status, wanted) {
+        return Ok(Some(Arc::clone(set)));
+    }
+    let error = match status_writer::write(&context.core.client, set, wanted).await {
+        Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
+        Ok(Written::Changed(object, stored)) => {
+            let set = take_over(set, *stored, object, context, memory, now);
+            memory.answered(&set.status, wanted);
+            return Ok(Some(set));
+        }
+        Ok(Written::Conflict) => return Ok(None),
+        Err(error) => error,
+    };
+    let name = key_of(set).to_string();
+    let cause = cause(&error);
+    if cause.code.is_some()
+        && let Some(snapshot) = memory.snapshot(set, &context.settings.decisions, now)
+    {
+        let (status, event) = failed::refused(&snapshot, &cause);
+        match status_writer::write(&context.core.client, set, &status).await {
+            Ok(Written::Changed(object, stored)) => {
+                publish(&object, context, event.as_slice());
+                take_over(set, *stored, object, context, memory, now);
+            }
+            Ok(Written::Unchanged | Written::Conflict) => {}
+            Err(error) => {
+                tracing::error!(error = reason(&error), "cannot write the condition either");
+            }
+        }
+    }
+    Err(Error::Status { name, reason: cause.text })
+}
+
+fn take_over(
+    set: &Set,
+    status: Status,
+    object: Object,
+    context: &Context,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Arc<Set> {
+    let new = Arc::new(Set {
+        id: set.id.clone(),
+        version: object.resource_version().to_owned(),
+        generation: set.generation,
+        is_deleting: set.is_deleting,
+        finalizers: set.finalizers.clone(),
+        is_refreshing: set.is_refreshing,
+        found: set.found.clone(),
+        approved_deletions: set.approved_deletions.clone(),
+        paused: set.paused.clone(),
+        unknown_annotations: set.unknown_annotations.clone(),
+        labels: set.labels.clone(),
+        status,
+    });
+    memory.wrote(Arc::clone(&new), now);
+    context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
+    new
+}
+
+fn publish(about: &Object, context: &Context, events: &[Event]) {
+    for event in events {
+        context.events.publish(about, event_record(event));
+    }
+}
+
+fn event_record(event: &Event) -> EventRecord {
+    let Event { warning, reason, action, text } = event.clone();
+    EventRecord::new(warning, reason, action, text)
+}
+
+/// Reports stalled waits; returns those that are reported. The Event of each has a stable
+/// name, so that it exists once, also after a crash.
+async fn report_stalled(about: &Object, context: &Context, stalled: &[Wait]) -> Vec<Wait> {
+    let report = |wait: &Wait| {
+        let wait = wait.clone();
+        async move {
+            let since = wait.since?;
+            let event = events::stalled(&wait, since);
+            tracing::warn!(app.name = wait.application, step = wait.step + 1, "{}", event.text);
+            let once = format!("{}.{}", wait.application, since.as_second());
+            let published = context.events.publish_once(about, event_record(&event), &once).await;
+            published.then_some(wait)
+        }
+    };
+    futures::stream::iter(stalled).filter_map(report).collect().await
+}
+
+/// Reports Applications whose deletion is stuck, each of them once: the Event has a stable
+/// name.
+async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, stuck: &[Stuck]) {
+    for one in stuck {
+        if let Presence::Unreadable(error) = &one.presence {
+            tracing::warn!(app.name = one.name, error, "cannot read the Application");
+        }
+        if memory.reported_stuck.contains(&one.uid) {
+            continue;
+        }
+        let event = events::deletion_stuck(one);
+        tracing::warn!(app.name = one.name, "{}", event.text);
+        let once = format!("deletion.{}", one.uid);
+        if context.events.publish_once(about, event_record(&event), &once).await {
+            memory.reported_stuck.insert(one.uid.clone());
+        }
+    }
+}
+
+/// Writes the finalizers of the ApplicationSet; after a conflict, the next reconcile does it.
+async fn write_finalizers(
+    set: &Set,
+    context: &Context,
+    finalizers: &[String],
+) -> Result<(), Error> {
+    let patch = json!({"finalizers": finalizers, "resourceVersion": set.version});
+    patch_set(set, context, patch).await
+}
+
+/// Writes annotations of the ApplicationSet. That they are stored is checked, since the next
+/// reconcile would write them again.
+async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Result<(), Error> {
+    patch_set(set, context, json!({ "annotations": wanted })).await?;
+    let newest = context.core.control_plane.sets.get(&key_of(set));
+    let stored = newest.map(|set| set.parse_status()["metadata"]["annotations"].take());
+    let lost =
+        wanted.as_object().into_iter().flatten().find(|(key, value)| {
+            stored.as_ref().is_some_and(|stored| stored[key.as_str()] != **value)
+        });
+    match lost {
+        None => Ok(()),
+        Some((key, _)) => {
+            let name = key_of(set).to_string();
+            let reason = format!("the API server did not store the annotation {key} as written");
+            Err(Error::Patch { name, reason })
+        }
+    }
+}
+
+/// Removes the refresh annotation at the end of a reconcile (AS-148, AS-420). If that
+/// fails, the status reports it until it succeeds.
+async fn end_refresh(
+    set: &Arc<Set>,
+    context: &Context,
+    memory: &mut Memory,
+    next: Next,
+    now: Timestamp,
+) -> Result<Next, Error> {
+    // A request since the observation is one for the next reconcile.
+    let annotations = json!({APPLICATION_SET_REFRESH: null});
+    let patch = json!({"annotations": annotations, "resourceVersion": set.version});
+    let Err(error) = patch_set(set, context, patch).await else {
+        // A reported failure is removed from the status.
+        return Ok(match memory.refresh_failure.take() {
+            Some(_) => Next::After(WaitFor::StatusWrite, Duration::ZERO),
+            None => next,
+        });
+    };
+    let Error::Patch { reason, .. } = &error else { return Err(error) };
+    tracing::warn!(error = reason, "cannot remove the annotation {APPLICATION_SET_REFRESH}");
+    let known = memory.refresh_failure.get_or_insert_with(|| {
+        format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
+    });
+    let (status, event) = failed::refresh_failed(set, known, redact, now);
+    write_status(set, Some(&status), context, memory, now).await?;
+    if let Some(object) = context.core.control_plane.sets.get(&key_of(set)) {
+        publish(&object, context, event.as_slice());
+    }
+    Err(error)
+}
+
+fn key_of(set: &Set) -> ObjectKey {
+    ObjectKey::new(&set.id.namespace, &set.id.name)
+}
+
+async fn patch_set(set: &Set, context: &Context, metadata: Value) -> Result<(), Error> {
+    let written = application_set_metadata::patch(&context.core.client, set, metadata).await;
+    let stored = written
+        .map_err(|error| Error::Patch { name: key_of(set).to_string(), reason: reason(&error) })?;
+    // One that was held by its last finalizer is gone now.
+    if let Some(object) = stored.filter(|object| !Set::read(&object.parse_status()).is_deleting) {
+        context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
+    }
+    Ok(())
+}
+
+/// Reports on an ApplicationSet that its reconcile failed because of a bug. The next
+/// successful reconcile removes the condition.
+pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
+    if context.settings.dry_run {
+        return;
+    }
+    let Some(object) = context.core.control_plane.sets.get(key) else { return };
+    let set = Set::read(&object.parse_status());
+    let error = error.to_string();
+    let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
+    match status_writer::write(&context.core.client, &set, &status).await {
+        Ok(Written::Changed(object, _)) => {
+            publish(&object, context, event.as_slice());
+            context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
+        }
+        Ok(Written::Unchanged | Written::Conflict) => {}
+        Err(error) => {
+            tracing::warn!(error = reason(&error), "cannot write the status with the error");
+        }
+    }
+}

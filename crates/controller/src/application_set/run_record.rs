@@ -1,0 +1,155 @@
+//! Records the run of a decision, before anything that follows from it (ST-002).
+
+use jiff::Timestamp;
+
+use super::context::Context;
+use super::notify::{self, marked};
+use super::steering::{Run, Steered};
+use crate::error::Error;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, RunPhase};
+use wavegate_cluster::act::rollout_run::{self, NewRun, Written};
+use wavegate_cluster::watch::failure::reason;
+use wavegate_rollout::application_set::stored::Set;
+use wavegate_rollout::rollout::steer::{RunDecision, number_of};
+
+/// What the reconcile does after the run was recorded.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// It goes on.
+    Done,
+    /// It goes on, although nothing was recorded.
+    Unwritten,
+    /// The run has changed in the meantime, or its name is taken: it decides again.
+    Outdated,
+}
+
+/// Records the run of a decision, before anything that follows from it.
+///
+/// # Errors
+///
+/// When something that people or the next decision depend on cannot be stored. What only
+/// reports is tried again by the next reconcile.
+pub(super) async fn record(
+    set: &Set,
+    steered: &mut Steered,
+    decision: &RunDecision,
+    context: &Context,
+    now: Timestamp,
+) -> Result<Recorded, Error> {
+    let write = write(set, steered, decision, context).await;
+    let failure = match write {
+        Ok(Written::Done(_) | Written::Unchanged) => {
+            steered.written_at = Some(now);
+            steered.observe_runs(context.core.control_plane.runs.owned_by(&set.id.uid));
+            log(decision);
+            notify::check_mark(set, &decision.name, steered, context);
+            delete_old(steered, context).await;
+            return Ok(Recorded::Done);
+        }
+        Ok(Written::Outdated) => return Ok(Recorded::Outdated),
+        Ok(Written::Taken) => {
+            let name = ObjectKey::new(&set.id.namespace, &decision.name);
+            tracing::warn!(run = %name, "another object has this name: the run gets the next number");
+            steered.taken = number_of(&decision.name).unwrap_or_default();
+            return Ok(Recorded::Outdated);
+        }
+        Ok(Written::Absent) => "its definition is not installed: wavegate crds".to_owned(),
+        Ok(Written::Refused(reason)) => reason,
+        Err(error) => reason(&error),
+    };
+    // A gate or a budget is evaluated for a stored run only, so nothing behind it would start.
+    let stored = steered.run(&decision.name).and_then(|run| run.status.started_at.as_ref());
+    let begins = decision.status.started_at.as_ref() != stored;
+    let rules = steered.rules();
+    let needs_run = !rules.gates.is_empty() || !rules.budgets.is_empty();
+    if decision.must_be_stored || begins && needs_run {
+        let name = ObjectKey::new(&set.id.namespace, &decision.name).to_string();
+        return Err(Error::Run { name, reason: failure });
+    }
+    tracing::warn!(run = decision.name, error = failure, "cannot record the RolloutRun");
+    Ok(Recorded::Unwritten)
+}
+
+async fn write(
+    set: &Set,
+    steered: &Steered,
+    decision: &RunDecision,
+    context: &Context,
+) -> Result<Written, kube::Error> {
+    let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
+    if let Some((name, status)) = &decision.superseded
+        && let Some(old) = steered.run(name)
+    {
+        let status = marked(status, Some(old), steered, context);
+        match rollout_run::write_status(client, cache, &old.object, &status).await? {
+            Written::Done(_) | Written::Unchanged => {}
+            other => return Ok(other),
+        }
+    }
+    for late in &decision.late {
+        let Some(old) = steered.run(&late.name) else { continue };
+        let status = marked(&late.status, Some(old), steered, context);
+        match rollout_run::write_status(client, cache, &old.object, &status).await? {
+            Written::Outdated => return Ok(Written::Outdated),
+            // Nothing depends on it.
+            Written::Refused(reason) => {
+                tracing::warn!(run = late.name, error = reason, "cannot record the RolloutRun");
+            }
+            Written::Done(_) | Written::Unchanged | Written::Absent | Written::Taken => {}
+        }
+    }
+    let stored = steered.run(&decision.name);
+    let object = match &decision.new {
+        Some(new) => {
+            let run = NewRun {
+                key: ObjectKey::new(&set.id.namespace, &decision.name),
+                set_uid: set.id.uid.clone(),
+                spec: RolloutRunSpec {
+                    application_set: new.application_set.clone(),
+                    ..RolloutRunSpec::default()
+                },
+            };
+            match rollout_run::create(client, cache, &run).await? {
+                Written::Done(object) => object,
+                other => return Ok(other),
+            }
+        }
+        None => match stored {
+            Some(run) => run.object.clone(),
+            None => return Ok(Written::Outdated),
+        },
+    };
+    let status = marked(&decision.status, stored, steered, context);
+    rollout_run::write_status(client, cache, &object, &status).await
+}
+
+/// Deletes the runs beyond the limit, but not the latest and the last complete one (ST-005).
+async fn delete_old(steered: &mut Steered, context: &Context) {
+    let limit =
+        usize::try_from(context.settings.rollout_history_limit).unwrap_or(usize::MAX).max(1);
+    let surplus = steered.runs.len().saturating_sub(limit);
+    let is_complete =
+        |run: &Run| matches!(run.status.phase, RunPhase::Complete | RunPhase::CompleteWithFailures);
+    let last_complete = steered.runs.iter().rposition(is_complete);
+    for (index, run) in steered.runs.iter().enumerate().take(surplus) {
+        let is_needed = !run.status.phase.has_ended() || notify::is_owed(run, steered);
+        if Some(index) == last_complete || is_needed {
+            continue;
+        }
+        let (client, cache) = (&context.core.client, &*context.core.control_plane.runs);
+        if let Err(error) = rollout_run::delete(client, cache, &run.object).await {
+            tracing::debug!(run = run.object.name(), error = reason(&error), "cannot delete it");
+        }
+    }
+}
+
+fn log(decision: &RunDecision) {
+    if decision.new.is_some() {
+        tracing::info!(run = decision.name, "the run begins");
+    }
+    if decision.is_urgent {
+        let RolloutRunStatus { phase, progress, message, .. } = &decision.status;
+        tracing::info!(run = decision.name, %phase, progress, result = message, "run");
+    }
+}

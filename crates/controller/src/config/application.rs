@@ -1,0 +1,662 @@
+//! ApplicationSettings of the application controller, under Argo CD's names (SE-560 to
+//! SE-575).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use super::guards;
+use super::reader::{Error, Reader, pause, switch};
+use super::redis::{self, RedisFlags};
+use crate::settings::{ApplicationSettings, Namespaces};
+use wavegate_api::glob::Glob;
+use wavegate_api::tracking::TrackingMethod;
+use wavegate_application::auto_sync::SelfHeal;
+use wavegate_engine::diff::SystemSettings;
+use wavegate_engine::health::KindPattern;
+use wavegate_engine::sync::HookPolicyScope;
+use wavegate_sandbox::Confinement;
+use wavegate_source::{ArtifactSettings, PluginSettings};
+
+/// Flags of the embedded sync engine.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ApplicationFlags {
+    /// Namespaces besides the control plane's whose Applications are synced,
+    /// comma separated globs or /regex/ [default: those of the sets]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "Sync engine")]
+    pub application_namespaces: Option<Vec<String>>,
+    /// Seconds between two waves of a sync [default: 2]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine")]
+    pub sync_wave_delay: Option<u32>,
+    /// How long a sync may take, retries included, in seconds; 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine")]
+    pub sync_timeout: Option<u32>,
+    /// After how long an Application is compared again without a reason, such
+    /// as 3m or 1h 30min; 0 is never [default: 2m]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine")]
+    pub app_resync: Option<Duration>,
+    /// How long a jq expression of ignoreDifferences may take on one object, such
+    /// as 500ms or 2s [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = jq_time, help_heading = "Sync engine", hide_short_help = true)]
+    pub ignore_normalizer_jq_execution_timeout_seconds: Option<Duration>,
+    /// How much later than that at the most, each at its own time [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine", hide_short_help = true)]
+    pub app_resync_jitter: Option<Duration>,
+    /// Interval after which its manifests are rendered again; 0 means never [default: 0]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine", hide_short_help = true)]
+    pub app_hard_resync: Option<Duration>,
+    /// For how many seconds a repository that cannot be reached changes nothing [default: 180]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sources", hide_short_help = true)]
+    pub repo_error_grace_period_seconds: Option<u32>,
+    /// How many Applications are worked on at once [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sync engine")]
+    pub status_processors: Option<u16>,
+    /// How many objects are written at once, in all syncs together; 0 is no limit [default: 20]
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        help_heading = "Sync engine",
+        hide_short_help = true
+    )]
+    pub kubectl_parallelism_limit: Option<i64>,
+    /// The pause between attempts of self-heal when it does not grow, in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub self_heal_timeout_seconds: Option<u32>,
+    /// The first pause between attempts of self-heal, in seconds; 0 lets it not
+    /// grow [default: 2]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub self_heal_backoff_timeout_seconds: Option<u32>,
+    /// How much longer each further pause of self-heal is [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Sync engine", hide_short_help = true)]
+    pub self_heal_backoff_factor: Option<u32>,
+    /// The longest pause of self-heal, in seconds [default: 300]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub self_heal_backoff_cap_seconds: Option<u32>,
+    /// Most bytes of the files of one directory source, such as 10M or 20Mi; 0 is
+    /// no limit [default: 10M]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
+    pub max_combined_directory_manifests_size: Option<u64>,
+    /// Most memory that the manifests of one Application may take, such as 256Mi [default: 256Mi]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
+    pub manifest_memory: Option<u64>,
+    /// Most memory that kept manifests of all Applications may take, such as 1Gi;
+    /// what is over is rendered again when it is needed [default: 1Gi]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
+    pub kept_manifest_memory: Option<u64>,
+    /// Let a kustomization name what is not in its repository; it is fetched by
+    /// https or ssh [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
+    pub kustomize_remote: Option<bool>,
+    /// The folder with the sockets of config management
+    /// plugins [default: /home/argocd/cmp-server/plugins]
+    #[arg(long, value_name = "FOLDER", help_heading = "Sources", hide_short_help = true)]
+    pub plugin_socket_folder: Option<PathBuf>,
+    /// A glob of files that plugins do not get; may be given several times [default: empty]
+    #[arg(long, value_name = "GLOB", help_heading = "Sources", hide_short_help = true)]
+    pub plugin_tar_exclude: Option<Vec<String>>,
+    /// Send plugins only the folder that contains the source and the paths of the annotation
+    /// manifest-generate-paths, not the whole repository [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
+    pub plugin_use_manifest_generate_paths: Option<bool>,
+    /// Confine helm, kustomize and git to their files: off, auto (what the kernel can), or
+    /// required (nothing is rendered when it cannot) [default: auto]
+    #[arg(long, value_name = "MODE", value_parser = confinement, help_heading = "Sources", hide_short_help = true)]
+    pub confinement: Option<Confinement>,
+    /// Assess kinds without a health rule by what they report, such as conditions [default:
+    /// true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub generic_health: Option<bool>,
+    /// Kinds that are not assessed so, comma separated GROUP/KIND, where * is any text
+    /// [default: empty]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = unassessed, help_heading = "Sync engine", hide_short_help = true)]
+    pub generic_health_exclude: Option<Vec<Unassessed>>,
+    /// Applications that an Application deploys have the health in their status, so that
+    /// waves wait for them [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub application_health: Option<bool>,
+    /// Keep the health of each resource in the status [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub persist_resource_health: Option<bool>,
+    /// How many seconds one hook may take before it counts as failed; 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub hook_timeout: Option<u32>,
+    /// How many seconds a resource may take to become healthy while a later wave waits for it;
+    /// 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub wave_timeout: Option<u32>,
+    /// How many seconds a sync waits until the kind of a definition can be used [default: 30]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
+    pub definition_timeout: Option<u32>,
+    /// When hooks with the policies HookSucceeded and HookFailed are deleted: at the end of the
+    /// operation, or of the hook itself [default: operation]
+    #[arg(long, value_name = "operation|hook", value_parser = hook_scope, help_heading = "Compatibility", hide_short_help = true)]
+    pub hook_succeeded_scope: Option<HookPolicyScope>,
+    /// A sync succeeds only once all its resources are healthy [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub wait_for_health: Option<bool>,
+    /// A SyncFail hook makes a sync of one wave one of several, which waits for health
+    /// [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub sync_fail_counts_as_wave: Option<bool>,
+    /// SyncFail hooks run also when a sync fails before its first wave: tasks are not valid, or
+    /// their dry run fails [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub sync_fail_on_invalid: Option<bool>,
+    /// Hooks of a deletion that succeeded are deleted, whatever their policy says [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub clean_delete_hooks: Option<bool>,
+    /// The dry run of a server-side apply is sent to the server [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub server_dry_run: Option<bool>,
+    /// The API server predicts what an apply changes, by a dry run, unless an Application says
+    /// otherwise [default: false]
+    #[arg(long, alias = "server-side-diff-enabled", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sync engine", hide_short_help = true)]
+    pub server_side_diff: Option<bool>,
+    /// Operations without sync options take those of the Application's spec [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Compatibility", hide_short_help = true)]
+    pub inherit_spec_sync_options: Option<bool>,
+    /// Labels of Applications that argocd_app_labels shows, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        help_heading = "Observability",
+        hide_short_help = true
+    )]
+    pub metrics_application_labels: Option<Vec<String>>,
+    /// Types of conditions that argocd_app_condition shows, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        help_heading = "Observability",
+        hide_short_help = true
+    )]
+    pub metrics_application_conditions: Option<Vec<String>>,
+    /// Events of Applications: all, none, or the reasons of those that are written, comma
+    /// separated [default: all]
+    #[arg(long, value_name = "REASONS", value_parser = written_events, help_heading = "Observability", hide_short_help = true)]
+    pub enable_k8s_event: Option<WrittenEvents>,
+    /// Those of Redis.
+    #[command(flatten)]
+    pub redis: RedisFlags,
+}
+
+/// A kind that is not assessed by what it reports; none for an empty text, as in an empty list.
+#[derive(Clone, Debug)]
+pub struct Unassessed(Option<KindPattern>);
+
+fn unassessed(text: &str) -> Result<Unassessed, String> {
+    let kind = (!text.is_empty()).then(|| KindPattern::parse(text)).transpose()?;
+    Ok(Unassessed(kind))
+}
+
+fn confinement(text: &str) -> Result<Confinement, String> {
+    Confinement::named(text).ok_or_else(|| "expected off, auto or required".to_owned())
+}
+
+/// When hooks are deleted, by its name.
+fn hook_scope(text: &str) -> Result<HookPolicyScope, String> {
+    match text {
+        "operation" => Ok(HookPolicyScope::Operation),
+        "hook" => Ok(HookPolicyScope::Hook),
+        _ => Err("write operation or hook".to_owned()),
+    }
+}
+
+/// A number of bytes with a suffix of Kubernetes' quantities, or without one.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let factor = match suffix {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1000_u64.pow(2),
+        "G" => 1000_u64.pow(3),
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err("not a size; write such as 10M, 256Mi or 1Gi".to_owned()),
+    };
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| "not a size; write such as 10M, 256Mi or 1Gi".to_owned())
+}
+
+/// As good as no limit: more objects than one sync has.
+const UNLIMITED: usize = 10_000;
+
+/// Reads the settings. `namespace` is the control plane's, and `sets` are the
+/// namespaces whose ApplicationSets are watched: what these generate lies there
+/// too, and would otherwise never be synced.
+///
+/// # Errors
+///
+/// A namespace pattern that cannot be read.
+pub(super) fn read(
+    read: &mut Reader<'_>,
+    flags: ApplicationFlags,
+    namespace: &str,
+    sets: &Namespaces,
+    allow_local: bool,
+) -> Result<ApplicationSettings, Error> {
+    let namespaces = read.list_in_full(
+        flags.application_namespaces.clone(),
+        ("ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
+    );
+    let namespaces = match namespaces.as_slice() {
+        [] => sets.clone(),
+        patterns => Namespaces::parse(patterns).map_err(Error::ApplicationNamespaces)?,
+    };
+    let mut settings = ApplicationSettings {
+        namespaces,
+        control_plane_namespace: namespace.to_owned(),
+        allow_local,
+        ..ApplicationSettings::default()
+    };
+    times(read, &flags, &mut settings);
+    self_heal(read, &flags, &mut settings.self_heal);
+    limits(read, &flags, &mut settings);
+    tracking(read, &mut settings);
+    switches(read, &flags, &mut settings);
+    settings.metrics_labels = read.list_in_full(flags.metrics_application_labels.clone(), ("", ""));
+    settings.metrics_conditions =
+        read.list_in_full(flags.metrics_application_conditions.clone(), ("", ""));
+    guards::read(read, &mut settings);
+    settings.redis = redis::read(read, flags.redis)?;
+    settings.readers = redis::readers(read);
+    if !settings.resource_health && !settings.redis.is_on() {
+        read.warnings.push(
+            "controller.resource.health.persist is false, and no Redis is configured for the \
+             resource trees: the health of resources stays in the status"
+                .to_owned(),
+        );
+    }
+    Ok(settings)
+}
+
+/// The name of a setting of the controller itself, in the environment.
+fn engine(name: &str) -> String {
+    format!("ARGOCD_APPLICATION_CONTROLLER_{name}")
+}
+
+/// Whole seconds. What is set is read into the setting.
+fn seconds(
+    read: &mut Reader<'_>,
+    flag: Option<u32>,
+    (variable, key): (&str, &str),
+    into: &mut SignedDuration,
+) {
+    let default = u32::try_from(into.as_secs()).unwrap_or(u32::MAX);
+    let found = read.pick_in_full(flag, (variable, key), |text| text.parse().ok(), default);
+    *into = SignedDuration::from_secs(found.into());
+}
+
+fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    let mut whole = |flag, names, into: &mut Duration| {
+        let mut found = SignedDuration::try_from(*into).unwrap_or_default();
+        seconds(read, flag, names, &mut found);
+        *into = Duration::try_from(found).unwrap_or_default();
+    };
+    whole(
+        flags.sync_wave_delay,
+        ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds"),
+        &mut settings.wave_delay,
+    );
+    whole(
+        flags.repo_error_grace_period_seconds,
+        ("ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS", "controller.repo.error.grace.period.seconds"),
+        &mut settings.repo_error_grace,
+    );
+    whole(
+        flags.definition_timeout,
+        (&engine("DEFINITION_TIMEOUT"), "controller.definition.timeout.seconds"),
+        &mut settings.definition_timeout,
+    );
+    let mut timeout = SignedDuration::ZERO;
+    seconds(
+        read,
+        flags.sync_timeout,
+        (&engine("SYNC_TIMEOUT"), "controller.sync.timeout.seconds"),
+        &mut timeout,
+    );
+    settings.sync.sync_timeout = Some(timeout).filter(|timeout| timeout.is_positive());
+    let mut limit = |flag, name, key, into: &mut Option<SignedDuration>| {
+        let mut found = SignedDuration::ZERO;
+        seconds(read, flag, (&engine(name), key), &mut found);
+        *into = Some(found).filter(|limit| limit.is_positive());
+    };
+    limit(
+        flags.hook_timeout,
+        "HOOK_TIMEOUT",
+        "controller.hook.timeout.seconds",
+        &mut settings.sync.hook_timeout,
+    );
+    limit(
+        flags.wave_timeout,
+        "WAVE_TIMEOUT",
+        "controller.wave.timeout.seconds",
+        &mut settings.sync.wave_timeout,
+    );
+
+    settings.jq_timeout = read.pick_in_full(
+        flags.ignore_normalizer_jq_execution_timeout_seconds,
+        ("ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT", "controller.ignore.normalizer.jq.timeout"),
+        |text| jq_time(text).ok(),
+        settings.jq_timeout,
+    );
+    let mut every = |flag: Option<Duration>, names: (&str, &str), into: &mut Duration| {
+        *into = read.pick_in_full(flag, names, |text| pause(text).ok(), *into);
+    };
+    every(
+        flags.app_resync,
+        ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation"),
+        &mut settings.reconciliation_timeout,
+    );
+    every(
+        flags.app_resync_jitter,
+        ("ARGOCD_RECONCILIATION_JITTER", "timeout.reconciliation.jitter"),
+        &mut settings.reconciliation_jitter,
+    );
+    every(
+        flags.app_hard_resync,
+        ("ARGOCD_HARD_RECONCILIATION_TIMEOUT", "timeout.hard.reconciliation"),
+        &mut settings.hard_reconciliation_timeout,
+    );
+}
+
+/// A time limit of jq expressions.
+fn jq_time(text: &str) -> Result<Duration, String> {
+    let time = pause(text)?;
+    let range = Duration::from_millis(1)..=Duration::from_secs(60);
+    if range.contains(&time) { Ok(time) } else { Err("it is not between 1ms and 1m".to_owned()) }
+}
+
+fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHeal) {
+    let mut pause = |flag, name, key, into: &mut SignedDuration| {
+        seconds(read, flag, (&engine(name), key), into);
+    };
+    pause(
+        flags.self_heal_timeout_seconds,
+        "SELF_HEAL_TIMEOUT_SECONDS",
+        "controller.self.heal.timeout.seconds",
+        &mut heal.fixed,
+    );
+    pause(
+        flags.self_heal_backoff_timeout_seconds,
+        "SELF_HEAL_BACKOFF_TIMEOUT_SECONDS",
+        "controller.self.heal.backoff.timeout.seconds",
+        &mut heal.initial,
+    );
+    pause(
+        flags.self_heal_backoff_cap_seconds,
+        "SELF_HEAL_BACKOFF_CAP_SECONDS",
+        "controller.self.heal.backoff.cap.seconds",
+        &mut heal.cap,
+    );
+    heal.factor = read.pick_in_full(
+        flags.self_heal_backoff_factor,
+        (&engine("SELF_HEAL_BACKOFF_FACTOR"), "controller.self.heal.backoff.factor"),
+        |text| text.parse().ok(),
+        heal.factor,
+    );
+}
+
+/// How much at once, and how much memory.
+fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    settings.submodules = read.flag_in_full(
+        None,
+        ("ARGOCD_GIT_MODULES_ENABLED", "reposerver.enable.git.submodule"),
+        settings.submodules,
+    );
+    settings.parallel = read.pick_in_full(
+        flags.status_processors.map(usize::from),
+        (&engine("STATUS_PROCESSORS"), "controller.status.processors"),
+        |text| text.parse().ok().filter(|count| *count > 0),
+        settings.parallel,
+    );
+    let limit = read.pick_in_full(
+        flags.kubectl_parallelism_limit,
+        (&engine("KUBECTL_PARALLELISM_LIMIT"), "controller.kubectl.parallelism.limit"),
+        |text| text.parse().ok(),
+        i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX),
+    );
+    // Fewer than one is no limit (SE-566).
+    let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+    settings.parallel_applies = limit.unwrap_or(UNLIMITED);
+
+    let mut bytes = |flag: Option<u64>, names: (&str, &str), into: &mut u64| {
+        *into = read.pick_in_full(flag, names, |text| size(text).ok(), *into);
+    };
+    bytes(
+        flags.max_combined_directory_manifests_size,
+        (
+            "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+            "reposerver.max.combined.directory.manifests.size",
+        ),
+        &mut settings.render.max_bytes,
+    );
+    bytes(
+        flags.manifest_memory,
+        (&engine("MANIFEST_MEMORY"), "controller.manifest.memory"),
+        &mut settings.manifest_memory,
+    );
+    bytes(
+        flags.kept_manifest_memory,
+        (&engine("KEPT_MANIFEST_MEMORY"), "controller.kept.manifest.memory"),
+        &mut settings.kept_manifest_memory,
+    );
+    plugins(read, flags, &mut settings.render.programs.plugins);
+    artifacts(read, &mut settings.artifacts);
+    settings.render.programs.confinement = read.pick_in_full(
+        flags.confinement,
+        (&engine("CONFINEMENT"), "controller.confinement"),
+        Confinement::named,
+        settings.render.programs.confinement,
+    );
+}
+
+/// Artifacts of registries, with the names of Argo CD's repo server.
+fn artifacts(read: &mut Reader<'_>, artifacts: &mut ArtifactSettings) {
+    let names = ("ARGOCD_REPO_SERVER_OCI_LAYER_MEDIA_TYPES", "reposerver.oci.layer.media.types");
+    let types = read.list_in_full(None, names);
+    if !types.is_empty() {
+        artifacts.layer_media_types = types;
+    }
+    let names = (
+        "ARGOCD_REPO_SERVER_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
+        "reposerver.oci.manifest.max.extracted.size",
+    );
+    let default = artifacts.max_bytes.unwrap_or(u64::MAX);
+    let limit = read.pick_in_full(None, names, |text| size(text).ok(), default);
+    let is_off = read.flag_in_full(
+        None,
+        (
+            "ARGOCD_REPO_SERVER_DISABLE_OCI_MANIFEST_MAX_EXTRACTED_SIZE",
+            "reposerver.disable.oci.manifest.max.extracted.size",
+        ),
+        false,
+    );
+    artifacts.max_bytes = (!is_off).then_some(limit);
+}
+
+/// Config management plugins, with the names of Argo CD's repo server.
+fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut PluginSettings) {
+    plugins.folder = read.pick_in_full(
+        flags.plugin_socket_folder.clone(),
+        ("ARGOCD_PLUGINSOCKFILEPATH", ""),
+        |text| Some(text.into()),
+        std::mem::take(&mut plugins.folder),
+    );
+    let globs = |text: &str| {
+        let globs: Vec<String> = text.split(';').map(|glob| glob.trim().to_owned()).collect();
+        Some(globs.into_iter().filter(|glob| !glob.is_empty()).collect())
+    };
+    let exclusions: Vec<String> = read.pick_in_full(
+        flags.plugin_tar_exclude.clone(),
+        ("ARGOCD_REPO_SERVER_PLUGIN_TAR_EXCLUSIONS", "reposerver.plugin.tar.exclusions"),
+        globs,
+        Vec::new(),
+    );
+    plugins.exclusions = exclusions;
+    plugins.exclusions.retain(|glob| match Glob::new(glob) {
+        Ok(_) => !glob.is_empty(),
+        Err(error) => {
+            read.warnings.push(format!(
+                "reposerver.plugin.tar.exclusions: {error}; files that it names are sent"
+            ));
+            false
+        }
+    });
+    plugins.use_generate_paths = read.flag_in_full(
+        flags.plugin_use_manifest_generate_paths,
+        (
+            "ARGOCD_REPO_SERVER_PLUGIN_USE_MANIFEST_GENERATE_PATHS",
+            "reposerver.plugin.use.manifest.generate.paths",
+        ),
+        plugins.use_generate_paths,
+    );
+}
+
+/// The key of the label by which objects are known.
+pub(super) const INSTANCE_LABEL: &str = "application.instanceLabelKey";
+
+/// By what the objects of an Application are known: Argo CD has no flags for it.
+fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
+    let method = |text: &str| {
+        let method = TrackingMethod::from_setting(text);
+        (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
+    };
+    settings.tracking_method = read.pick_in_full(
+        None,
+        ("", "application.resourceTrackingMethod"),
+        method,
+        settings.tracking_method,
+    );
+    let mut text = |key, into: &mut String| {
+        let parse = |text: &str| Some(text.to_owned());
+        *into = read.pick_in_full(None, ("", key), parse, std::mem::take(into));
+    };
+    text(INSTANCE_LABEL, &mut settings.instance_label);
+    text("installationID", &mut settings.installation_id);
+}
+
+fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    let mut switch = |flag, name, key, into: &mut bool| {
+        *into = read.flag_in_full(flag, (&engine(name), key), *into);
+    };
+    switch(
+        flags.kustomize_remote,
+        "KUSTOMIZE_REMOTE",
+        "controller.kustomize.remote",
+        &mut settings.render.programs.kustomize_remote,
+    );
+    switch(
+        flags.generic_health,
+        "GENERIC_HEALTH",
+        "controller.generic.health",
+        &mut settings.checks.generic,
+    );
+    switch(
+        flags.application_health,
+        "APPLICATION_HEALTH",
+        "controller.application.health",
+        &mut settings.checks.applications,
+    );
+    switch(
+        flags.persist_resource_health,
+        "PERSIST_RESOURCE_HEALTH",
+        "controller.resource.health.persist",
+        &mut settings.resource_health,
+    );
+    switch(
+        flags.inherit_spec_sync_options,
+        "INHERIT_SPEC_SYNC_OPTIONS",
+        "controller.inherit.spec.sync.options",
+        &mut settings.inherit_sync_options,
+    );
+    switch(
+        flags.wait_for_health,
+        "WAIT_FOR_HEALTH",
+        "controller.wait.for.health",
+        &mut settings.sync.wait_for_health,
+    );
+    switch(
+        flags.sync_fail_counts_as_wave,
+        "SYNC_FAIL_COUNTS_AS_WAVE",
+        "controller.sync.fail.counts.as.wave",
+        &mut settings.sync.sync_fail_counts_as_wave,
+    );
+    switch(
+        flags.sync_fail_on_invalid,
+        "SYNC_FAIL_ON_INVALID",
+        "controller.sync.fail.on.invalid",
+        &mut settings.sync.sync_fail_on_invalid,
+    );
+    switch(
+        flags.clean_delete_hooks,
+        "CLEAN_DELETE_HOOKS",
+        "controller.clean.delete.hooks",
+        &mut settings.clean_delete_hooks,
+    );
+    switch(
+        flags.server_dry_run,
+        "SERVER_DRY_RUN",
+        "controller.server.dry.run",
+        &mut settings.server_dry_run,
+    );
+    let mut compared = SystemSettings::default();
+    switch(
+        flags.server_side_diff,
+        "SERVER_SIDE_DIFF",
+        "controller.diff.server.side",
+        &mut compared.server_side,
+    );
+    settings.compared = Arc::new(compared);
+    settings.checks.not_generic = read.pick_in_full(
+        flags
+            .generic_health_exclude
+            .clone()
+            .map(|all| all.into_iter().filter_map(|kind| kind.0).collect()),
+        (&engine("GENERIC_HEALTH_EXCLUDE"), "controller.generic.health.exclude"),
+        |text| text.split(',').map(|kind| KindPattern::parse(kind).ok()).collect(),
+        Vec::new(),
+    );
+    settings.sync.hook_policy_scope = read.pick_in_full(
+        flags.hook_succeeded_scope,
+        (&engine("HOOK_SUCCEEDED_SCOPE"), "controller.hook.succeeded.scope"),
+        |text| hook_scope(text).ok(),
+        settings.sync.hook_policy_scope,
+    );
+    WrittenEvents(settings.events, settings.event_reasons) = read.pick_in_full(
+        flags.enable_k8s_event.clone(),
+        ("ARGOCD_ENABLE_K8S_EVENT", ""),
+        |text| written_events(text).ok(),
+        WrittenEvents(settings.events, settings.event_reasons.take()),
+    );
+}
+
+/// Whether Events are written, and which: all without reasons.
+#[derive(Clone, Debug)]
+pub struct WrittenEvents(bool, Option<BTreeSet<String>>);
+
+/// `all`, `none`, or a list of reasons, separated by commas.
+fn written_events(text: &str) -> Result<WrittenEvents, String> {
+    let word = |text: &str| {
+        let is_word = !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic());
+        is_word.then(|| text.to_owned())
+    };
+    match text {
+        "all" => Ok(WrittenEvents(true, None)),
+        "none" => Ok(WrittenEvents(false, None)),
+        reasons => {
+            let reasons: Option<BTreeSet<String>> =
+                reasons.split(',').map(str::trim).map(word).collect();
+            let reasons = reasons.ok_or("write all, none, or reasons separated by commas")?;
+            Ok(WrittenEvents(true, Some(reasons)))
+        }
+    }
+}

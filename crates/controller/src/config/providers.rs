@@ -1,0 +1,90 @@
+//! Settings of the generators that ask services (AS-501, AS-504).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Flags;
+use super::reader::{Error, Reader};
+use crate::settings::{ApplicationSetSettings, ProviderSettings};
+use wavegate_rollout::desired::queries::Rules;
+
+/// Variables that the programs of providers read, too.
+const VARIABLES: [&str; 17] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_CODECOMMIT",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_ENDPOINT_URL_TAGGING",
+    "AWS_REGION",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "BITBUCKET_API_BASE_URL",
+];
+
+/// The times that a query may take, in seconds: a reconcile, which may take 900, asks some queries
+/// one after the other.
+pub(super) const QUERY_SECONDS: std::ops::RangeInclusive<i64> = 1..=800;
+
+/// Fails where users of further namespaces could send tokens and requests anywhere: there the
+/// addresses must be limited, or these generators disabled (AS-504).
+pub(super) fn check(settings: &ApplicationSetSettings) -> Result<(), Error> {
+    let Rules { enabled, allowed } = &settings.providers.rules;
+    match *enabled && allowed.is_empty() && !settings.namespaces.is_empty() {
+        true => Err(Error::ScmProviders),
+        false => Ok(()),
+    }
+}
+
+/// Reads them.
+pub(super) fn read(read: &mut Reader<'_>, flags: &Flags) -> ProviderSettings {
+    let enabled = read.flag(
+        flags.enable_scm_providers,
+        ("ENABLE_SCM_PROVIDERS", "enable.scm.providers"),
+        true,
+    );
+    let allowed = read.list(
+        flags.allowed_scm_providers.clone(),
+        ("ALLOWED_SCM_PROVIDERS", "allowed.scm.providers"),
+    );
+    let root_ca =
+        read.text(flags.scm_root_ca_path.clone(), ("SCM_ROOT_CA_PATH", "scm.root.ca.path"), "");
+    let default = ProviderSettings::default();
+    let query_timeout = read.pick(
+        flags.scm_query_timeout_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        ("SCM_QUERY_TIMEOUT_SECONDS", "scm.query.timeout.seconds"),
+        |text| {
+            let seconds = text.parse().ok().filter(|seconds| QUERY_SECONDS.contains(seconds))?;
+            u64::try_from(seconds).ok().map(Duration::from_secs)
+        },
+        default.query_timeout,
+    );
+    let environment = read.environment;
+    let variable = |name: &&str| Some(((*name).to_owned(), environment(name)?));
+    ProviderSettings {
+        rules: Rules { enabled, allowed },
+        strict_tokens: read.flag(
+            flags.token_ref_strict_mode,
+            ("TOKENREF_STRICT_MODE", "enable.tokenref.strict.mode"),
+            false,
+        ),
+        root_ca: Some(root_ca).filter(|path| !path.is_empty()).map(PathBuf::from),
+        proxy: text(read, &flags.scm_proxy_url, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"),
+        no_proxy: text(read, &flags.scm_no_proxy, "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_NO_PROXY"),
+        query_timeout,
+        environment: VARIABLES.iter().filter_map(variable).collect(),
+    }
+}
+
+/// A text without a key in a ConfigMap.
+fn text(read: &mut Reader<'_>, flag: &Option<String>, variable: &str) -> String {
+    let parse = |text: &str| Some(text.to_owned());
+    read.pick_in_full(flag.clone(), (variable, ""), parse, String::new())
+}

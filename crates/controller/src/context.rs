@@ -1,0 +1,61 @@
+//! What both controllers share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::Client;
+
+use super::metrics::Metrics;
+use wavegate_cluster::act::events::Recorder;
+use wavegate_cluster::watch::control_plane::{ControlPlane, Scope};
+use wavegate_cluster::watch::counted;
+use wavegate_cluster::watch::fence::{self, MayWrite};
+use wavegate_net::clock::Clock;
+
+/// The part of the context that both controllers have: one set of watches, one memory
+/// of own writes, one recorder of Events, one clock.
+#[derive(Clone)]
+pub struct Core {
+    /// The client for writes.
+    pub client: Client,
+    /// The clock.
+    pub clock: Clock,
+    /// The watched ApplicationSets, Applications, projects and Secrets.
+    pub control_plane: Arc<ControlPlane>,
+    /// Writes Kubernetes Events.
+    pub recorder: Recorder,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// Whether this process may write now; `None` for always.
+    pub may_write: Option<MayWrite>,
+}
+
+impl Core {
+    /// With empty caches: nothing is watched, and no Event is written, until
+    /// [`ControlPlane::run`] and [`Recorder::run`] are called.
+    pub fn new(client: Client, scope: Scope, clock: Clock) -> Self {
+        let control_plane = Arc::new(ControlPlane::new(scope));
+        let metrics = Metrics::new(
+            Arc::clone(&control_plane.sets),
+            Arc::clone(&control_plane.runs),
+            Arc::clone(&control_plane.applications),
+            clock.clone(),
+        );
+        let client = counted::client(client, metrics.requests());
+        let recorder = Recorder::new(client.clone(), clock.clone());
+        Self { client, clock, control_plane, recorder, metrics, may_write: None }
+    }
+
+    /// The same, which writes only while it may.
+    pub fn fenced(self, may_write: MayWrite) -> Self {
+        let client = fence::client(self.client, Arc::clone(&may_write));
+        let recorder = Recorder::new(client.clone(), self.clock.clone());
+        Self { client, recorder, may_write: Some(may_write), ..self }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
+}

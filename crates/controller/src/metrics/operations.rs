@@ -1,0 +1,284 @@
+//! What was done and found for each Application: syncs, comparisons, orphaned objects, and requests
+//! to clusters (SE-546 to SE-549, SE-551, SE-553). It is kept here, and dropped with the Application.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::histogram::Histogram;
+use serde_json::Value;
+
+use super::sets::{gauges, value};
+use super::work::counters;
+use super::{Kept, Labels, of};
+use wavegate_api::{ObjectKey, OperationPhase};
+use wavegate_application::access;
+use wavegate_cluster::act::meter::{Report, SentRequest};
+
+/// The series of requests of one Application; later ones are counted without their namespace.
+const SERIES: usize = 2_000;
+
+/// What was done for one Application.
+#[derive(Debug, Default)]
+struct Done {
+    /// Ended syncs by project, server, phase, and whether they were dry runs.
+    syncs: BTreeMap<(String, String, String, bool), u64>,
+    /// Their whole seconds, by project and server.
+    seconds: BTreeMap<(String, String), u64>,
+    /// Requests by project, server, code, verb, resource, namespace, and whether they were dry
+    /// runs.
+    requests: BTreeMap<RequestLabels, u64>,
+    /// Orphaned objects at the last comparison.
+    orphans: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RequestLabels {
+    project: String,
+    server: String,
+    code: String,
+    verb: &'static str,
+    resource: String,
+    namespace: String,
+    dry_run: bool,
+}
+
+/// What was done for all Applications.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    by: Mutex<HashMap<ObjectKey, Done>>,
+    /// Durations of comparisons by namespace and server.
+    comparisons: Mutex<BTreeMap<(String, String), Histogram>>,
+    /// Applies by their command: how many, and how many are under way.
+    applies: Mutex<BTreeMap<&'static str, (u64, u64)>>,
+    host: super::Host,
+}
+
+impl Operations {
+    /// Counts the end of a sync, if the Application was stored with one that it had not before.
+    pub fn stored(&self, key: &ObjectKey, server: &str, before: &Value, after: &Value) {
+        let (before, state) = (&before["status"]["operationState"], after_state(after));
+        let Some(phase) = ended(state)
+            .filter(|_| ended(before).is_none() || before["startedAt"] != state["startedAt"])
+        else {
+            return;
+        };
+        let project = access::project_of(after).to_owned();
+        let dry_run = state["operation"]["sync"]["dryRun"] == true;
+        let labels = (project.clone(), server.to_owned(), phase.to_owned(), dry_run);
+        let mut by = self.by.lock();
+        let done = by.entry(key.clone()).or_default();
+        *done.syncs.entry(labels).or_default() += 1;
+        let time = |field: &str| state[field].as_str()?.parse::<jiff::Timestamp>().ok();
+        if let (Some(from), Some(to)) = (time("startedAt"), time("finishedAt")) {
+            let seconds = u64::try_from(to.as_second() - from.as_second()).unwrap_or_default();
+            *done.seconds.entry((project, server.to_owned())).or_default() += seconds;
+        }
+    }
+
+    /// Counts a comparison.
+    pub fn compared(&self, namespace: &str, server: &str, took: Duration) {
+        let labels = (namespace.to_owned(), server.to_owned());
+        let mut comparisons = self.comparisons.lock();
+        let histogram = comparisons
+            .entry(labels)
+            .or_insert_with(|| Histogram::new([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]));
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// Records the number of orphaned objects.
+    pub fn orphaned(&self, key: &ObjectKey, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        self.by.lock().entry(key.clone()).or_default().orphans = Some(count);
+    }
+
+    /// The number of orphaned objects, once they were counted.
+    pub fn orphans(&self, key: &ObjectKey) -> Option<u64> {
+        self.by.lock().get(key)?.orphans
+    }
+
+    /// Drops what was done for a deleted Application.
+    pub fn forget(&self, key: &ObjectKey) {
+        self.by.lock().remove(key);
+    }
+}
+
+fn after_state(application: &Value) -> &Value {
+    &application["status"]["operationState"]
+}
+
+/// The phase of an operation that has ended.
+fn ended(state: &Value) -> Option<&str> {
+    let phase = state["phase"].as_str()?;
+    let ends = [OperationPhase::Succeeded, OperationPhase::Failed, OperationPhase::Error];
+    ends.iter().any(|end| end.as_str() == phase).then_some(phase)
+}
+
+impl Report for Operations {
+    fn sent(&self, request: &SentRequest<'_>) {
+        let mut labels = RequestLabels {
+            project: request.project.to_owned(),
+            server: request.server.to_owned(),
+            code: request.code.map_or_else(|| "0".to_owned(), |code| code.to_string()),
+            verb: request.verb,
+            resource: request.resource.to_owned(),
+            namespace: request.namespace.to_owned(),
+            dry_run: request.dry_run,
+        };
+        let mut by = self.by.lock();
+        let requests = &mut by.entry(request.application.clone()).or_default().requests;
+        if requests.len() >= SERIES && !requests.contains_key(&labels) {
+            labels.namespace.clear();
+        }
+        *requests.entry(labels).or_default() += 1;
+    }
+
+    fn began(&self, command: &'static str) {
+        let mut applies = self.applies.lock();
+        let (all, pending) = applies.entry(command).or_default();
+        *all += 1;
+        *pending += 1;
+    }
+
+    fn ended(&self, command: &'static str) {
+        if let Some((_, pending)) = self.applies.lock().get_mut(command) {
+            *pending = pending.saturating_sub(1);
+        }
+    }
+}
+
+impl Kept {
+    /// Writes what was done for the Applications that still exist, with their servers by
+    /// namespace.
+    pub(super) fn encode_operations(
+        &self,
+        exists: &dyn Fn(&ObjectKey) -> bool,
+        servers: &BTreeSet<(String, String)>,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        let operations = &self.operations;
+        let mut by = operations.by.lock();
+        by.retain(|key, _| exists(key));
+        let mut keys: Vec<&ObjectKey> = by.keys().collect();
+        keys.sort();
+        let all = || keys.iter().filter_map(|key| Some((*key, by.get(*key)?)));
+        let of_app = |key: &ObjectKey, project: &str| -> Labels<3> {
+            let [namespace, name] = of(key);
+            [namespace, name, ("project", project.to_owned())]
+        };
+        let syncs = all().flat_map(|(key, done)| {
+            done.syncs.iter().map(move |((project, server, phase, dry_run), count)| {
+                let [namespace, name, project] = of_app(key, project);
+                let labels: Labels<6> = [
+                    namespace,
+                    name,
+                    project,
+                    ("dest_server", server.clone()),
+                    ("phase", phase.clone()),
+                    ("dry_run", dry_run.to_string()),
+                ];
+                (labels, *count)
+            })
+        });
+        counters(encoder, ("argocd_app_sync", "Syncs that have ended"), syncs)?;
+        let seconds = all().flat_map(|(key, done)| {
+            done.seconds.iter().map(move |((project, server), seconds)| {
+                let [namespace, name, project] = of_app(key, project);
+                let labels: Labels<4> = [namespace, name, project, ("dest_server", server.clone())];
+                (labels, *seconds)
+            })
+        });
+        let help = "Whole seconds of the syncs that have ended";
+        counters(encoder, ("argocd_app_sync_duration_seconds", help), seconds)?;
+        let requests = all().flat_map(|(key, done)| {
+            done.requests.iter().map(move |(labels, count)| {
+                let [namespace, name, project] = of_app(key, &labels.project);
+                let labels: Labels<9> = [
+                    namespace,
+                    name,
+                    project,
+                    ("server", labels.server.clone()),
+                    ("response_code", labels.code.clone()),
+                    ("verb", labels.verb.to_owned()),
+                    ("resource_kind", labels.resource.clone()),
+                    ("resource_namespace", labels.namespace.clone()),
+                    ("dry_run", labels.dry_run.to_string()),
+                ];
+                (labels, *count)
+            })
+        });
+        let help = "Requests to clusters of syncs and deletions";
+        counters(encoder, ("argocd_app_k8s_request", help), requests)?;
+        drop(by);
+
+        let mut comparisons = operations.comparisons.lock();
+        comparisons.retain(|labels, _| servers.contains(labels));
+        let mut metric = encoder.encode_descriptor(
+            "argocd_app_reconcile",
+            "Duration of comparisons of Applications in seconds",
+            None,
+            MetricType::Histogram,
+        )?;
+        for ((namespace, server), histogram) in comparisons.iter() {
+            let labels: Labels<2> =
+                [("namespace", namespace.clone()), ("dest_server", server.clone())];
+            histogram.encode(metric.encode_family(&labels)?)?;
+        }
+        drop(comparisons);
+
+        let applies = operations.applies.lock().clone();
+        let of_command = |command: &str| -> Labels<2> {
+            [("hostname", operations.host.0.clone()), ("command", command.to_owned())]
+        };
+        let help = "Applies of objects by their kind";
+        let all = applies.iter().map(|(command, (all, _))| (of_command(command), *all));
+        counters(encoder, ("argocd_kubectl_exec", help), all)?;
+        let pending =
+            applies.iter().map(|(command, (_, pending))| (of_command(command), value(*pending)));
+        gauges(encoder, ("argocd_kubectl_exec_pending", "Applies that are under way"), pending)
+    }
+
+    /// What was asked of Git servers.
+    pub(super) fn encode_git(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(requests) = self.git.get() else { return Ok(()) };
+        let all = requests.all();
+        let of_kind = |(repo, kind): &(String, &'static str)| -> Labels<2> {
+            [("repo", repo.clone()), ("request_type", (*kind).to_owned())]
+        };
+        let counts = all.iter().map(|(key, requests)| (of_kind(key), requests.count));
+        counters(encoder, ("argocd_git_request", "Requests to Git servers"), counts)?;
+        let failures: [(&str, &str, &str); 2] = [
+            ("argocd_git_fetch_fail", "Fetches from Git servers that failed", "fetch"),
+            ("argocd_git_lsremote_fail", "Reads of references that failed", "ls-remote"),
+        ];
+        for (name, help, kind) in failures {
+            let failed = all.iter().filter(|((_, of), _)| *of == kind).map(|((repo, _), found)| {
+                let labels: Labels<1> = [("repo", repo.clone())];
+                (labels, found.failed)
+            });
+            counters(encoder, (name, help), failed)?;
+        }
+        let mut metric = encoder.encode_descriptor(
+            "argocd_git_request_duration_seconds",
+            "Duration of requests to Git servers in seconds",
+            None,
+            MetricType::Histogram,
+        )?;
+        for (key, requests) in &all {
+            let bounds = wavegate_source::BOUNDS.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(requests.by_duration).collect();
+            let labels = of_kind(key);
+            let mut metric = metric.encode_family(&labels)?;
+            metric.encode_histogram::<NoLabelSet>(
+                requests.seconds,
+                requests.count,
+                &buckets,
+                None,
+            )?;
+        }
+        Ok(())
+    }
+}

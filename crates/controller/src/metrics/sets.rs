@@ -1,0 +1,238 @@
+//! What ApplicationSets and queues show when the metrics are requested.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::metrics::MetricType;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::{Kept, Labels, by_step, of};
+use wavegate_api::ObjectKey;
+use wavegate_api::conditions::application_set as condition;
+use wavegate_cluster::watch::object::Object;
+use wavegate_rollout::application_set::rollout_storage::rollout_among;
+use wavegate_rollout::application_set::shown;
+use wavegate_rollout::application_set::stored::Status;
+
+/// The fields of an ApplicationSet that metrics show.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Shown {
+    metadata: ShownMetadata,
+    status: ShownStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ShownMetadata {
+    labels: Option<BTreeMap<String, Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ShownStatus {
+    conditions: Option<Vec<Value>>,
+    resources: Option<Vec<IgnoredAny>>,
+    resources_count: Option<u64>,
+    rollout: Value,
+}
+
+impl ShownStatus {
+    /// The reason of the condition `ResourcesUpToDate`.
+    fn update_status(&self) -> String {
+        let conditions = self.conditions.as_deref().unwrap_or_default();
+        let kind = condition::RESOURCES_UP_TO_DATE;
+        let reason = conditions.iter().find(|condition| condition["type"] == kind);
+        let reason = reason.and_then(|condition| condition["reason"].as_str());
+        reason.unwrap_or("Unknown").to_owned()
+    }
+
+    /// The number of Applications, also those that the list does not hold (W34).
+    fn owned(&self) -> u64 {
+        let listed = || self.resources.as_ref().map_or(0, |list| list.len() as u64);
+        self.resources_count.unwrap_or_else(listed)
+    }
+
+    /// The open step and the number of steps; the step is 0 when all are complete.
+    fn steps(&self) -> Option<(u64, u64)> {
+        let conditions = self.conditions.clone().unwrap_or_default();
+        let rollout = rollout_among(&conditions, &self.rollout);
+        let steps = rollout["steps"].as_u64()?;
+        let status = Status { conditions, rollout, ..Status::default() };
+        let rollout = shown::rollout(&status);
+        let open = rollout.step.filter(|_| !rollout.is_complete);
+        Some((open.map_or(0, |step| step as u64 + 1), steps))
+    }
+}
+
+impl Collector for Kept {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let sets = self.shown();
+        self.encode_sets(&sets, &mut encoder)?;
+        self.encode_labels(&sets, &mut encoder)?;
+        self.encode_rollouts(&sets, &mut encoder)?;
+        self.encode_applications(&mut encoder)?;
+        self.encode_clusters(&mut encoder)?;
+        self.encode_git(&mut encoder)?;
+        self.encode_runs(&mut encoder)?;
+        self.encode_notifications(&mut encoder)?;
+        self.encode_queues(&mut encoder)
+    }
+}
+
+/// Writes one gauge per series.
+pub(super) fn gauges<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help): (&str, &str),
+    series: impl Iterator<Item = (L, f64)>,
+) -> fmt::Result {
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in series {
+        metric.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+/// Counts become the values of gauges; the difference above 2^53 is not relevant.
+pub(super) fn value(count: u64) -> f64 {
+    count as f64
+}
+
+impl Kept {
+    /// The ApplicationSets in allowed namespaces (AS-601).
+    fn shown(&self) -> Vec<(ObjectKey, Shown)> {
+        let Some(settings) = self.settings.get() else { return Vec::new() };
+        let is_allowed = |object: &Object| settings.covers(object.namespace());
+        // A field of another type hides the rest, and not the set.
+        let read = |object: Object| (object.key(), object.read().unwrap_or_default());
+        self.sets.all().into_iter().filter(is_allowed).map(read).collect()
+    }
+
+    fn encode_sets(
+        &self,
+        sets: &[(ObjectKey, Shown)],
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        let info = sets.iter().map(|(key, set)| {
+            let [namespace, name] = of(key);
+            ([namespace, name, ("resource_update_status", set.status.update_status())], 1.0)
+        });
+        gauges(
+            encoder,
+            ("argocd_appset_info", "ApplicationSets and whether their Applications are up to date"),
+            info,
+        )?;
+        let owned = sets.iter().map(|(key, set)| (of(key), value(set.status.owned())));
+        gauges(
+            encoder,
+            ("argocd_appset_owned_applications", "Applications of an ApplicationSet"),
+            owned,
+        )
+    }
+
+    /// The configured labels (AS-602).
+    fn encode_labels(
+        &self,
+        sets: &[(ObjectKey, Shown)],
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        let keys = self.settings.get().map(|settings| &*settings.metrics_labels);
+        let names = label_names(keys.unwrap_or_default());
+        if names.is_empty() {
+            return Ok(());
+        }
+        let series = sets.iter().map(|(key, set)| {
+            let labels = set.metadata.labels.as_ref();
+            let label = |key: &str| labels.and_then(|labels| labels.get(key)?.as_str());
+            let own = of(key).map(|(name, value)| (name.to_owned(), value));
+            let shown = names
+                .iter()
+                .map(|(name, key)| (name.clone(), label(key).unwrap_or_default().to_owned()));
+            (own.into_iter().chain(shown).collect::<Vec<(String, String)>>(), 1.0)
+        });
+        gauges(encoder, ("argocd_appset_labels", "Labels of an ApplicationSet"), series)
+    }
+
+    fn encode_rollouts(
+        &self,
+        sets: &[(ObjectKey, Shown)],
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        let steps = || sets.iter().filter_map(|(key, set)| Some((of(key), set.status.steps()?)));
+        let open = steps().map(|(labels, (step, _))| (labels, value(step)));
+        gauges(
+            encoder,
+            (
+                "argocd_appset_rollout_step",
+                "The open step of a rollout, counted from 1; 0 when all are complete",
+            ),
+            open,
+        )?;
+        let all = steps().map(|(labels, (_, steps))| (labels, value(steps)));
+        gauges(encoder, ("argocd_appset_rollout_steps", "Steps of a rollout"), all)?;
+
+        let rollouts = self.rollouts.lock();
+        let now = self.clock.now();
+        let of_sets = || sets.iter().filter_map(|(key, _)| Some((key, rollouts.get(key)?)));
+        let applications = of_sets().flat_map(|(key, counts)| {
+            by_step(counts).into_iter().map(move |((step, state), count)| {
+                let [namespace, name] = of(key);
+                let labels: Labels<4> =
+                    [namespace, name, ("step", step), ("state", state.to_owned())];
+                (labels, value(count))
+            })
+        });
+        gauges(
+            encoder,
+            ("argocd_appset_rollout_apps", "Applications of a rollout by step and state"),
+            applications,
+        )?;
+        let waits = || {
+            of_sets().flat_map(|(key, counts)| {
+                counts.waits.iter().map(move |(kind, wait)| {
+                    let [namespace, name] = of(key);
+                    let labels: Labels<3> = [namespace, name, ("reason", kind.name().to_owned())];
+                    (labels, *wait)
+                })
+            })
+        };
+        let counts = waits().map(|(labels, wait)| (labels, value(wait.count)));
+        gauges(
+            encoder,
+            ("argocd_appset_rollout_waiting_apps", "Applications that the open step waits for"),
+            counts,
+        )?;
+        let longest = waits().filter_map(|(labels, wait)| {
+            Some((labels, now.duration_since(wait.since?).as_secs_f64().max(0.0)))
+        });
+        gauges(
+            encoder,
+            ("argocd_appset_rollout_waiting_seconds", "The longest of these waits"),
+            longest,
+        )
+    }
+}
+
+/// The names of labels in a metric, with the labels. Two may have the same name there; the first
+/// one is shown.
+pub(super) fn label_names(keys: &[String]) -> Vec<(String, &str)> {
+    let mut names: Vec<(String, &str)> = Vec::new();
+    for key in keys {
+        let name = label_name(key);
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, key));
+        }
+    }
+    names
+}
+
+/// The name of a label in a metric (AS-602).
+fn label_name(key: &str) -> String {
+    let is_kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let name: String = key.chars().map(|c| if is_kept(&c) { c } else { '_' }).collect();
+    format!("label_{name}")
+}

@@ -1,0 +1,146 @@
+//! The scheduler of both controllers.
+//!
+//! ```text
+//! events, due times ──> queue ──> as many reconciles as there are slots ──> queue
+//! ```
+//!
+//! An object is reconciled by one worker at a time; different objects in parallel. A
+//! failure or panic of one reconcile does not affect others.
+
+mod backoff;
+mod queue;
+mod result;
+mod slots;
+mod work;
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+
+use super::error::{Error, ErrorAction};
+use wavegate_api::ObjectKey;
+
+pub use backoff::Backoff;
+pub use queue::{Queue, QueueStats, Request, Trigger};
+pub use result::{ReconcileResult, Wake};
+pub use slots::Slots;
+pub use work::Work;
+
+/// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;
+/// the next one continues.
+const TIME_LIMIT: Duration = Duration::from_secs(900);
+
+/// A controller that the scheduler runs.
+pub trait Reconciler: Send + Sync + 'static {
+    /// The request of a reconcile.
+    type Request: Request;
+    /// Whether running reconciles are completed at a shutdown, or cancelled.
+    const FINISHES: bool;
+
+    /// The log fields of a reconcile.
+    fn span(key: &ObjectKey) -> Span;
+
+    /// Waits before a reconcile for events that arrive together with the one that has triggered
+    /// it: all of them are handled at once.
+    fn gather(&self, key: &ObjectKey) -> impl Future<Output = ()> + Send;
+
+    /// Reconciles one object.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+        trigger: Trigger<Self::Request>,
+    ) -> impl Future<Output = Result<ReconcileResult, Error>> + Send;
+
+    /// Reports on the object that its reconcile failed because of a bug.
+    fn report(&self, key: &ObjectKey, error: &Error) -> impl Future<Output = ()> + Send;
+
+    /// Drops the cached state of a deleted object.
+    fn forget(&self, key: &ObjectKey) -> impl Future<Output = ()> + Send;
+}
+
+/// Reconciles the objects in the queue until `stop`.
+pub async fn run<C: Reconciler>(
+    controller: Arc<C>,
+    queue: Arc<Queue<C::Request>>,
+    slots: Slots,
+    stop: CancellationToken,
+) {
+    let mut running = JoinSet::new();
+    loop {
+        // The slot is acquired last: a reconcile that has lent its slot must get it back
+        // while nothing else is due.
+        let next = async {
+            let next = queue.next().await;
+            (next, slots.take().await)
+        };
+        let Some(((key, trigger), slot)) = stop.run_until_cancelled(next).await else { break };
+        // Finished tasks are removed, so that the set stays small.
+        while running.try_join_next().is_some() {}
+        let (controller, queue) = (Arc::clone(&controller), Arc::clone(&queue));
+        let span = C::span(&key);
+        let work = async move {
+            controller.gather(&key).await;
+            let trigger = queue.catch_up(&key, trigger);
+            let reconcile = controller.reconcile(&key, trigger);
+            let ended = contained(controller.as_ref(), &key, reconcile).await;
+            drop(slot);
+            if let Some(pause) = queue.done(&key, trigger, ended) {
+                tracing::debug!(?pause, "reconciled again after a pause");
+            }
+        };
+        running.spawn(work.instrument(span));
+    }
+    if C::FINISHES {
+        while running.join_next().await.is_some() {}
+    }
+}
+
+/// Runs a reconcile and contains its failures and panics (SE-375, AS-149).
+pub async fn contained<C: Reconciler>(
+    controller: &C,
+    key: &ObjectKey,
+    reconcile: impl Future<Output = Result<ReconcileResult, Error>>,
+) -> ReconcileResult {
+    let reconcile = AssertUnwindSafe(reconcile).catch_unwind();
+    let error = match tokio::time::timeout(TIME_LIMIT, reconcile).await {
+        Ok(Ok(Ok(ended))) => {
+            if ended == ReconcileResult::Gone {
+                controller.forget(key).await;
+            }
+            return ended;
+        }
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(panic)) => Error::Panic(panic_text(panic.as_ref())),
+        Err(_) => Error::TimeLimit(TIME_LIMIT),
+    };
+    match error.action() {
+        ErrorAction::Outdated => {
+            tracing::debug!(%error, "changed in the meantime, reconciling again");
+            ReconcileResult::Outdated
+        }
+        ErrorAction::Retry => {
+            tracing::warn!(%error, "reconcile failed, retrying");
+            ReconcileResult::Failed
+        }
+        ErrorAction::Bug => {
+            tracing::error!(%error, "reconcile failed");
+            let report = controller.report(key, &error);
+            if AssertUnwindSafe(report).catch_unwind().await.is_err() {
+                tracing::error!("the failure cannot be reported on the object");
+            }
+            ReconcileResult::Failed
+        }
+    }
+}
+
+/// The message of a panic, if it is text.
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+}

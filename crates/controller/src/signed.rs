@@ -1,0 +1,29 @@
+//! Whether commits are signed as a project demands (SE-080), for Applications and generators.
+
+use std::collections::BTreeMap;
+
+use wavegate_application::signatures::Demand;
+use wavegate_source::{Credentials, Error, Repositories, Signed};
+
+/// Why a commit must not be used, by its own signature, or by those of the commits that lead to
+/// it; empty when it may.
+///
+/// # Errors
+///
+/// When that cannot be found.
+pub async fn problems(
+    sources: &Repositories,
+    demand: &Demand<'_>,
+    signed: &Signed<'_>,
+    keys: &BTreeMap<String, String>,
+    credentials: Option<&Credentials>,
+) -> Result<Vec<String>, Error> {
+    let commit = signed.commit;
+    if !demand.is_about_history {
+        let signature = sources.signature(signed, keys, credentials).await?;
+        return Ok(demand.problem(commit, &signature).into_iter().collect());
+    }
+    let refused = sources.refused_history(signed, keys, demand.keys, credentials).await?;
+    let problem = |(of, signature): &(String, _)| demand.problem_of(commit, of, signature);
+    Ok(refused.iter().filter_map(problem).collect())
+}

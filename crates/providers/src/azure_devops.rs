@@ -1,0 +1,189 @@
+//! Azure DevOps Services and Server: Git API 7.1.
+
+use serde::Deserialize;
+
+use super::failure::Failure;
+use super::http::{Api, Pages, Reply, path_segments, segment};
+use super::{Asker, Providers};
+use wavegate_rollout::desired::queries::{
+    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+};
+
+/// The public server.
+const PUBLIC: &str = "https://dev.azure.com";
+const VERSION: &str = "api-version=7.1";
+/// Before the names of branches.
+const BRANCH: &str = "refs/heads/";
+/// Pull requests of a page.
+const PAGE: usize = 100;
+
+/// A project of an organization.
+#[derive(Debug)]
+pub(super) struct AzureDevOps {
+    pub api: Api,
+    pub query: Repositories,
+}
+
+#[derive(Deserialize)]
+struct List<T> {
+    value: Vec<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct Listed {
+    id: Option<String>,
+    name: Option<String>,
+    default_branch: Option<String>,
+    remote_url: Option<String>,
+    ssh_url: Option<String>,
+    is_disabled: bool,
+}
+
+#[derive(Deserialize)]
+struct ListedBranch {
+    name: String,
+    commit: Commit,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Commit {
+    commit_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Request {
+    pull_request_id: i64,
+    title: String,
+    source_ref_name: String,
+    target_ref_name: String,
+    /// Absent until it is prepared.
+    last_merge_source_commit: Option<Commit>,
+    #[serde(default)]
+    labels: Option<Vec<Label>>,
+    created_by: Option<User>,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct User {
+    #[serde(default)]
+    unique_name: String,
+}
+
+fn list<T: serde::de::DeserializeOwned>(
+    reply: &Reply,
+    _: usize,
+) -> Result<(Vec<T>, Option<String>), Failure> {
+    let List { value } = reply.json()?;
+    // Lists of servers that page name the next one by a token.
+    match reply.header("x-ms-continuationtoken") {
+        None => Ok((value, None)),
+        Some(_) => Err(Failure::new("the list goes on, which the API does not document")),
+    }
+}
+
+impl AzureDevOps {
+    pub async fn api(
+        providers: &Providers,
+        provider: &Provider,
+        organization: &str,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        let api = provider.api.trim_end_matches('/');
+        let api = if api.is_empty() { PUBLIC } else { api };
+        let base = format!("{api}/{}", segment(organization));
+        providers.api(provider, &base, "", asker).await
+    }
+
+    fn place(&self) -> String {
+        format!("/{}/_apis/git/repositories", segment(&self.query.project))
+    }
+
+    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+        let path = format!("{}?{VERSION}", self.place());
+        let Pages { items, several } = self.api.pages(&path, list::<Listed>).await?;
+        let is_ssh = self.query.clone_protocol == "ssh";
+        // One without a default branch has no commits, and a disabled one cannot be read.
+        let repository = |one: Listed| {
+            let url = if is_ssh { one.ssh_url } else { one.remote_url };
+            let default = one.default_branch.filter(|_| !one.is_disabled)?;
+            Some(Repository {
+                organization: self.query.owner.clone(),
+                name: one.name?,
+                slug: String::new(),
+                id: one.id?,
+                url: url?,
+                default_branch: default.strip_prefix(BRANCH).unwrap_or(&default).to_owned(),
+                labels: Vec::new(),
+            })
+        };
+        Ok(Pages { items: items.into_iter().filter_map(repository).collect(), several })
+    }
+
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+        let place = format!("{}/{}/stats/branches", self.place(), segment(&repository.id));
+        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.commit_id);
+        if self.query.all_branches {
+            let path = format!("{place}?{VERSION}");
+            let Pages { items, several } = self.api.pages(&path, list::<ListedBranch>).await?;
+            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+        }
+        let path = format!("{place}?name={}&{VERSION}", segment(&repository.default_branch));
+        let found: ListedBranch = self.api.get(&path).await?.json()?;
+        Ok(Pages { items: vec![branch(found)], several: false })
+    }
+
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+        path_segments(path)?;
+        let path = format!(
+            "{}/{}/items?path={}&versionDescriptor.version={}&versionDescriptor.versionType=branch\
+             &$format=json&{VERSION}",
+            self.place(),
+            segment(&branch.repository.id),
+            segment(&format!("/{}", path.trim_start_matches('/'))),
+            segment(&branch.name)
+        );
+        self.api.has(&path).await
+    }
+
+    pub async fn pull_requests(
+        api: &Api,
+        query: &PullRequests,
+    ) -> Result<Pages<PullRequest>, Failure> {
+        let path = format!(
+            "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE}&{VERSION}",
+            segment(&query.project),
+            segment(&query.repository)
+        );
+        let page = |reply: &Reply, number: usize| {
+            let List { value } = reply.json::<List<Request>>()?;
+            // The last page is the first that is not full.
+            let next = (value.len() >= PAGE).then(|| format!("{path}&$skip={}", number * PAGE));
+            Ok((value, next))
+        };
+        let Pages { items, several } = api.pages(&path, page).await?;
+        let name = |text: &str| text.strip_prefix(BRANCH).unwrap_or(text).to_owned();
+        let request = |one: Request| {
+            let author = one.created_by.map(|user| user.unique_name).unwrap_or_default();
+            Some(PullRequest {
+                number: one.pull_request_id,
+                title: one.title,
+                branch: name(&one.source_ref_name),
+                target_branch: name(&one.target_ref_name),
+                head_sha: one.last_merge_source_commit?.commit_id,
+                labels: one.labels.unwrap_or_default().into_iter().map(|one| one.name).collect(),
+                author: author.split('@').next().unwrap_or_default().to_owned(),
+            })
+        };
+        Ok(Pages { items: items.into_iter().filter_map(request).collect(), several })
+    }
+}

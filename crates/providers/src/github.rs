@@ -1,0 +1,195 @@
+//! GitHub and GitHub Enterprise: REST API 2022-11-28.
+
+use http::header::{ACCEPT, HeaderName};
+use serde::Deserialize;
+
+use super::failure::{Failure, existing};
+use super::http::{Api, Pages, Reply, path_segments, segment};
+use super::{Asker, Providers};
+use wavegate_rollout::desired::queries::{
+    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+};
+
+/// The public server.
+const PUBLIC: &str = "https://api.github.com";
+
+/// An organization.
+#[derive(Debug)]
+pub(super) struct GitHub {
+    pub api: Api,
+    pub query: Repositories,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: u64,
+    name: String,
+    owner: Owner,
+    #[serde(default)]
+    default_branch: Option<String>,
+    ssh_url: String,
+    clone_url: String,
+    #[serde(default)]
+    topics: Option<Vec<String>>,
+    #[serde(default)]
+    archived: bool,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    login: String,
+}
+
+#[derive(Deserialize)]
+struct ListedBranch {
+    name: String,
+    commit: Commit,
+}
+
+#[derive(Deserialize)]
+struct Commit {
+    sha: String,
+}
+
+/// A pull request; servers of Gitea write it alike.
+#[derive(Deserialize)]
+pub(super) struct Request {
+    number: i64,
+    title: String,
+    head: Head,
+    base: Base,
+    #[serde(default)]
+    labels: Option<Vec<Label>>,
+    user: Option<Owner>,
+}
+
+impl Request {
+    pub fn pull_request(self) -> PullRequest {
+        PullRequest {
+            number: self.number,
+            title: self.title,
+            branch: self.head.r#ref,
+            target_branch: self.base.r#ref,
+            head_sha: self.head.sha,
+            labels: self.labels.unwrap_or_default().into_iter().map(|label| label.name).collect(),
+            // A deleted user is null.
+            author: self.user.map(|user| user.login).unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    r#ref: String,
+    sha: String,
+}
+
+#[derive(Deserialize)]
+struct Base {
+    r#ref: String,
+}
+
+#[derive(Deserialize)]
+struct Label {
+    name: String,
+}
+
+/// The address of the API of a server: that of GitHub Enterprise is below `/api/v3`.
+pub(super) fn base(api: &str) -> String {
+    let api = api.trim_end_matches('/');
+    if api.is_empty() {
+        return PUBLIC.to_owned();
+    }
+    let host = api.split_once("://").map_or(api, |(_, rest)| rest);
+    let host = host.split('/').next().unwrap_or_default();
+    match api.ends_with("/api/v3") || host.starts_with("api.") || host.contains(".api.") {
+        true => api.to_owned(),
+        false => format!("{api}/api/v3"),
+    }
+}
+
+/// The headers of each request.
+pub(super) fn headers(api: Api) -> Result<Api, Failure> {
+    api.with(ACCEPT, "application/vnd.github+json")?
+        .with(HeaderName::from_static("x-github-api-version"), "2022-11-28")
+}
+
+/// The items of a page; the next one is named by a link.
+fn page<T: serde::de::DeserializeOwned>(
+    path: &str,
+) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
+    let path = path.to_owned();
+    move |reply, _| Ok((reply.json()?, reply.next_link(&path)))
+}
+
+impl GitHub {
+    pub async fn api(
+        providers: &Providers,
+        provider: &Provider,
+        owner: &str,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        headers(providers.api(provider, &base(&provider.api), owner, asker).await?)
+    }
+
+    pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+        let path = format!("/orgs/{}/repos?per_page=100", segment(&self.query.owner));
+        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
+        let is_https = self.query.clone_protocol == "https";
+        let items = items.into_iter().filter(|one| self.query.scope.archived || !one.archived);
+        let items = items.map(|one| Repository {
+            organization: one.owner.login,
+            name: one.name,
+            slug: String::new(),
+            id: one.id.to_string(),
+            url: if is_https { one.clone_url } else { one.ssh_url },
+            default_branch: one.default_branch.unwrap_or_default(),
+            labels: one.topics.unwrap_or_default(),
+        });
+        Ok(Pages { items: items.collect(), several })
+    }
+
+    fn place(repository: &Repository) -> String {
+        format!("/repos/{}/{}", segment(&repository.organization), segment(&repository.name))
+    }
+
+    pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+        let place = Self::place(repository);
+        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
+        if self.query.all_branches {
+            let path = format!("{place}/branches?per_page=100");
+            let Pages { items, several } =
+                self.api.pages(&path, page::<ListedBranch>(&path)).await?;
+            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+        }
+        // A repository without commits names a default branch that does not exist.
+        let default = &repository.default_branch;
+        let found = match default.is_empty() {
+            true => None,
+            false => {
+                let path = format!("{place}/branches/{}", segment(default));
+                existing(self.api.get(&path).await)?
+            }
+        };
+        let found = found.map(|reply| reply.json::<ListedBranch>()).transpose()?;
+        Ok(Pages { items: found.map(branch).into_iter().collect(), several: false })
+    }
+
+    pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+        let place = Self::place(&branch.repository);
+        let (path, name) = (path_segments(path)?, segment(&branch.name));
+        let path = format!("{place}/contents/{path}?ref={name}");
+        self.api.has(&path).await
+    }
+
+    pub async fn pull_requests(
+        api: &Api,
+        query: &PullRequests,
+    ) -> Result<Pages<PullRequest>, Failure> {
+        let (owner, repository) = (segment(&query.owner), segment(&query.repository));
+        let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
+        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
+        let items = items.into_iter().map(Request::pull_request);
+        Ok(Pages { items: items.collect(), several })
+    }
+}

@@ -1,0 +1,161 @@
+//! Lists repositories with the branches that the filters of a generator select.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::{StreamExt, TryStreamExt};
+
+use super::azure_devops::AzureDevOps;
+use super::bitbucket::Bitbucket;
+use super::bitbucket_server::BitbucketServer;
+use super::code_commit::CodeCommit;
+use super::failure::Failure;
+use super::gitea::Gitea;
+use super::github::GitHub;
+use super::gitlab::GitLab;
+use super::http::{PARALLEL, Pages};
+use super::{Answered, Asker, Providers};
+use wavegate_rollout::desired::queries::{
+    Answer, Branch, Filters, Kind, Repositories, Repository, Selected,
+};
+
+/// The most branches of one answer.
+const MAX_BRANCHES: usize = 100_000;
+
+/// A server of source code.
+#[allow(clippy::large_enum_variant, reason = "there is one for each query")]
+pub(super) enum Server {
+    GitHub(GitHub),
+    GitLab(GitLab),
+    Gitea(Gitea),
+    Bitbucket(Bitbucket),
+    BitbucketServer(BitbucketServer),
+    AzureDevOps(AzureDevOps),
+    CodeCommit(CodeCommit),
+}
+
+macro_rules! each {
+    ($server:expr, $one:ident => $call:expr) => {
+        match $server {
+            Server::GitHub($one) => $call,
+            Server::GitLab($one) => $call,
+            Server::Gitea($one) => $call,
+            Server::Bitbucket($one) => $call,
+            Server::BitbucketServer($one) => $call,
+            Server::AzureDevOps($one) => $call,
+            Server::CodeCommit($one) => $call,
+        }
+    };
+}
+
+impl Server {
+    async fn open(
+        providers: &Providers,
+        query: &Repositories,
+        asker: &Asker,
+    ) -> Result<Self, Failure> {
+        let query = query.clone();
+        let (provider, owner) = (&query.provider, &query.owner);
+        Ok(match provider.kind {
+            Kind::GitHub => Self::GitHub(GitHub {
+                api: GitHub::api(providers, provider, owner, asker).await?,
+                query,
+            }),
+            Kind::GitLab => {
+                Self::GitLab(GitLab { api: GitLab::api(providers, provider, asker).await?, query })
+            }
+            Kind::Gitea => {
+                let api = Gitea::api(providers, provider, asker).await?;
+                Self::Gitea(Gitea { api, filters: compiled(&query)?, query })
+            }
+            Kind::Bitbucket => Self::Bitbucket(Bitbucket {
+                api: Bitbucket::api(providers, provider, asker).await?,
+                query,
+            }),
+            Kind::BitbucketServer => {
+                let api = BitbucketServer::api(providers, provider, asker).await?;
+                Self::BitbucketServer(BitbucketServer { api, query })
+            }
+            Kind::AzureDevOps => {
+                let api = AzureDevOps::api(providers, provider, owner, asker).await?;
+                Self::AzureDevOps(AzureDevOps { api, query })
+            }
+            Kind::CodeCommit => Self::CodeCommit(CodeCommit::open(providers, query, asker).await?),
+        })
+    }
+
+    async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
+        each!(self, one => one.repositories().await)
+    }
+
+    async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
+        each!(self, one => one.branches(repository).await)
+    }
+
+    async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
+        each!(self, one => one.has_path(branch, path).await)
+    }
+}
+
+fn compiled(query: &Repositories) -> Result<Filters, Failure> {
+    Filters::new(&query.filters)
+        .map_err(|(place, cause)| Failure::new(format!("filters{place}: {cause}")))
+}
+
+/// Lists the branches.
+pub(super) async fn ask(
+    providers: &Providers,
+    query: &Repositories,
+    asker: &Asker,
+) -> Result<Answered, Failure> {
+    let filters = compiled(query)?;
+    let server = Server::open(providers, query, asker).await?;
+    let Pages { items, several } = server.repositories().await?;
+    let is_paged = AtomicBool::new(several);
+    let (filters, server, paged) = (&filters, &server, &is_paged);
+    let selected = items.into_iter().filter(|repository| filters.repository(repository));
+    let lists = futures::stream::iter(selected.map(|repository| async move {
+        let place = format!("{}/{}", repository.organization, repository.name);
+        let found = async {
+            let Pages { items, several } = server.branches(&repository).await?;
+            paged.fetch_or(several, Ordering::Relaxed);
+            let mut kept = Vec::new();
+            for branch in items {
+                if is_selected(server, filters, &branch).await? {
+                    kept.push(branch);
+                }
+            }
+            Ok(kept)
+        };
+        found.await.map_err(|failure: Failure| failure.of(&place))
+    }));
+    let lists: Vec<Vec<Branch>> = lists.buffer_unordered(PARALLEL).try_collect().await?;
+    let mut branches: Vec<Branch> = lists.into_iter().flatten().collect();
+    if branches.len() > MAX_BRANCHES {
+        let text = format!("limit exceeded: more than {MAX_BRANCHES} branches are found");
+        return Err(Failure::new(text));
+    }
+    let key = |branch: &Branch| {
+        let Repository { organization, name, .. } = &branch.repository;
+        (organization.clone(), name.clone(), branch.name.clone())
+    };
+    branches.sort_by_cached_key(key);
+    // What moves between two pages is listed twice.
+    branches.dedup_by_key(|branch| key(branch));
+    let answer = Answer::Branches(branches);
+    Ok(Answered { answer, is_paged: is_paged.into_inner() })
+}
+
+async fn is_selected(server: &Server, filters: &Filters, branch: &Branch) -> Result<bool, Failure> {
+    let mut paths = BTreeMap::new();
+    loop {
+        match filters.branch(branch, &paths) {
+            Selected::Yes => return Ok(true),
+            Selected::No => return Ok(false),
+            Selected::Needs(path) => {
+                let exists = server.has_path(branch, &path).await?;
+                paths.insert(path, exists);
+            }
+        }
+    }
+}

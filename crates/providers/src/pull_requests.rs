@@ -1,0 +1,73 @@
+//! Lists the pull requests of a repository.
+
+use super::azure_devops::AzureDevOps;
+use super::bitbucket::Bitbucket;
+use super::bitbucket_server::BitbucketServer;
+use super::failure::Failure;
+use super::gitea::Gitea;
+use super::github::GitHub;
+use super::gitlab::GitLab;
+use super::http::Pages;
+use super::{Answered, Asker, Providers};
+use wavegate_rollout::desired::queries::{Answer, Kind, PullRequest, PullRequests};
+
+/// The most pull requests of one answer.
+const MAX_REQUESTS: usize = 20_000;
+
+/// Lists the pull requests.
+pub(super) async fn ask(
+    providers: &Providers,
+    query: &PullRequests,
+    asker: &Asker,
+) -> Result<Answered, Failure> {
+    let (provider, owner) = (&query.provider, &query.owner);
+    let place = match owner.is_empty() {
+        true => query.repository.clone(),
+        false => format!("{owner}/{}", query.repository),
+    };
+    // Without the API there is no repository that could be missing.
+    let listed = match provider.kind {
+        Kind::GitHub => {
+            let api = GitHub::api(providers, provider, owner, asker).await?;
+            GitHub::pull_requests(&api, query).await
+        }
+        Kind::GitLab => {
+            let api = GitLab::api(providers, provider, asker).await?;
+            GitLab::pull_requests(&api, query).await
+        }
+        Kind::Gitea => {
+            let api = Gitea::api(providers, provider, asker).await?;
+            Gitea::pull_requests(&api, query).await
+        }
+        Kind::Bitbucket => {
+            let api = Bitbucket::api(providers, provider, asker).await?;
+            Bitbucket::pull_requests(&api, query).await
+        }
+        Kind::BitbucketServer => {
+            let api = BitbucketServer::api(providers, provider, asker).await?;
+            BitbucketServer::pull_requests(&api, query).await
+        }
+        Kind::AzureDevOps => {
+            let api = AzureDevOps::api(providers, provider, owner, asker).await?;
+            AzureDevOps::pull_requests(&api, query).await
+        }
+        Kind::CodeCommit => {
+            return Err(Failure::new("AWS CodeCommit has no pullRequest generator"));
+        }
+    };
+    let Pages { mut items, several } = match listed {
+        Ok(listed) => listed,
+        Err(failure) if failure.is_not_found() => {
+            return Ok(Answered::whole(Answer::NoRepository(failure.of(&place).text)));
+        }
+        Err(failure) => return Err(failure.of(&place)),
+    };
+    if items.len() > MAX_REQUESTS {
+        let text = format!("{place}: limit exceeded: more than {MAX_REQUESTS} pull requests");
+        return Err(Failure::new(text));
+    }
+    items.sort_by_key(|request| request.number);
+    // What moves between two pages is listed twice.
+    items.dedup_by_key(|request: &mut PullRequest| request.number);
+    Ok(Answered { answer: Answer::PullRequests(items), is_paged: several })
+}

@@ -1,0 +1,140 @@
+//! The list generator: parameter sets from the spec (AS-050 to AS-054).
+
+use serde_json::{Map, Value};
+
+use super::element::{Element, Failure, kind, list_of};
+use super::scope::{Generator, Scope};
+use crate::desired::texts::Texts;
+use wavegate_api::yaml;
+
+/// The list generator.
+pub struct List;
+
+impl Generator for List {
+    fn key(&self) -> &'static str {
+        "list"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["elements", "elementsYaml", "template"]
+    }
+
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure> {
+        let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
+        for element in &elements {
+            scope.count(&element.values)?;
+        }
+        Ok(elements)
+    }
+}
+
+/// One parameter set per element of `elements`, then per element of
+/// `elementsYaml`.
+///
+/// The Go engine accepts any elements. With the simple engine a value must be a
+/// string, except for `values`, whose strings become `values.<k>`.
+///
+/// A list without `elements` and `elementsYaml` is an error, since a field may
+/// be misspelt and no elements would delete every Application. Use an empty
+/// list for no Applications. With parameters of another generator in it, the
+/// text of `elementsYaml` may become empty.
+fn parameter_sets(list: &Value, go: bool, is_interpolated: bool) -> Result<Vec<Element>, Failure> {
+    let listed = !list["elements"].is_null();
+    let written = match &list["elementsYaml"] {
+        Value::Null => false,
+        // Also when every line is a comment.
+        Value::String(text) => {
+            is_interpolated
+                || !matches!(
+                    yaml::value(text),
+                    Ok(Value::Null) | Err(yaml::Error::Count { found: 0 })
+                )
+        }
+        _ => true,
+    };
+    if !listed && !written {
+        let cause = "has neither elements nor elementsYaml; write elements: [] for no \
+                     applications"
+            .to_owned();
+        return Err(Failure::new("", cause));
+    }
+    let mut sets = Vec::new();
+    for (index, element) in list_of(list, "elements")?.iter().enumerate() {
+        let place = format!("elements[{index}]");
+        let Value::Object(element) = element else {
+            return Err(Failure::new(place, format!("must be an object, is {}", kind(element))));
+        };
+        let values = if go { element.clone() } else { flat(element, &place)? };
+        sets.push(Element { field: place, values, texts: Texts::default() });
+    }
+    match &list["elementsYaml"] {
+        Value::Null => {}
+        Value::String(text) => sets.extend(from_yaml(text)?),
+        other => {
+            let cause = format!("must be a string, is {}", kind(other));
+            return Err(Failure::new("elementsYaml", cause));
+        }
+    }
+    Ok(sets)
+}
+
+fn flat(element: &Map<String, Value>, place: &str) -> Result<Map<String, Value>, Failure> {
+    let mut set = Map::new();
+    for (key, value) in element {
+        let place = format!("{place}.{key}");
+        match value {
+            Value::Object(values) if key == "values" => {
+                for (inner, value) in values {
+                    if !value.is_string() {
+                        let cause = not_a_string(value);
+                        return Err(Failure::new(format!("{place}.{inner}"), cause));
+                    }
+                    set.insert(format!("values.{inner}"), value.clone());
+                }
+            }
+            other if key == "values" => {
+                return Err(Failure::new(
+                    place,
+                    format!("must be an object of strings, is {}", kind(other)),
+                ));
+            }
+            Value::String(_) => {
+                set.insert(key.clone(), value.clone());
+            }
+            other => return Err(Failure::new(place, not_a_string(other))),
+        }
+    }
+    Ok(set)
+}
+
+fn not_a_string(value: &Value) -> String {
+    format!("must be a string, is {}; quote it, or set goTemplate: true", kind(value))
+}
+
+fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
+    let place = "elementsYaml";
+    let value = match yaml::value(text) {
+        Err(yaml::Error::Count { found: 0 }) => return Ok(Vec::new()),
+        read => read.map_err(|error| Failure::new(place, error.to_string()))?,
+    };
+    let elements = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(elements) => elements,
+        other => {
+            let cause = format!("must be a list of objects, is {}", kind(&other));
+            return Err(Failure::new(place, cause));
+        }
+    };
+    let object = |(index, element): (usize, Value)| {
+        let field = format!("{place}[{index}]");
+        match element {
+            Value::Object(values) => Ok(Element { field, values, texts: Texts::default() }),
+            other => Err(Failure::new(field, format!("must be an object, is {}", kind(&other)))),
+        }
+    };
+    elements.into_iter().enumerate().map(object).collect()
+}

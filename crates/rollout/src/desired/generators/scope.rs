@@ -1,0 +1,520 @@
+//! What a generator may use: the template engine, the observed facts, and other generators.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::element::{Element, Failure, join, kind, text};
+use crate::desired::error::Error;
+use crate::desired::flatten::matches;
+use crate::desired::inputs::{Finding, GitAnswer, GitRequest, Inputs, Projects, Reads, Unread};
+use crate::desired::missing_key;
+use crate::desired::queries::{Answer, Query};
+use crate::desired::template::Engine;
+use crate::desired::texts::{Given, Texts};
+use gotemplate::go::Env;
+use wavegate_api::cluster::ClusterSecret;
+use wavegate_api::selector::Selector;
+
+/// The deepest nesting: matrix and merge in matrix and merge (AS-004).
+const MAX_DEPTH: usize = 2;
+
+/// A source of parameter sets.
+pub(super) trait Generator: Sync {
+    /// Its key in `spec.generators`.
+    fn key(&self) -> &'static str;
+
+    /// Its fields.
+    fn fields(&self) -> &'static [&'static str];
+
+    /// What is known without its parameter sets, which may never be needed: its interval is
+    /// taken, and the elements that it combines are returned.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be evaluated, whatever the parameters are.
+    fn declare<'a>(&self, _: &'a Value, _: &mut Scope<'_, '_>) -> Result<&'a [Value], Failure> {
+        Ok(&[])
+    }
+
+    /// Its parameter sets, in order. `generator` is its object, with known fields only.
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure>;
+}
+
+/// All generators, in the order in which those of one element run.
+pub(super) type Generators = &'static [&'static dyn Generator];
+
+/// Evaluates the generators of a set.
+pub struct Evaluation<'a> {
+    /// All generators.
+    pub(super) generators: Generators,
+    /// The template engine; it counts what is generated.
+    pub engine: &'a mut Engine,
+    /// Time and entropy for template functions.
+    pub env: &'a mut Env,
+    /// The observed facts.
+    pub inputs: &'a Inputs,
+    /// The project of the template; empty when it contains placeholders (AS-091).
+    pub project: &'a str,
+    /// What was used.
+    pub reads: &'a mut Reads,
+    /// What is missing in `inputs`.
+    pub unread: Unread,
+    /// Whether the generator that ran last may find nothing in the ordinary course of things.
+    pub(super) may_end: bool,
+}
+
+impl Evaluation<'_> {
+    /// What the generator that ran last found, with these parameter sets.
+    pub(super) fn finding<T>(&mut self, sets: &[T]) -> Finding {
+        match (std::mem::take(&mut self.may_end), sets.is_empty()) {
+            (true, true) => Finding::Ended,
+            (_, is_empty) => Finding::of(!is_empty),
+        }
+    }
+}
+
+/// The evaluation of one generator.
+pub struct Scope<'s, 'e> {
+    evaluation: &'s mut Evaluation<'e>,
+    /// The path of its element of `spec.generators`.
+    element: &'s str,
+    /// The path of the generator below that, such as `matrix.generators[0].git`.
+    around: String,
+    /// The number of matrix and merge generators around it.
+    depth: usize,
+    /// Whether it contains parameters of another generator.
+    is_interpolated: bool,
+}
+
+impl<'s, 'e> Scope<'s, 'e> {
+    /// The scope of a generator in `spec.generators`; `element` is the path of its element.
+    pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str, key: &str) -> Self {
+        Self { evaluation, element, around: key.to_owned(), depth: 0, is_interpolated: false }
+    }
+
+    /// The scope of a generator inside of this one.
+    fn inner(&mut self) -> Scope<'_, 'e> {
+        Scope {
+            evaluation: &mut *self.evaluation,
+            element: self.element,
+            around: self.around.clone(),
+            depth: self.depth + 1,
+            is_interpolated: self.is_interpolated,
+        }
+    }
+
+    /// Whether the generator contains parameters of another one.
+    pub fn is_interpolated(&self) -> bool {
+        self.is_interpolated
+    }
+
+    /// Whether something must be read first.
+    pub fn has_unread(&self) -> bool {
+        !self.evaluation.unread.is_empty()
+    }
+
+    /// Reports what is ignored of this generator.
+    pub fn warn(&mut self, warning: &str) {
+        self.evaluation.reads.warn(format!("{}: {warning}", self.element));
+    }
+
+    /// Whether templates are those of Go.
+    pub fn is_go(&self) -> bool {
+        self.evaluation.engine.is_go()
+    }
+
+    /// The observed facts.
+    pub fn inputs(&self) -> &'e Inputs {
+        self.evaluation.inputs
+    }
+
+    /// The project of the template; empty when it contains placeholders.
+    pub fn project(&self) -> &'e str {
+        self.evaluation.project
+    }
+
+    /// The AppProjects that exist; `None` when they are not known.
+    pub fn projects(&mut self) -> Option<&'e Projects> {
+        self.evaluation.reads.projects = true;
+        self.evaluation.inputs.projects.as_ref()
+    }
+
+    /// The cluster Secrets.
+    pub fn clusters(&mut self) -> &'e [ClusterSecret] {
+        self.evaluation.reads.clusters = true;
+        &self.evaluation.inputs.clusters
+    }
+
+    /// A part of a repository; `None` when it must be read first.
+    pub fn git(
+        &mut self,
+        request: GitRequest,
+    ) -> Result<Option<Result<Arc<GitAnswer>, String>>, Failure> {
+        let answer = self.evaluation.inputs.git.get(&request).cloned();
+        if answer.is_none() {
+            self.evaluation.unread.git.insert(request.clone());
+        }
+        self.evaluation.reads.git.insert(request);
+        self.check_reads()?;
+        Ok(answer)
+    }
+
+    /// What a service has answered; `None` when it must be asked first.
+    pub fn ask(&mut self, query: Query) -> Result<Option<Result<Arc<Answer>, String>>, Failure> {
+        let answer = self.evaluation.inputs.answers.get(&query).cloned();
+        if answer.is_none() {
+            self.evaluation.unread.queries.insert(query.clone());
+        }
+        self.evaluation.reads.queries.insert(query);
+        self.check_reads()?;
+        Ok(answer)
+    }
+
+    fn check_reads(&self) -> Result<(), Failure> {
+        let limit = self.evaluation.engine.limits().repository_reads;
+        let reads = &self.evaluation.reads;
+        if reads.git.len() + reads.queries.len() <= limit {
+            return Ok(());
+        }
+        let cause = format!(
+            "limit exceeded: the generators read more than {limit} repositories, revisions, lists \
+             of files and answers of services"
+        );
+        Err(Failure { field: String::new(), cause, limit: true })
+    }
+
+    /// Generate again after an interval, at the latest; zero for no interval.
+    pub fn requeue_after(&mut self, interval: std::time::Duration) {
+        self.evaluation.reads.requeue_after(interval);
+    }
+
+    /// Runs a generator, and counts its parameter sets; failures have its key in their path.
+    pub fn generate(
+        &mut self,
+        generator: &dyn Generator,
+        fields: &Value,
+    ) -> Result<Vec<Element>, Failure> {
+        let key = generator.key();
+        let below = |failure: Failure| failure.below(key);
+        let Value::Object(object) = fields else {
+            let cause = format!("must be an object, is {}", kind(fields));
+            return Err(Failure::new(key, cause));
+        };
+        known_fields(generator, object).map_err(below)?;
+        let elements = generator.generate(fields, self).map_err(below)?;
+        self.check_time(key)?;
+        Ok(elements
+            .into_iter()
+            .map(|set| Element { field: join(key, &set.field), ..set })
+            .collect())
+    }
+
+    /// The parameter sets of an element of a matrix or merge generator, those that its
+    /// selector matches. It must contain one generator (AS-041, AS-070).
+    pub fn child(&mut self, element: &Value, place: &str) -> Result<Vec<Element>, Failure> {
+        let selector =
+            shape(self.evaluation.generators, element).map_err(|failure| failure.below(place))?;
+        let generator = self.only(element).map_err(|failure| failure.below(place))?;
+        let fields = &element[generator.key()];
+        let path = join(&join(&self.around, place), generator.key());
+        let mut inner = self.inner();
+        inner.around.clone_from(&path);
+        let sets = inner.generate(generator, fields).map_err(|f| f.below(place))?;
+        let sets = sets.into_iter().filter(|set| matches(&selector, &set.values));
+        let sets = sets.map(|set| Element { field: join(place, &set.field), ..set });
+        let sets: Vec<Element> = sets.collect();
+        let mut path = join(self.element, &path);
+        if self.is_interpolated && is_observed(generator) {
+            path = self.evaluation.reads.evaluation(path, fields);
+        }
+        let found = self.evaluation.finding(&sets);
+        self.evaluation.reads.found(path, found);
+        Ok(sets)
+    }
+
+    /// Records whether the cluster Secrets of this generator are there: it also yields
+    /// something without any.
+    pub fn found_secrets(&mut self, found: bool) {
+        let path = format!("{} (cluster Secrets)", join(self.element, &self.around));
+        self.evaluation.reads.found(path, Finding::of(found));
+    }
+
+    /// Records that the answer for this generator is complete, and that nothing in it is no
+    /// sign of a mistake.
+    pub fn may_end(&mut self) {
+        self.evaluation.may_end = true;
+    }
+
+    /// As [`Self::child`], of the result of [`Self::interpolate`].
+    pub fn interpolated_child(
+        &mut self,
+        element: &Value,
+        place: &str,
+    ) -> Result<Vec<Element>, Failure> {
+        let before = std::mem::replace(&mut self.is_interpolated, true);
+        let sets = self.child(element, place);
+        self.is_interpolated = before;
+        sets
+    }
+
+    /// The generator of an element inside of this one.
+    fn only(&self, element: &Value) -> Result<&'static dyn Generator, Failure> {
+        let all = self.evaluation.generators;
+        let mut generators = of(all, element);
+        let (Some(generator), None) = (generators.next(), generators.next()) else {
+            let keys: Vec<&str> = of(all, element).map(Generator::key).collect();
+            let cause = format!(
+                "has {} generators, {}; write one, and the others as elements of their own",
+                keys.len(),
+                keys.join(" and ")
+            );
+            return Err(Failure::new("", cause));
+        };
+        if combines(generator) && self.depth + 1 >= MAX_DEPTH {
+            let cause = "a matrix or merge generator can be nested once only";
+            return Err(Failure::new(generator.key(), cause));
+        }
+        Ok(generator)
+    }
+
+    /// Checks an element and those inside of it, also those that no parameter set may ever
+    /// need, and takes their intervals (AS-047, AS-098).
+    pub fn declare(&mut self, element: &Value, place: &str) -> Result<(), Failure> {
+        let below = |failure: Failure| failure.below(place);
+        let all = self.evaluation.generators;
+        shape(all, element).map_err(below)?;
+        for generator in of(all, element) {
+            let key = generator.key();
+            let place = join(place, key);
+            let Value::Object(fields) = &element[key] else {
+                let cause = format!("must be an object, is {}", kind(&element[key]));
+                return Err(Failure::new(place, cause));
+            };
+            known_fields(generator, fields).map_err(|failure| failure.below(&place))?;
+            let children = generator.declare(&element[key], self);
+            for (index, child) in children.map_err(|f| f.below(&place))?.iter().enumerate() {
+                let place = join(&place, &format!("generators[{index}]"));
+                shape(all, child).and_then(|_| self.only(child)).map_err(|f| f.below(&place))?;
+                self.inner().declare(child, &place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An element with the parameters of another generator in its strings (AS-071): not in
+    /// its selector (AS-046), in templates, which are ignored (AS-074), nor in what `values`
+    /// take from the parameters of their own generator (AS-073).
+    pub fn interpolate(
+        &mut self,
+        element: &Value,
+        place: &str,
+        parameters: Given<'_>,
+    ) -> Result<Value, Failure> {
+        let mut interpolated = Map::new();
+        for (key, value) in element.as_object().into_iter().flatten() {
+            let generator = self.evaluation.generators.iter().copied().find(|one| one.key() == key);
+            let value = match (generator, value) {
+                (Some(generator), Value::Object(fields)) => {
+                    let place = join(place, key);
+                    self.interpolate_generator(generator, fields, &place, parameters)?
+                }
+                _ => value.clone(),
+            };
+            interpolated.insert(key.clone(), value);
+        }
+        Ok(interpolated.into())
+    }
+
+    fn interpolate_generator(
+        &mut self,
+        generator: &'static dyn Generator,
+        fields: &Map<String, Value>,
+        place: &str,
+        parameters: Given<'_>,
+    ) -> Result<Value, Failure> {
+        let own_values = generator.fields().contains(&"values");
+        let mut interpolated = Map::new();
+        for (field, value) in fields {
+            let place = join(place, field);
+            let value = match (field.as_str(), value) {
+                ("template", _) => continue,
+                ("values", Value::Object(values)) if own_values => {
+                    self.interpolate_values(values, &place, parameters)?
+                }
+                ("generators", Value::Array(children)) if combines(generator) => {
+                    let mut elements = Vec::with_capacity(children.len());
+                    for (index, child) in children.iter().enumerate() {
+                        let place = format!("{place}[{index}]");
+                        let mut element = self.interpolate(child, &place, parameters)?;
+                        // A field of the nested generator, unlike the selector of this one.
+                        if let Some(selector) = element.get_mut("selector") {
+                            let place = join(&place, "selector");
+                            *selector = self.render(selector, &place, parameters)?;
+                        }
+                        elements.push(element);
+                    }
+                    elements.into()
+                }
+                _ => self.render(value, &place, parameters)?,
+            };
+            interpolated.insert(field.clone(), value);
+        }
+        Ok(interpolated.into())
+    }
+
+    /// `values` with the parameters of another generator. A text that uses keys that these
+    /// do not have is kept: the parameters of its own generator may have them (AS-073).
+    fn interpolate_values(
+        &mut self,
+        values: &Map<String, Value>,
+        place: &str,
+        parameters: Given<'_>,
+    ) -> Result<Value, Failure> {
+        let mut interpolated = Map::new();
+        for (name, value) in values {
+            let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
+            let mut render = |text: &str| {
+                let rendered = engine.render_if_known(text, parameters, env);
+                rendered.map_err(|error| of_template(&error, join(place, name)))
+            };
+            let value = match value {
+                Value::String(text) => render(text)?.into(),
+                other => other.clone(),
+            };
+            interpolated.insert(render(name)?, value);
+        }
+        Ok(interpolated.into())
+    }
+
+    /// A value with parameters in all its strings.
+    fn render(
+        &mut self,
+        value: &Value,
+        place: &str,
+        parameters: Given<'_>,
+    ) -> Result<Value, Failure> {
+        let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
+        engine.interpolate(value, place, parameters, env).map_err(of_engine)
+    }
+
+    /// Adds the `values` of a generator to its parameters (AS-112): each is rendered with
+    /// these parameters, and without the other values.
+    pub fn add_values(
+        &mut self,
+        generator: &Value,
+        parameters: &mut Map<String, Value>,
+        texts: &mut Texts,
+    ) -> Result<(), Failure> {
+        let values = match &generator["values"] {
+            Value::Null => return Ok(()),
+            Value::Object(values) => values,
+            other => {
+                let cause = format!("must be an object of strings, is {}", kind(other));
+                return Err(Failure::new("values", cause));
+            }
+        };
+        let mut rendered = Map::new();
+        for name in values.keys() {
+            let value = text(&generator["values"], name).map_err(|f| f.below("values"))?;
+            let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
+            let value =
+                engine.render_value(value, Given { values: parameters, texts: *texts }, env);
+            let place = || join("values", name);
+            rendered.insert(name.clone(), value.map_err(|e| of_template(&e, place()))?.into());
+        }
+        if self.is_go() {
+            if !rendered.is_empty() {
+                parameters.insert("values".to_owned(), rendered.into());
+                *texts = texts.and(Texts::VALUES);
+            }
+        } else {
+            let flat = rendered.into_iter().map(|(name, value)| (format!("values.{name}"), value));
+            parameters.extend(flat);
+        }
+        Ok(())
+    }
+
+    /// Counts a parameter set against the limits of the ApplicationSet.
+    pub fn count(&mut self, values: &Map<String, Value>) -> Result<(), Failure> {
+        let counted = self.evaluation.engine.count_parameters(values);
+        counted.map_err(|cause| Failure { field: String::new(), cause, limit: true })
+    }
+
+    fn check_time(&mut self, place: &str) -> Result<(), Failure> {
+        self.evaluation.engine.check_time(place, self.evaluation.env).map_err(of_engine)
+    }
+}
+
+/// Whether a generator reads what is not in the spec.
+fn is_observed(generator: &dyn Generator) -> bool {
+    !combines(generator) && generator.key() != "list"
+}
+
+fn combines(generator: &dyn Generator) -> bool {
+    matches!(generator.key(), "matrix" | "merge")
+}
+
+/// Fails for a field that a generator does not have.
+fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Result<(), Failure> {
+    let known = generator.fields();
+    let unknown = |field: &&String| !known.contains(&field.as_str());
+    match fields.keys().find(unknown).filter(|_| !known.is_empty()) {
+        None => Ok(()),
+        Some(unknown) => {
+            let (key, known) = (generator.key(), known.join(", "));
+            let cause = format!("is not a field of a {key} generator; its fields are {known}");
+            Err(Failure::new(unknown, cause))
+        }
+    }
+}
+
+/// The generators of an element.
+pub(super) fn of(
+    generators: Generators,
+    element: &Value,
+) -> impl Iterator<Item = &'static dyn Generator> {
+    generators.iter().copied().filter(|generator| !element[generator.key()].is_null())
+}
+
+/// Checks that an element is an object with a generator and known keys only; returns its
+/// selector.
+pub(super) fn shape(generators: Generators, element: &Value) -> Result<Selector, Failure> {
+    let Value::Object(fields) = element else {
+        return Err(Failure::new("", format!("must be an object, is {}", kind(element))));
+    };
+    let is_known = |key: &&String| {
+        *key == "selector" || generators.iter().any(|generator| generator.key() == *key)
+    };
+    if let Some(unknown) = fields.keys().find(|key| !is_known(key)) {
+        return Err(Failure::new(unknown, not_a_generator(generators)));
+    }
+    if of(generators, element).next().is_none() {
+        let cause = "has no generator; add a list generator, or remove the element";
+        return Err(Failure::new("", cause));
+    }
+    Selector::read(&element["selector"]).map_err(|cause| Failure::new("selector", cause))
+}
+
+pub(super) fn not_a_generator(generators: Generators) -> String {
+    let keys: Vec<&str> = generators.iter().map(|generator| generator.key()).collect();
+    format!("is not a generator; the generators are {}", keys.join(", "))
+}
+
+fn of_template(error: &gotemplate::Error, field: String) -> Failure {
+    Failure { field, cause: missing_key::explained(error), limit: error.is_limit() }
+}
+
+fn of_engine(error: Error) -> Failure {
+    match error {
+        Error::Render { place, cause, limit, .. } => Failure { field: place, cause, limit },
+        Error::Limit { place, cause } => {
+            Failure { field: place, cause: format!("limit exceeded: {cause}"), limit: true }
+        }
+        other => Failure::new("", other.to_string()),
+    }
+}

@@ -1,0 +1,158 @@
+//! `templatePatch`: a patch of each rendered Application (AS-144 to AS-147).
+//!
+//! A strategic merge patch for Applications: objects merge, null deletes, lists
+//! are replaced, `metadata.finalizers` is merged as a set.
+
+use serde_json::{Map, Value};
+
+use wavegate_api::yaml;
+
+/// Prefix of a key that removes entries of the list of that name.
+const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
+
+/// Applies the rendered text of a patch.
+///
+/// The project is not changed, and neither `operation` nor `status` can be set:
+/// an operation would start a sync in each reconcile (AS-146). An empty text,
+/// `null` and `{}` have no effect.
+///
+/// # Errors
+///
+/// The error of the patch, for users.
+pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
+    let patch = match yaml::value(text) {
+        Ok(patch) => patch,
+        Err(yaml::Error::Count { found: 0 }) => return Ok(()),
+        Err(error) => return Err(format!("the rendered patch is neither JSON nor YAML: {error}")),
+    };
+    let patch = match patch {
+        Value::Null => return Ok(()),
+        Value::Object(patch) => patch,
+        _ => return Err("the rendered patch is not an object".to_owned()),
+    };
+    check(&patch)?;
+    let project = application["spec"]["project"].clone();
+    if let Value::Object(target) = application {
+        merge_object(target, &patch, &mut Vec::new())?;
+        target.remove("operation");
+        target.remove("status");
+        let spec = target.entry("spec").or_insert_with(|| Value::Object(Map::new()));
+        if !spec.is_object() {
+            *spec = Value::Object(Map::new());
+        }
+        match project {
+            Value::Null => {
+                spec.as_object_mut().map(|spec| spec.remove("project"));
+            }
+            project => spec["project"] = project,
+        }
+    }
+    Ok(())
+}
+
+/// Checks the types of the fields that the rest of the program relies on.
+fn check(patch: &Map<String, Value>) -> Result<(), String> {
+    for field in ["metadata", "spec"] {
+        let value = patch.get(field).unwrap_or(&Value::Null);
+        if !matches!(value, Value::Null | Value::Object(_)) {
+            return Err(format!("{field} of the rendered patch is not an object"));
+        }
+    }
+    let metadata = patch.get("metadata").unwrap_or(&Value::Null);
+    for field in ["labels", "annotations"] {
+        for (key, value) in metadata[field].as_object().into_iter().flatten() {
+            if !key.starts_with('$') && !matches!(value, Value::Null | Value::String(_)) {
+                return Err(format!(
+                    "metadata.{field}.{key} of the rendered patch is not a string"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn merge_object(
+    target: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+    path: &mut Vec<String>,
+) -> Result<(), String> {
+    match patch.get("$patch").and_then(Value::as_str) {
+        Some("delete") => {
+            target.clear();
+            return Ok(());
+        }
+        Some("replace") => {
+            target.clear();
+            let kept =
+                patch.iter().filter(|(key, value)| !key.starts_with('$') && !value.is_null());
+            target.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+            return Ok(());
+        }
+        Some("merge") | None => {}
+        Some(other) => {
+            return Err(format!("{}: unknown directive $patch: {other}", path.join(".")));
+        }
+    }
+    if let Some(keys) = patch.get("$retainKeys").and_then(Value::as_array) {
+        target.retain(|key, _| keys.iter().any(|kept| kept == key));
+    }
+    for (key, value) in patch {
+        if let Some(name) = key.strip_prefix(DELETE_FROM) {
+            path.push(name.to_owned());
+            delete_from(target.get_mut(name), value, path)?;
+            path.pop();
+        }
+        if key.starts_with('$') {
+            continue;
+        }
+        path.push(key.clone());
+        match (target.get_mut(key), value) {
+            (_, Value::Null) => {
+                target.remove(key);
+            }
+            (Some(Value::Object(target)), Value::Object(patch)) => {
+                merge_object(target, patch, path)?;
+            }
+            (Some(Value::Array(target)), Value::Array(added)) if is_set(path) => {
+                for item in added {
+                    if !target.contains(item) {
+                        target.push(item.clone());
+                    }
+                }
+            }
+            (_, Value::Object(patch)) => {
+                let mut fresh = Map::new();
+                merge_object(&mut fresh, patch, path)?;
+                target.insert(key.clone(), fresh.into());
+            }
+            (_, value) => {
+                target.insert(key.clone(), value.clone());
+            }
+        }
+        path.pop();
+    }
+    Ok(())
+}
+
+/// Removes entries of the only list that is merged as a set. Entries that the patch adds come
+/// after: `$` sorts before letters.
+fn delete_from(target: Option<&mut Value>, value: &Value, path: &[String]) -> Result<(), String> {
+    let place = path.join(".");
+    if !is_set(path) {
+        return Err(format!(
+            "{DELETE_FROM}{place} of the rendered patch: only entries of metadata.finalizers can \
+             be removed; write the whole list instead"
+        ));
+    }
+    let Value::Array(removed) = value else {
+        return Err(format!("{DELETE_FROM}{place} of the rendered patch is not a list"));
+    };
+    if let Some(Value::Array(list)) = target {
+        list.retain(|item| !removed.contains(item));
+    }
+    Ok(())
+}
+
+fn is_set(path: &[String]) -> bool {
+    path == ["metadata", "finalizers"]
+}

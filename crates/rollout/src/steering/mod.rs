@@ -1,0 +1,159 @@
+//! What people do to rollouts (ST-060 … ST-070): whether it makes sense now, and what it writes.
+//!
+//! A person's word is a field of a RolloutRun or an annotation of an ApplicationSet. Each
+//! function reads an object as stored, and returns what the word changes, that it is so already,
+//! or why it makes no sense. What follows from the word is decided by the rollout.
+//!
+//! Nothing that others wrote is dropped: lists are extended and reduced as they are stored.
+
+mod again;
+mod approve;
+mod awaited;
+mod end;
+mod pause;
+mod run;
+mod select;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+pub use self::again::{retry, skip, undo_skip};
+pub use self::approve::{approve, approve_deletions};
+pub use self::awaited::{Deployed, Ending, Goal, Progress, Seen, is_revision, progress};
+pub use self::end::{Reach, abort, rollback};
+pub use self::pause::{pause, paused_by_policies, resume, unpause};
+pub use self::run::{Run, current, number_of};
+pub use self::select::selects;
+use wavegate_api::Raw;
+use wavegate_api::time::to_rfc3339;
+
+/// Who speaks, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Person<'a> {
+    /// The user.
+    pub by: &'a str,
+    /// The time.
+    pub at: Timestamp,
+}
+
+impl Person<'_> {
+    /// The time as it is stored.
+    fn stored_at(&self) -> String {
+        to_rfc3339(self.at)
+    }
+}
+
+/// What a person's word comes to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It changes the object.
+    Change {
+        /// What it does, as the rest of a sentence after "will".
+        says: String,
+        /// How many Applications it is about.
+        applications: i64,
+        /// What is written.
+        change: Change,
+    },
+    /// It is so already; says how.
+    Already(String),
+    /// It makes no sense; says why, and what to do instead.
+    Refused(String),
+}
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// An annotation; removed without a value.
+    Annotation {
+        /// Its key.
+        key: &'static str,
+        /// Its value.
+        value: Option<String>,
+        /// The word of a person that it replaces or removes, if it does: another one is not what
+        /// was confirmed.
+        replaces: Option<String>,
+    },
+    /// Entries that are added to a list of the spec.
+    Entries {
+        /// The list.
+        list: &'static str,
+        /// The new entries.
+        entries: Vec<Value>,
+    },
+    /// Entries that are removed from a list of the spec.
+    Removal {
+        /// The list.
+        list: &'static str,
+        /// The entries.
+        entries: Vec<Value>,
+    },
+    /// A field of the spec.
+    Field {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        value: Value,
+    },
+}
+
+impl Change {
+    /// The merge patch for the object as stored, based on its version.
+    pub fn patch(&self, object: &Value) -> Value {
+        // The name could refer to another object by now, and another person may have spoken.
+        let of_object = |field: &str| (field.to_owned(), object["metadata"][field].clone());
+        let mut metadata = Map::from_iter(["uid", "resourceVersion"].map(of_object));
+        let spec = match self {
+            Self::Annotation { key, value, .. } => {
+                metadata.insert("annotations".to_owned(), json!({*key: value}));
+                return json!({"metadata": metadata});
+            }
+            Self::Entries { list, entries } => {
+                let stored = object["spec"].items(&format!("/{list}"));
+                let all: Vec<&Value> = stored.iter().chain(entries).collect();
+                json!({*list: all})
+            }
+            Self::Removal { list, entries } => {
+                let stored = object["spec"].items(&format!("/{list}"));
+                let left: Vec<&Value> =
+                    stored.iter().filter(|entry| !entries.contains(entry)).collect();
+                json!({*list: left})
+            }
+            Self::Field { field, value } => json!({*field: value}),
+        };
+        json!({"metadata": metadata, "spec": spec})
+    }
+
+    /// Whether a person who confirmed `other` has confirmed this as well: the object may have
+    /// changed since. When it is said does not count.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let is_same = |a: &Value, b: &Value| match (a, b) {
+            (Value::Object(a), Value::Object(b)) => {
+                let without_time = |all: &Map<String, Value>| {
+                    let mut all = all.clone();
+                    all.remove("at");
+                    all
+                };
+                without_time(a) == without_time(b)
+            }
+            _ => a == b,
+        };
+        match (self, other) {
+            (Self::Entries { list, entries }, Self::Entries { list: of, entries: confirmed }) => {
+                let is_confirmed = |entry: &Value| confirmed.iter().any(|one| is_same(entry, one));
+                list == of && entries.iter().all(is_confirmed)
+            }
+            (Self::Removal { list, entries }, Self::Removal { list: of, entries: confirmed }) => {
+                list == of && entries.iter().all(|entry| confirmed.contains(entry))
+            }
+            _ => self == other,
+        }
+    }
+}
+
+/// `1 Application`, `2 Applications`.
+pub fn applications(count: i64) -> String {
+    if count == 1 { "1 Application".to_owned() } else { format!("{count} Applications") }
+}

@@ -1,0 +1,23 @@
+//! Which ApplicationSets a policy selects (ST-001), for the commands.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::application_set::generated::labels_of;
+use crate::rollout::steer::rules;
+use wavegate_api::Raw;
+use wavegate_api::steering::SetSelector;
+
+/// Whether a policy selects a set, as the controller decides it.
+///
+/// # Errors
+///
+/// What is wrong with its selector.
+pub fn selects(policy: &Value, set: &Value) -> Result<bool, String> {
+    if policy.namespace() != set.namespace() {
+        return Ok(false);
+    }
+    let selector = Option::<SetSelector>::deserialize(&policy["spec"]["applicationSets"])
+        .map_err(|error| error.to_string())?;
+    rules::selects(&selector.unwrap_or_default(), set.name(), &labels_of(set))
+}

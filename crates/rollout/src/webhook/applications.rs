@@ -1,0 +1,112 @@
+//! Which Applications a push concerns, by their sources and by the annotation
+//! `argocd.argoproj.io/manifest-generate-paths` (SE-422).
+
+use serde_json::Value;
+
+use super::Push;
+use super::generators::is_at;
+use wavegate_api::annotations::MANIFEST_GENERATE_PATHS;
+use wavegate_api::glob::Glob;
+use wavegate_api::sources::InEffect;
+
+/// Paths of one annotation that are compared; with more, every file counts.
+const MAX_PATHS: usize = 100;
+/// Steps of the comparison of files with paths for one Application, as of [`Glob::cost`];
+/// beyond, every file counts.
+const MAX_STEPS: u64 = 10_000_000;
+
+/// Whether an Application deploys the repository of a push at one of its revisions, and may
+/// use one of the changed files.
+///
+/// Only with the annotation the files decide: without it, or when the event does not report
+/// all of them, each push counts.
+pub fn deploys(application: &Value, push: &Push) -> bool {
+    let annotation = application["metadata"]["annotations"][MANIFEST_GENERATE_PATHS].as_str();
+    let spec = &application["spec"];
+    InEffect::of(spec).list.iter().any(|source| {
+        let text = |field: &str| source[field].as_str().unwrap_or_default();
+        let (url, revision) = (text("repoURL"), text("targetRevision"));
+        !url.is_empty()
+            && push.repositories.iter().any(|repository| repository.is(url))
+            && push.refs.iter().any(|changed| is_at(changed, revision))
+            && may_use(annotation.unwrap_or_default(), text("path"), &push.files)
+    })
+}
+
+/// Whether one of the files is below one of the paths, or fits it as a pattern. A path that
+/// begins with `/` starts at the root of the repository, another one at the path of the source.
+fn may_use(annotation: &str, source: &str, files: &[String]) -> bool {
+    let paths: Vec<String> = annotation
+        .split(';')
+        .map(str::trim)
+        .filter(|path| !path.is_empty())
+        .take(MAX_PATHS + 1)
+        .map(|path| match path.strip_prefix('/') {
+            Some(rooted) => cleaned(rooted),
+            None => cleaned(&format!("{source}/{path}")),
+        })
+        .collect();
+    if paths.is_empty() || paths.len() > MAX_PATHS || files.is_empty() {
+        return true;
+    }
+    let mut steps: u64 = 0;
+    let mut is_bounded = |cost: u64| {
+        steps = steps.saturating_add(cost);
+        steps <= MAX_STEPS
+    };
+    paths.iter().any(|path| {
+        let pattern = path.contains(['*', '?', '[']).then(|| Glob::new(path));
+        match pattern {
+            // What is no pattern protects nobody from a refresh.
+            Some(Err(_)) => true,
+            Some(Ok(glob)) => {
+                files.iter().any(|file| !is_bounded(glob.cost(file.len())) || glob.matches(file))
+            }
+            None => files.iter().any(|file| !is_bounded(1) || is_below(file, path)),
+        }
+    })
+}
+
+fn is_below(file: &str, folder: &str) -> bool {
+    let rest = file.strip_prefix(folder);
+    folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// A path without `.`, `..` and empty parts.
+fn cleaned(path: &str) -> String {
+    let mut parts = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_use;
+
+    #[test]
+    fn the_annotation_limits_the_files_as_422() {
+        let cases = [
+            ("no annotation", "", "apps/a", "x.yaml", true),
+            ("the path of the source", ".", "apps/a", "apps/a/x.yaml", true),
+            ("a folder with a longer name", ".", "apps/a", "apps/ab/x.yaml", false),
+            ("a relative path", "../base", "apps/a", "apps/base/x.yaml", true),
+            ("a path from the root", "/shared", "apps/a", "shared/x.yaml", true),
+            ("elsewhere", ".;/shared", "apps/a", "apps/b/x.yaml", false),
+            ("a pattern", "/shared/*-secret.yaml", "apps/a", "shared/a-secret.yaml", true),
+            ("a pattern that does not fit", "/shared/*-x.yaml", "apps/a", "shared/a.yaml", false),
+            ("the root", "/", "apps/a", "x.yaml", true),
+        ];
+        for (name, annotation, source, file, want) in cases {
+            assert_eq!(may_use(annotation, source, &[file.to_owned()]), want, "SE-422: {name}");
+        }
+        assert!(may_use(".", "apps/a", &[]), "SE-422: files that are not known");
+    }
+}

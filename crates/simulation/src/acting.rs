@@ -1,0 +1,251 @@
+//! What happens from outside: commits, people, users, faults.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::ListParams;
+use kube_sim::workloads::OUTCOME_ANNOTATION;
+use kube_sim::{Disturbance, Effect};
+use serde_json::{Value, json};
+
+use super::action::{Action, Change};
+use super::environment::{Environment, USER};
+use super::fault::{Fault, Part};
+use super::lifeline::Crash;
+use super::replica;
+use wavegate_api::steering::{POLICY, RUN};
+use wavegate_api::{Application, ApplicationSet, ObjectKey};
+use wavegate_cluster::act::{manifests, refresh, steering as words};
+use wavegate_cluster::watch::failure::reason;
+use wavegate_cluster::watch::object::{api, resource};
+use wavegate_controller::leader::LEASE;
+use wavegate_rollout::steering::{self, Person, Reach, Run, Verdict};
+
+impl Environment<'_> {
+    /// A commit that changes these Applications or all, which a webhook reports.
+    pub async fn push(&self, changed: Option<BTreeSet<String>>) {
+        self.sources.push(changed);
+        let names: Vec<(String, String)> = {
+            let seen = self.seen.lock();
+            let of = |(name, history): (&String, &super::ApplicationHistory)| {
+                let (namespace, _) = history.set.split_once('/')?;
+                Some((namespace.to_owned(), name.clone()))
+            };
+            seen.applications.iter().filter_map(of).collect()
+        };
+        for (namespace, name) in names {
+            // A later comparison finds it, too.
+            let key = ObjectKey { namespace, name };
+            let _ = refresh::application(&self.client, &key, false, self.clock.now()).await;
+        }
+    }
+
+    pub async fn act(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::Push(changed) => self.push(changed.clone()).await,
+            Action::Behave(names, change) => self.behave(names, change).await?,
+            Action::Restart => {
+                for number in 0..self.replicas.len() {
+                    let new = self.replica(number).map_err(|error| error.to_string())?;
+                    std::mem::replace(&mut self.replicas[number], new).kill();
+                }
+            }
+            Action::ApiDown(time) => {
+                self.suffer(&Fault::Requests {
+                    of: Part::All,
+                    effect: Effect::Status(503),
+                    percent: 100,
+                    lasting: *time,
+                })
+                .await;
+                // Those that are open end with the server.
+                let disturbance = Disturbance::Cut;
+                self.suffer(&Fault::Watches { of: Part::All, disturbance, lasting: *time }).await;
+            }
+            Action::Fault(fault) => self.suffer(fault).await,
+            Action::Apply(object) => {
+                self.apply(object).await.map_err(|error| format!("{error:#}"))?;
+            }
+            Action::Degrade(names) => self.degrade(names).await?,
+            Action::Pause => {
+                self.say_of_sets(|set| steering::pause(set, Some("as the simulation says"), USER))
+                    .await?;
+            }
+            Action::Resume => {
+                let policies = self.all(POLICY).await?;
+                self.say_of_sets(|set| steering::resume(set, &policies)).await?;
+            }
+            Action::Approve(gate) => {
+                let gate = Some(gate.as_str()).filter(|gate| !gate.is_empty());
+                self.say_of_runs(|run, person| steering::approve(run, gate, person)).await?;
+            }
+            Action::Rollback => {
+                let applications = self.all(Application::KIND).await?;
+                self.say_of_runs(|run, person| {
+                    let reach = Reach::of(&run.name, applications.iter().map(AsRef::as_ref));
+                    steering::rollback(run, Some(&reach), person)
+                })
+                .await?;
+            }
+            Action::Abort => {
+                self.say_of_runs(|run, person| steering::abort(run, false, person)).await?;
+            }
+            Action::Retry(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                self.say_of_runs(|run, person| steering::retry(run, &names, person)).await?;
+            }
+            Action::Skip(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                self.say_of_runs(|run, _| steering::skip(run, &names)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The deployments of Applications that begin from now on behave in another way: what they
+    /// wait to deploy is rendered again.
+    async fn behave(&self, names: &BTreeSet<String>, change: &Change) -> Result<(), String> {
+        for name in names {
+            self.sources.change(name, change);
+            let waiting = self.seen.lock().waiting(name);
+            if let Some(key) = waiting {
+                let now = self.clock.now();
+                let written = refresh::application(&self.client, &key, true, now).await;
+                written.map_err(|error| reason(&error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Something goes wrong.
+    async fn suffer(&mut self, fault: &Fault) {
+        self.faults += 1;
+        fault.happen(&self.server, self.seed ^ (self.faults << 32));
+        match fault {
+            Fault::ClockBack(time) => {
+                let time = SignedDuration::try_from(*time).unwrap_or_default();
+                *self.behind.lock() += time;
+            }
+            Fault::ServerClockBack(time) => {
+                let time = SignedDuration::try_from(*time).unwrap_or_default();
+                self.server.shift_clock(-time);
+            }
+            Fault::LeaderFrozen(time) => {
+                let lifeline = self.replicas[self.leader().await].lifeline.clone();
+                lifeline.freeze();
+                let time = *time;
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    lifeline.thaw();
+                });
+            }
+            Fault::Crash { at, applied } => {
+                for replica in &self.replicas {
+                    replica.lifeline.crash(Crash { at: *at, applied: *applied });
+                }
+            }
+            Fault::Requests { .. }
+            | Fault::Watches { .. }
+            | Fault::Vanishes { .. }
+            | Fault::DestinationDown(_) => {}
+        }
+    }
+
+    /// The number of the replica that leads.
+    async fn leader(&self) -> usize {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), self.namespace);
+        let lease = leases.get_opt(LEASE).await.ok().flatten();
+        let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
+        let is_leader = |number: &usize| replica::identity(*number) == holder;
+        (0..self.replicas.len()).find(is_leader).unwrap_or_default()
+    }
+
+    /// The workloads of Applications fail, although nothing was deployed.
+    async fn degrade(&self, names: &BTreeSet<String>) -> Result<(), String> {
+        let deployments: Api<Deployment> = Api::all(self.client.clone());
+        let all = deployments.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        let place = |one: Deployment| Some((one.metadata.name?, one.metadata.namespace?));
+        let places: BTreeMap<String, String> = all.items.into_iter().filter_map(place).collect();
+        for name in names {
+            let namespace = places.get(name).ok_or(format!("{name} has no workload yet"))?;
+            let waiting = self.seen.lock().waiting(name);
+            self.sources.degrade(name, waiting.is_some());
+            if let Some(key) = waiting {
+                let now = self.clock.now();
+                let written = refresh::application(&self.client, &key, true, now).await;
+                written.map_err(|error| reason(&error))?;
+            }
+            let annotations = json!({OUTCOME_ANNOTATION: "fail"});
+            let object = json!({
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": namespace, "annotations": annotations},
+            });
+            let applied = manifests::apply(&self.client, USER, &object).await;
+            applied.map_err(|error| reason(&error))?;
+        }
+        Ok(())
+    }
+
+    /// What a person says about each set; an error when it changes none of them.
+    async fn say_of_sets(&self, decide: impl Fn(&Value) -> Verdict) -> Result<(), String> {
+        let decide = |set: &Value| match decide(set) {
+            Verdict::Already(how) => Verdict::Refused(how),
+            other => other,
+        };
+        let sets = self.all(ApplicationSet::KIND).await?;
+        self.say(ApplicationSet::KIND, sets, decide).await
+    }
+
+    /// All objects of a kind. Whole: what is seen of some lacks their spec.
+    async fn all(&self, kind: &str) -> Result<Vec<Arc<Value>>, String> {
+        let all = api(&self.client, None, &resource(kind));
+        let all = all.list(&ListParams::default()).await.map_err(|error| reason(&error))?;
+        Ok(all.items.iter().map(|object| Arc::new(object.parse())).collect())
+    }
+
+    /// What a person says about the current run of each set.
+    async fn say_of_runs(
+        &self,
+        decide: impl Fn(&Run, Person<'_>) -> Verdict,
+    ) -> Result<(), String> {
+        let runs: Vec<Arc<Value>> = {
+            let seen = self.seen.lock();
+            let last = seen.runs.values().filter_map(|runs| runs.last_key_value());
+            last.map(|(_, (run, _))| run.clone()).collect()
+        };
+        let person = Person { by: USER, at: self.clock.now() };
+        self.say(RUN, runs, |run| decide(&Run::read(run), person)).await
+    }
+
+    /// Says something about objects; an error when it makes sense for none of them.
+    async fn say(
+        &self,
+        kind: &str,
+        objects: Vec<Arc<Value>>,
+        decide: impl Fn(&Value) -> Verdict,
+    ) -> Result<(), String> {
+        let mut refused = None;
+        let mut is_done = false;
+        for object in objects {
+            match decide(&object) {
+                Verdict::Change { change, .. } => {
+                    let written = words::write(&self.client, kind, &object, &change, &decide).await;
+                    written.map_err(|error| error.to_string())?;
+                    is_done = true;
+                }
+                Verdict::Already(_) => is_done = true,
+                Verdict::Refused(why) => refused = Some(why),
+            }
+        }
+        // Of several, it is for those that it makes sense for.
+        match is_done {
+            true => Ok(()),
+            false => Err(refused.unwrap_or_else(|| format!("there is no {kind} yet"))),
+        }
+    }
+}

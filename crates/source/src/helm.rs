@@ -1,0 +1,457 @@
+//! The arguments of `helm template` (the `helm` block of SE-037), and the checks of a chart
+//! before it runs. Blocking.
+//!
+//! No name that a user or a repository chose becomes part of an argument that Helm splits
+//! or resolves: values files are copied to a private directory under names of our own.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::build_environment::BuildEnvironment;
+use super::kind::only_known;
+use super::manifests::{RenderError, lfs_pointer};
+use super::pattern::{self, Braces};
+use super::render_for::RenderFor;
+use super::source_directory::{SourceDirectory, leaves};
+use super::version::kube_version;
+use super::{chart, chart_schema};
+
+/// Fields of the `helm` block that are passed on.
+const KNOWN: [&str; 15] = [
+    "releaseName",
+    "namespace",
+    "kubeVersion",
+    "apiVersions",
+    "valueFiles",
+    "ignoreMissingValueFiles",
+    "values",
+    "valuesObject",
+    "parameters",
+    "skipCrds",
+    "skipTests",
+    "skipSchemaValidation",
+    "version",
+    "fileParameters",
+    "passCredentials",
+];
+
+/// Schemes of URLs of values files that Helm reads without a plugin.
+pub const VALUES_SCHEMES: [&str; 2] = ["https", "http"];
+
+/// Largest values file, in bytes.
+const MAX_VALUES: u64 = 16 << 20;
+
+/// What `helm` is called with.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// The arguments.
+    pub args: Vec<OsString>,
+    /// Paths of copies, with the name that users know.
+    pub shown: Vec<(PathBuf, String)>,
+    /// Whether a values file is fetched.
+    pub network: bool,
+}
+
+/// Checks the chart and prepares the call of `helm template`.
+pub(super) fn prepare(
+    source_dir: &SourceDirectory,
+    source: &Value,
+    subject: &RenderFor,
+    environment: &BuildEnvironment,
+    schemes: &[String],
+    scratch: &Path,
+) -> Result<Prepared, RenderError> {
+    only_known(source, "helm", &KNOWN)?;
+    let helm = &source["helm"];
+    check_version(helm)?;
+    let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
+    let list = |field: &str| helm[field].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
+    chart::check_links(source_dir)?;
+    if !switch("skipSchemaValidation") {
+        chart_schema::check_schemas(source_dir)?;
+    }
+    // Each value is joined to its option, so that it cannot be read as an option.
+    let release = text("releaseName").unwrap_or(&subject.application);
+    let mut args = vec!["template".to_owned(), ".".into(), format!("--name-template={release}")];
+    let namespace = text("namespace").unwrap_or(&subject.namespace);
+    if !namespace.is_empty() {
+        args.push(format!("--namespace={namespace}"));
+    }
+    let cluster = subject.cluster.as_ref();
+    let version = match text("kubeVersion") {
+        Some(given) => Some(kube_version("helm.kubeVersion", given).map_err(source_error)?),
+        None => cluster.map(|cluster| cluster.kube_version.clone()),
+    };
+    args.extend(version.map(|version| format!("--kube-version={version}")));
+    let mut api_versions: Vec<&str> = list("apiVersions").collect();
+    if api_versions.is_empty() {
+        let known = cluster.map(|cluster| &cluster.api_versions[..]).unwrap_or_default();
+        api_versions = known.iter().map(String::as_str).collect();
+    }
+    args.extend(api_versions.iter().map(|version| format!("--api-versions={version}")));
+    let (mut shown, mut network) = (Vec::new(), false);
+    let mut found = Vec::new();
+    for (index, file) in list("valueFiles").enumerate() {
+        let named = Named { source_dir, subject, environment, schemes, field: "valueFiles", index };
+        let files = named.files(file, switch("ignoreMissingValueFiles"))?;
+        found.push((named, file, files));
+    }
+    // A file that is named is not taken by a pattern, too.
+    let named_files = found.iter().filter_map(|(.., files)| match files {
+        Files::One(path) => Some(path.clone()),
+        _ => None,
+    });
+    let named_files: BTreeSet<PathBuf> = named_files.collect();
+    // What comes again stays where it came first.
+    let (mut taken, mut urls) = (BTreeSet::<PathBuf>::new(), BTreeSet::new());
+    let mut copies = 0;
+    for (named, file, files) in found {
+        let files = match files {
+            Files::None => Vec::new(),
+            Files::One(path) if !taken.insert(path.clone()) => Vec::new(),
+            Files::One(path) => vec![(path, named.shown(file))],
+            Files::Several(root, paths) => {
+                let other = paths.into_iter().filter(|path| !named_files.contains(path));
+                let new = other.filter(|path| taken.insert(path.clone()));
+                let inside = |path: &Path| path.strip_prefix(&root).unwrap_or(path).to_owned();
+                new.map(|path| (path.clone(), format!("./{}", inside(&path).display()))).collect()
+            }
+            Files::Url(url) => {
+                network = true;
+                if urls.insert(url.clone()) {
+                    args.push(format!("--values={url}"));
+                }
+                continue;
+            }
+        };
+        for (path, name) in files {
+            let copy = named.copy(&path, &scratch.join(format!("values-{copies}")))?;
+            copies += 1;
+            args.push(format!("--values={}", copy.display()));
+            shown.push((copy, name));
+        }
+    }
+    let inline = match &helm["valuesObject"] {
+        Value::Null => text("values").map(|values| environment.expand_known(values)),
+        // JSON is YAML.
+        values => Some(environment.expand_in(values).to_string()),
+    };
+    if let Some(values) = inline {
+        let path = scratch.join("values.yaml");
+        std::fs::write(&path, values).map_err(|error| RenderError::Read {
+            file: "helm.values".into(),
+            error: error.kind().to_string(),
+        })?;
+        args.push(format!("--values={}", path.display()));
+        shown.push((path, "helm.values".to_owned()));
+    }
+    for parameter in helm["parameters"].as_array().into_iter().flatten() {
+        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
+        let option = match parameter["forceString"].as_bool() {
+            Some(true) => "--set-string",
+            _ => "--set",
+        };
+        let value = environment.expand(part("value"));
+        args.push(format!("{option}={}={}", part("name"), one_value(&value)));
+    }
+    for (index, parameter) in helm["fileParameters"].as_array().into_iter().flatten().enumerate() {
+        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
+        let field = "fileParameters";
+        let named = Named { source_dir, subject, environment, schemes, field, index };
+        let (file, name) = (part("path"), part("name"));
+        if name.is_empty() || name.contains(['=', ',']) {
+            return Err(named.refused(file, "its parameter has no name, or one with '=' or ','"));
+        }
+        let path = match named.files(file, false)? {
+            Files::One(path) => path,
+            Files::Url(url) if url.contains('\\') => {
+                return Err(named.refused(file, "a URL must not contain '\\'"));
+            }
+            Files::Url(url) => {
+                network = true;
+                args.push(format!("--set-file={name}={url}"));
+                continue;
+            }
+            Files::None | Files::Several(..) => {
+                return Err(named.refused(file, "is a pattern; name one file"));
+            }
+        };
+        let copy = named.copy(&path, &scratch.join(format!("file-{index}")))?;
+        args.push(format!("--set-file={name}={}", copy.display()));
+        shown.push((copy, named.shown(file)));
+    }
+    if network && !switch("skipSchemaValidation") {
+        chart_schema::check_archives(source_dir)?;
+    }
+    if !switch("skipCrds") {
+        args.push("--include-crds".into());
+    }
+    for (field, option) in
+        [("skipTests", "--skip-tests"), ("skipSchemaValidation", "--skip-schema-validation")]
+    {
+        if switch(field) {
+            args.push(option.into());
+        }
+    }
+    if scratch.to_string_lossy().contains([',', '"', '\n']) {
+        // Helm would split it.
+        return Err(RenderError::Read {
+            file: "temporary directory".into(),
+            error: "its path must not contain commas, quotes or line breaks; choose another --cache-dir".into(),
+        });
+    }
+    Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown, network })
+}
+
+/// A value in which no comma separates parameters, as in Argo CD: escaped commas stay, and
+/// so does a list in braces.
+fn one_value(value: &str) -> String {
+    if value.starts_with('{') && value.ends_with('}') {
+        return value.to_owned();
+    }
+    let mut out = String::with_capacity(value.len());
+    let mut last = ' ';
+    for c in value.chars() {
+        if c == ',' && last != '\\' {
+            out.push('\\');
+        }
+        out.push(c);
+        last = c;
+    }
+    out
+}
+
+fn source_error(reason: String) -> RenderError {
+    RenderError::Source { reason }
+}
+
+/// The versions that Argo CD knows: both are rendered by the one that is installed.
+fn check_version(helm: &Value) -> Result<(), RenderError> {
+    match helm["version"].as_str().unwrap_or_default() {
+        "" | "v3" | "v4" => Ok(()),
+        other => {
+            let reason = format!(
+                "helm.version: {other:?} is not supported; write v3 or v4, or remove it: the \
+                 installed helm renders charts of API versions v1 and v2"
+            );
+            Err(RenderError::Source { reason })
+        }
+    }
+}
+
+/// What an entry of `valueFiles` names.
+enum Files {
+    /// Nothing, and that is permitted.
+    None,
+    /// A file.
+    One(PathBuf),
+    /// What a pattern matches below a root.
+    Several(PathBuf, Vec<PathBuf>),
+    /// What Helm fetches.
+    Url(String),
+}
+
+/// One entry of `valueFiles` or `fileParameters`.
+struct Named<'a> {
+    source_dir: &'a SourceDirectory,
+    subject: &'a RenderFor,
+    environment: &'a BuildEnvironment,
+    /// Schemes of permitted URLs.
+    schemes: &'a [String],
+    /// The field.
+    field: &'static str,
+    /// Its position.
+    index: usize,
+}
+
+impl Named<'_> {
+    /// The file for messages: relative to the root of its repository.
+    fn shown(&self, file: &str) -> String {
+        let relative = self.source_dir.relative.as_str();
+        let whole = match file.strip_prefix('/') {
+            _ if file.starts_with('$') => file.to_owned(),
+            Some(from_root) => format!("./{from_root}"),
+            None if relative.is_empty() => format!("./{file}"),
+            None => format!("./{relative}/{file}"),
+        };
+        super::redact(&whole)
+    }
+
+    fn refused(&self, file: &str, why: &str) -> RenderError {
+        let reason = format!("helm.{}[{}]: {file}: {why}", self.field, self.index);
+        RenderError::Source { reason: super::redact(&reason) }
+    }
+
+    fn outside(&self, file: &str) -> RenderError {
+        let why = "is outside of the repository; copy it into the repository, or name it by the \
+                   ref of another source";
+        self.refused(file, why)
+    }
+
+    /// A values file: relative to the chart, with a leading slash relative to the repository
+    /// root, or as `$ref/…` relative to the root of another source (SE-034).
+    fn files(&self, file: &str, ignore_missing: bool) -> Result<Files, RenderError> {
+        let after = file.strip_prefix('$').unwrap_or_default();
+        let (name, path) = after.split_once('/').unwrap_or((after, ""));
+        // The name of a source comes before the one of a variable.
+        let is_reference = file.starts_with('$')
+            && (self.subject.references.contains_key(name) || !self.environment.begins(after));
+        let reference = is_reference.then_some((name, path));
+        let (root, directory, relative, written) = match reference {
+            Some((name, path)) => {
+                let Some(checkout) = self.subject.references.get(name) else {
+                    return Err(self.refused(file, &format!("no source has the ref {name}")));
+                };
+                let root = checkout.root().canonicalize().map_err(|error| RenderError::Read {
+                    file: format!("${name}"),
+                    error: error.kind().to_string(),
+                })?;
+                let path = self.environment.expand(path);
+                (root.clone(), root, path.clone(), format!("${name}/{path}"))
+            }
+            None => {
+                let written = self.environment.expand(file);
+                let root = self.source_dir.root.clone();
+                match written.starts_with('/') {
+                    true => (root.clone(), root, written.clone(), written),
+                    false => (root, self.source_dir.directory.clone(), written.clone(), written),
+                }
+            }
+        };
+        // Helm splits lists of files at commas, and reads quotes and lines as CSV. What a pattern
+        // matches is copied.
+        let is_pattern = pattern::is_pattern(&relative) && !written.contains("://");
+        let has_comma = written.contains(',') && !is_pattern;
+        if has_comma || written.contains('"') || written.contains(char::is_control) {
+            let why = "the name must not contain ',', '\"' or control characters";
+            return Err(self.refused(&written.escape_debug().to_string(), why));
+        }
+        if let Some((scheme, _)) = written.split_once("://") {
+            return self.url(&written, scheme);
+        }
+        let relative = relative.trim_start_matches('/');
+        let path = directory.join(relative);
+        if pattern::is_pattern(relative) && path.symlink_metadata().is_err() {
+            return self.matching(&root, &directory, relative, ignore_missing);
+        }
+        // Whatever is there: the answer must not reveal which files of the machine exist.
+        if leaves(&directory, relative, &root) {
+            return Err(self.outside(&written));
+        }
+        match path.canonicalize() {
+            Ok(path) if !path.starts_with(&root) => Err(self.outside(&written)),
+            Ok(path) if !path.is_file() => Err(self.refused(&written, "is not a file")),
+            Ok(path) => Ok(Files::One(path)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(self.refused(&written, &error.kind().to_string()))
+            }
+            // A dangling link is a mistake, not a file that may be absent.
+            Err(_) if chart::leads_through_link(&path, &root) => {
+                Err(RenderError::DanglingLink { file: self.shown(&written) })
+            }
+            Err(_) if ignore_missing => Ok(Files::None),
+            Err(_) if self.field != "valueFiles" => {
+                Err(self.refused(&self.shown(&written), "no such file or directory"))
+            }
+            Err(_) => Err(RenderError::MissingValues {
+                application: self.subject.application.clone(),
+                index: self.index,
+                file: self.shown(&written),
+            }),
+        }
+    }
+
+    /// A URL of a permitted scheme.
+    fn url(&self, url: &str, scheme: &str) -> Result<Files, RenderError> {
+        let scheme = scheme.to_ascii_lowercase();
+        if !self.schemes.contains(&scheme) {
+            let why = "only files of the Application's sources are supported, and URLs of the \
+                       schemes in helm.valuesFileSchemes of ConfigMap argocd-cm";
+            return Err(self.refused(url, why));
+        }
+        if !VALUES_SCHEMES.contains(&scheme.as_str()) {
+            let why = "its scheme needs a plugin of Helm, and plugins are not run; use https";
+            return Err(self.refused(url, why));
+        }
+        if url.contains(char::is_whitespace) {
+            return Err(self.refused(url, "a URL must not contain spaces"));
+        }
+        wavegate_net::redact::know_url(url);
+        Ok(Files::Url(url.to_owned()))
+    }
+
+    /// The files that a pattern matches, without directories.
+    fn matching(
+        &self,
+        root: &Path,
+        directory: &Path,
+        pattern: &str,
+        ignore_missing: bool,
+    ) -> Result<Files, RenderError> {
+        let matched = pattern::expand(root, directory, pattern, Braces::Alternatives);
+        let matched = matched.map_err(|why| self.refused(pattern, &why))?;
+        let mut files = Vec::new();
+        for path in matched {
+            match path.canonicalize() {
+                Ok(path) if !path.starts_with(root) => {
+                    return Err(self.outside(pattern));
+                }
+                // A link is another file than the one that it leads to.
+                Ok(target) if target.is_file() => files.push(path),
+                _ => {}
+            }
+        }
+        match files.is_empty() {
+            true if ignore_missing => Ok(Files::None),
+            true => Err(self.refused(
+                pattern,
+                "no file matches; correct the pattern, or set helm.ignoreMissingValueFiles",
+            )),
+            false => Ok(Files::Several(root.to_owned(), files)),
+        }
+    }
+
+    /// Copies a file under a name of our own to a new directory: the path of a file is split
+    /// by Helm, and the target of a link may have any name.
+    fn copy(&self, found: &Path, directory: &Path) -> Result<PathBuf, RenderError> {
+        let what = format!("helm.{}[{}]", self.field, self.index);
+        let failed = |error: std::io::Error| RenderError::Read {
+            file: what.clone(),
+            error: error.kind().to_string(),
+        };
+        if found.metadata().map_err(failed)?.len() > MAX_VALUES {
+            let what = format!("{what}: larger than {MAX_VALUES} bytes");
+            return Err(RenderError::TooLarge { what });
+        }
+        let plain =
+            |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        let name = found.file_name().and_then(|name| name.to_str()).filter(plain);
+        std::fs::DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
+        let copy = directory.join(name.unwrap_or("values.yaml"));
+        let content = std::fs::read(found).map_err(failed)?;
+        let pointer = std::str::from_utf8(&content).ok().and_then(lfs_pointer);
+        if let Some(pointer) = pointer {
+            return Err(self.refused(name.unwrap_or("the file"), &pointer));
+        }
+        std::fs::write(&copy, content).map_err(failed)?;
+        Ok(copy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// As in Argo CD, a comma is escaped unless it is already, or in a list.
+    #[test]
+    fn a_parameter_stays_one_value() {
+        for (value, want) in
+            [("a,b", "a\\,b"), ("a\\,b", "a\\,b"), ("{a,b}", "{a,b}"), (",,", "\\,\\,"), ("", "")]
+        {
+            assert_eq!(super::one_value(value), want, "{value}");
+        }
+    }
+}
