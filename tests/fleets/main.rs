@@ -2,16 +2,17 @@
 //! controllers, drawn from seeds, and judged by the record of the API server alone.
 //!
 //! ```sh
-//! cargo test --release --test fleets                                  # 2,000 seeds
-//! WAVEGATE_CASES=1000000 cargo test --release --test fleets fleets::  # a night
-//! WAVEGATE_SEED=17 WAVEGATE_CASES=1 cargo test --release --test fleets fleets::small
+//! cargo test --test fleets                                        # a minute of each size
+//! WAVEGATE_CASES=1000000 cargo test --test fleets fleets::small   # a night
+//! WAVEGATE_SEED=17 WAVEGATE_CASES=1 cargo test --test fleets fleets::small
 //! ```
+//!
+//! A seed is the same fleet in each build; one with `--release` runs more of them.
 //!
 //! Each run prints how many faults of each kind a request or a watch noticed, and fails when 500
 //! seeds have none of a kind. `WAVEGATE_MUTATIONS=IgnoresPause,ListsHot` runs these mutations only.
 //!
 //! A failure names the seed, prints the smallest case that still fails, and what happened in it.
-//! Debug builds run fewer seeds.
 
 mod app;
 mod case;

@@ -98,9 +98,10 @@ mod writes;
 
 /// Timeout of a wait; enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(300);
-/// The controller is idle when it sends no request during this time, in so many parts: where
-/// everything stands still for a while, one of them is over, and not all.
-const REST: Duration = Duration::from_secs(1);
+/// The controller is idle when this time has passed since its last request: more than the second
+/// for which an Event waits for others. In so many parts: where everything stands still for a
+/// while, one of them is over, and not all.
+const REST: Duration = Duration::from_millis(1200);
 const PARTS_OF_REST: u32 = 50;
 /// The time of an expression where it is not what is tested, for a slow machine.
 const JQ_TIME: Duration = Duration::from_secs(60);
@@ -393,19 +394,19 @@ impl World {
         tokio::time::timeout(LIMIT, made).await.expect("the controller makes one more");
     }
 
-    /// Waits until the controller is idle.
+    /// Waits until the controller is idle. There are due times that no queue shows, so that
+    /// silence is the only sign of it.
     async fn rest(&self) {
-        let asked = || self.server.requests().iter().filter(|r| r.client == CONTROLLER).count();
+        let asked = || -> u64 {
+            let counts = self.server.counts();
+            counts.iter().filter(|(key, _)| key.0 == CONTROLLER).map(|(_, count)| count).sum()
+        };
         let calm = async {
-            let mut before = asked();
-            loop {
-                for _ in 0..PARTS_OF_REST {
-                    tokio::time::sleep(REST / PARTS_OF_REST).await;
-                }
+            let (mut before, mut parts) = (asked(), 0);
+            while parts < PARTS_OF_REST {
+                tokio::time::sleep(REST / PARTS_OF_REST).await;
                 let now = asked();
-                if now == before {
-                    return;
-                }
+                parts = if now == before { parts + 1 } else { 0 };
                 before = now;
             }
         };

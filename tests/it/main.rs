@@ -1,7 +1,8 @@
 //! The integration tests: a single binary, since each binary links kube again.
 //!
 //! Tests with `cluster::` in their path require a real API server, given by the
-//! kubeconfig `WAVEGATE_TEST_KUBECONFIG`; see `tests/run`.
+//! kubeconfig `WAVEGATE_TEST_KUBECONFIG`; see `tests/run`. Ignored are those cases that only the
+//! full matrix of `e2e` runs again, and nothing else, so that `tests/run --all` includes them all.
 
 // Marks helpers as tests for clippy.
 #![cfg(test)]

@@ -318,7 +318,9 @@ impl World {
         .await;
     }
 
-    /// Waits until nothing was written for some time.
+    /// Waits until nothing was written for some time: longer than the second for which Events and
+    /// statuses wait for others, and than what a loaded server takes on top. A controller that has
+    /// nothing to do shows it by nothing else.
     pub async fn until_calm(&self, what: &str) {
         let calm = Duration::from_millis(1500);
         if let Err(state) = self.recorder.until_calm(calm, Self::wait_limit()).await {
