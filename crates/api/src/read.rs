@@ -18,7 +18,7 @@ pub struct ReadError {
 ///
 /// ```
 /// # use serde_json::json;
-/// # use wavegate::api::{self, ApplicationSpec};
+/// # use wavegate_api::{self as api, ApplicationSpec};
 /// let spec = json!({"syncPolicy": {"retry": {"limit": "five"}}});
 /// let error = api::read::<ApplicationSpec>(&spec).unwrap_err();
 /// assert_eq!(error.path, "syncPolicy.retry.limit");
