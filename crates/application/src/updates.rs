@@ -59,6 +59,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use wavegate_engine::diff::jq::{Evaluate, Found, Jq, Question};
 
     fn rules(pointers: Value) -> Updates {
         let mut settings = SystemSettings { ignores_updates: true, ..SystemSettings::default() };
@@ -92,11 +93,27 @@ mod tests {
         assert_ne!(updates.digest(&pod("Pending", 1), Some("other")), Some(before), "the owner");
     }
 
+    /// Takes every text for an expression, and evaluates none.
+    #[derive(Debug)]
+    struct AcceptsAll;
+
+    impl Evaluate for AcceptsAll {
+        fn check(&self, _: &str, texts: &[&str]) -> Vec<Result<(), String>> {
+            texts.iter().map(|_| Ok(())).collect()
+        }
+
+        fn paths(&self, _: &str, _: &[Question<'_>]) -> Vec<Vec<Found>> {
+            unreachable!("an event of a watch does not wait for an evaluation")
+        }
+    }
+
     /// SE-178: paths with conditions are evaluated here; with another expression of a rule about
     /// the object, every change of it counts, and only of it.
     #[test]
     fn expressions_that_need_a_worker_ignore_nothing_as_se_178() {
-        let mut settings = SystemSettings { ignores_updates: true, ..SystemSettings::default() };
+        let jq = Jq::new(Arc::new(AcceptsAll));
+        let mut settings =
+            SystemSettings { jq, ignores_updates: true, ..SystemSettings::default() };
         let leader = ".metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"";
         // The last one fails for the object, and is skipped.
         let condition = ".subsets[]? | select(.name == \"x\") | .heartbeat";
