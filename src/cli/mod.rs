@@ -1,5 +1,5 @@
-//! The command line: one file per command. Each parses, calls the library and prints;
-//! rules of rollouts, syncs and health are elsewhere.
+//! The command line: one file per command. Each parses, calls the crates and prints;
+//! rules of rollouts, syncs and health are there. `README.md` beside this file is the map.
 //!
 //! Data goes to standard output, everything else to standard error. Exit code 0 means
 //! success, 1 a failed check, 2 a usage error or invalid input. The same input gives the

@@ -209,9 +209,10 @@ impl Strikes {
 /// How long a fault may keep the controllers from knowing a resource of the control plane: until
 /// it is over, and what was asked for last has been answered and is asked for again.
 pub fn hides(fault: &Fault, resource: &str) -> Option<Duration> {
-    /// The longest pause of a watch that has failed (`watch/follow.rs`).
+    /// The longest pause of a watch that has failed (`crates/cluster/src/watch/follow.rs`).
     const AGAIN: Duration = Duration::from_secs(10);
-    /// A request that is not answered fails after this time (`watch/time_limit.rs`).
+    /// A request that is not answered fails after this time
+    /// (`crates/cluster/src/watch/time_limit.rs`).
     const UNANSWERED: Duration = Duration::from_secs(65);
     let has = |of: Part| ["list", "watch"].iter().any(|verb| of.has(&request(verb, resource)));
     match fault {
@@ -244,7 +245,7 @@ pub fn delays(fault: &Fault) -> Option<(Duration, Duration)> {
         Fault::Requests { of, effect: Effect::Latency(time), lasting, .. } if of.has(&write) => {
             Some((*time, *lasting + *time))
         }
-        // It is sent again after what the server says (`watch/busy.rs`).
+        // It is sent again after what the server says (`crates/cluster/src/watch/busy.rs`).
         Fault::Requests { of, effect: Effect::StatusRetryAfter(_, seconds), lasting, .. }
             if of.has(&write) =>
         {

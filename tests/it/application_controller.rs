@@ -553,7 +553,7 @@ fn staged(world: &World) {
     world.write("app/post.json", &job("check", &[(HOOK, "PostSync")]));
 }
 
-/// SE-130, SE-241: see the module documentation of `decide/sync`.
+/// SE-130, SE-241: see the module documentation of `wavegate_engine::sync`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
     let world = World::start().await;

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions, generated from the types of this module.
+//! The CustomResourceDefinitions, generated from the types of this crate.
 //!
 //! Manifests that were written for Argo CD must apply unchanged, so the schema contains
 //! all fields of Argo CD, requires only what Argo CD requires, and has no formats. There
@@ -34,8 +34,8 @@ use crate::yaml;
 pub use apiextensions::CustomResourceDefinition;
 
 /// First lines of the generated files.
-const HEADER: &str = "# Generated from the types in src/api; change those, then run\n\
-                      # WAVEGATE_REGENERATE=1 cargo test crds_are_current\n";
+const HEADER: &str = "# Generated from the types in crates/api; change those, then run\n\
+                      # WAVEGATE_REGENERATE=1 cargo test -p wavegate-api crds_are_current\n";
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Objects that accept any field: the ends of their paths, `[]` for the items of a list

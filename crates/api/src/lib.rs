@@ -1,5 +1,7 @@
 //! The API types ApplicationSet, Application and AppProject, without behaviour, and the
-//! names of their annotations, conditions and options.
+//! names of their annotations, conditions and options; and how what users write in them is
+//! read: YAML ([`yaml`]), globs ([`glob`]), URLs of repositories ([`repository`]) and published
+//! schemas ([`openapi`]).
 //!
 //! The CustomResourceDefinitions under `crds/` are generated from these types; the doc
 //! comment of a field is its description in `kubectl explain`.

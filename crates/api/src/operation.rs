@@ -148,7 +148,7 @@ lenient! {
         pub images: Vec<String>,
         // The following fields are ours and removed once the task is complete. Argo CD's
         // definition prunes them: the process keeps them, and after a restart, which reads all
-        // objects anew, waits count again (`decide/sync/restore.rs`).
+        // objects anew, waits count again (`crates/engine/src/sync/restore.rs`).
         /// UID of the object that was applied or deleted.
         pub uid: String,
         /// Resource version of the object after it was applied.

@@ -85,7 +85,7 @@ struct Workers {
     known: Mutex<Known>,
 }
 
-/// What a worker is asked, as `confined/programs/jq.rs` reads it.
+/// What a worker is asked, as `crates/sandbox/src/programs/jq.rs` reads it.
 #[derive(Serialize)]
 struct Input<'a> {
     limit: Duration,

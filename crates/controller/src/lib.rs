@@ -1,5 +1,6 @@
-//! The controllers: they observe, call `decide` once, and apply the result. Rules about
-//! steps, waves or health belong in `decide`.
+//! The controllers: they observe, decide once, and apply the result. Rules about steps, waves or
+//! health belong in the crates of decisions (`wavegate_engine`, `wavegate_application`,
+//! `wavegate_rollout`).
 //!
 //! Two controllers run in one process and communicate only through fields of Kubernetes
 //! resources that Argo CD has, too, so that either one can be replaced.

@@ -10,7 +10,7 @@
 //! What servers answer is hostile: sizes, pages, requests and times are limited (`http`), and
 //! credentials go to the server that the generator names and to no other.
 //!
-//! This module decides nothing about what is found: filters and parameters are those of
+//! This crate decides nothing about what is found: filters and parameters are those of
 //! [`desired`](wavegate_rollout::desired).
 
 mod app;

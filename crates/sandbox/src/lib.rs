@@ -10,7 +10,7 @@
 //!   process has no files, no network, no environment and no credentials, and answers
 //!   requests over a socket until it is replaced ([`Pool`]).
 //!
-//! docs/confinement.md has the threat model. This module knows nothing of Applications.
+//! docs/confinement.md has the threat model. This crate knows nothing of Applications.
 
 mod policy;
 mod pool;

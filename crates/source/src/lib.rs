@@ -19,7 +19,7 @@
 //! checkout, sizes, times and counts are limited, and no credentials appear in a command
 //! line, a log or an error.
 //!
-//! This module does not access the cluster and makes no decision about the manifests.
+//! This crate does not access the cluster and makes no decision about the manifests.
 
 mod access;
 mod address;

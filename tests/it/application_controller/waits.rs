@@ -129,7 +129,7 @@ async fn every_event_ends_the_wait_for_it() {
                 let reached = |app: &Value| condition(app, "ComparisonError", "");
                 world.until("by-secret", "compared", reached).await;
             }
-            // See `controller/application_set/tests/wakes.rs`.
+            // See `crates/controller/src/application_set/tests/wakes.rs`.
             WakeEvent::ApplicationSet => {}
         }
     }

@@ -15,14 +15,14 @@ use super::options::pages;
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Variables that the program reads beside its configuration, and by what.
 const OF_THE_PROCESS: [(&str, &str); 9] = [
-    ("AZURE_CLIENT_ID", "src/source/tokens.rs"),
-    ("AZURE_TENANT_ID", "src/source/tokens.rs"),
-    ("AZURE_FEDERATED_TOKEN_FILE", "src/source/tokens.rs"),
-    ("AZURE_AUTHORITY_HOST", "src/source/tokens.rs"),
+    ("AZURE_CLIENT_ID", "crates/source/src/tokens.rs"),
+    ("AZURE_TENANT_ID", "crates/source/src/tokens.rs"),
+    ("AZURE_FEDERATED_TOKEN_FILE", "crates/source/src/tokens.rs"),
+    ("AZURE_AUTHORITY_HOST", "crates/source/src/tokens.rs"),
     ("KUBECONFIG", "kube::Config"),
     ("HTTPS_PROXY", "kube::Config"),
     ("NO_PROXY", "kube::Config"),
-    ("RUST_LOG", "src/telemetry.rs"),
+    ("RUST_LOG", "crates/net/src/telemetry.rs"),
     ("NO_COLOR", "src/cli/output.rs"),
 ];
 
@@ -52,7 +52,7 @@ fn variables_of_the_pages_are_read() {
     let configured = configured();
     let scripts = scripts();
     // What is passed to programs that provide credentials, and that render sources.
-    let passed = ["src/source/exec_plugin.rs", "src/source/build_environment.rs"]
+    let passed = ["crates/source/src/exec_plugin.rs", "crates/source/src/build_environment.rs"]
         .map(|path| std::fs::read_to_string(root().join(path)).unwrap())
         .concat();
     let is_read = |name: &str| {
@@ -90,8 +90,9 @@ fn variables_that_are_read_are_in_the_reference() {
     let text = std::fs::read_to_string(root().join("docs/reference/configuration.md")).unwrap();
     let names: BTreeSet<&str> =
         NAME.captures_iter(&text).map(|found| found.get(2).unwrap().as_str()).collect();
-    let without_effect = ["src/config/accepted.rs", "src/config/unused.rs"]
-        .map(|path| std::fs::read_to_string(root().join(path)).unwrap())
+    let without_effect = ["accepted.rs", "unused.rs"]
+        .map(|file| root().join("crates/controller/src/config").join(file))
+        .map(|path| std::fs::read_to_string(path).unwrap())
         .concat();
     // Those without effect may be named by their flags, or by the end of the name.
     let is_named = |name: &String| {

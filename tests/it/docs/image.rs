@@ -19,18 +19,19 @@ fn instructions() -> Vec<(String, String)> {
     joined.lines().filter(|line| !line.is_empty()).map(split).collect()
 }
 
-/// What is copied from the repository.
+/// What is copied from the repository, and the folder that it is copied to.
+fn copies(instructions: &[(String, String)]) -> Vec<(String, String)> {
+    let is_copy = |(name, rest): &&(String, String)| name == "COPY" && !rest.starts_with("--from");
+    let copies = instructions.iter().filter(is_copy).flat_map(|(_, rest)| {
+        let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+        let to = words.pop().unwrap();
+        words.into_iter().map(move |from| (from, to.clone()))
+    });
+    copies.collect()
+}
+
 fn sources() -> Vec<String> {
-    let copies = instructions()
-        .into_iter()
-        .filter(|(name, rest)| name == "COPY" && !rest.starts_with("--from"));
-    copies
-        .flat_map(|(_, rest)| {
-            let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
-            words.pop();
-            words
-        })
-        .collect()
+    copies(&instructions()).into_iter().map(|(from, _)| from).collect()
 }
 
 fn is_compiled(path: &str) -> bool {
@@ -59,20 +60,29 @@ fn copied_files_exist_and_contain_what_is_compiled() {
     }
 }
 
-/// The layer of dependencies is built with empty sources; each target of the manifest
+/// The layer of dependencies is built with empty sources; each target of each manifest
 /// needs one.
 #[test]
 fn the_layer_of_dependencies_has_all_targets() {
     let all = instructions();
-    let (_, layer) = all.iter().find(|(name, _)| name == "RUN").unwrap();
+    let first = all.iter().position(|(name, _)| name == "RUN").unwrap();
+    let layer = &all[first].1;
     assert!(layer.contains("cargo build --release --locked"), "{layer}");
     let folder = tempfile::tempdir().unwrap();
-    for source in ["Cargo.toml", "Cargo.lock"] {
-        assert!(sources().iter().any(|copied| copied == source));
-        std::fs::copy(root().join(source), folder.path().join(source)).unwrap();
+    for (from, to) in copies(&all[..first]) {
+        let (from, to) = (root().join(from), folder.path().join(to));
+        // The settings in `.cargo` are those of the build.
+        if from.is_file() {
+            std::fs::create_dir_all(&to).unwrap();
+            std::fs::copy(&from, to.join(from.file_name().unwrap())).unwrap();
+        }
     }
-    assert!(sources().iter().any(|copied| copied == "crates"));
-    std::os::unix::fs::symlink(root().join("crates"), folder.path().join("crates")).unwrap();
+    let copied = std::fs::read_dir(root().join("crates")).unwrap();
+    let copied = copied.map(|entry| folder.path().join("crates").join(entry.unwrap().file_name()));
+    let copied: Vec<_> = copied.collect();
+    for folder in &copied {
+        assert!(folder.join("Cargo.toml").exists(), "{} is not copied", folder.display());
+    }
     // A cargo that reads the manifest, and builds nothing.
     let bin = folder.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -93,6 +103,18 @@ fn the_layer_of_dependencies_has_all_targets() {
         .unwrap();
     assert!(run.status.success(), "{layer}: {}", String::from_utf8_lossy(&run.stderr));
     assert!(!folder.path().join("src").exists(), "nothing is left of the empty sources");
+    assert!(!copied.iter().any(|folder| folder.join("src").exists()), "nor of those of crates");
+}
+
+/// Cargo compiles what is newer than its last build, and copied files keep their age: without
+/// this, the program would be the empty one.
+#[test]
+fn sources_are_touched_before_they_are_built() {
+    let all = instructions();
+    let (_, build) = all.iter().filter(|(name, _)| name == "RUN").nth(1).unwrap();
+    let (touch, build) = build.split_once("&&").unwrap();
+    assert_eq!(touch.trim(), "touch src/main.rs src/lib.rs crates/*/src/lib.rs");
+    assert!(build.contains("cargo build --release --locked --bin wavegate"), "{build}");
 }
 
 #[test]

@@ -7,9 +7,9 @@
 //! revisions of repositories ─────────┘
 //! ```
 //!
-//! A reconcile reads the caches (`watch::control_plane`, `watch::cluster_cache`), decides
-//! with `decide::sync` and `decide::app_state`, applies, and writes the status once. It
-//! holds no resources while it waits: an event or a due time triggers the next reconcile.
+//! A reconcile reads the caches (`watch::control_plane` and `watch::cluster_cache` of
+//! [`wavegate_cluster`]), decides with [`wavegate_application`], applies, and writes the status
+//! once. It holds no resources while it waits: an event or a due time triggers the next reconcile.
 //! An Application is reconciled by one worker at a time; different Applications in
 //! parallel.
 //!

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! observe::Memory::observe      what changed since the last reconcile, read once
-//!   decide::…::reconcile        one decision: status, writes, Events, next reconcile
+//!   application_set::reconcile  one decision: status, writes, Events, next reconcile
 //!     status, writes, Events    applied in this order
-//!       decide::…::record       outcomes: status, Events, next reconcile
+//!       report::record          outcomes: status, Events, next reconcile
 //! ```
+//!
+//! The two functions are of [`wavegate_rollout::application_set`].
 //!
 //! An ApplicationSet is reconciled by one worker at a time. The status is written before
 //! the changes that it describes, so that the next reconcile continues after a crash. A

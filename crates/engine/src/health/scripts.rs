@@ -1,8 +1,8 @@
 //! Health checks in Lua, which administrators write (SE-480 … SE-485).
 //!
 //! A decision runs no script. The observation of an Application evaluates the scripts of the
-//! kinds that it has (`controller/health_scripts.rs`) and hands the results over with the
-//! [`Checks`](super::Checks); here they are only looked up.
+//! kinds that it has (`crates/controller/src/health_scripts.rs`) and hands the results over with
+//! the [`Checks`](super::Checks); here they are only looked up.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The state of an operation after a restart, when the server has dropped [`Progress`] and our
+//! The state of an operation after a restart, when the server has dropped `Progress` and our
 //! fields of the results: what follows from the rest, and otherwise what waits longer.
 
 use super::engine::Engine;

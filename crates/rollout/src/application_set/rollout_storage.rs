@@ -4,7 +4,7 @@
 //! Argo CD's definition of ApplicationSets knows nothing of `status.rollout`, so that
 //! the API server removes it from what is written. Limits and order follow from the
 //! entries, which every definition keeps. But the open step and its start, the stalls
-//! that were reported, and the number of listed entries (`decide/rollout/listed.rs`) must
+//! that were reported, and the number of listed entries (`rollout/listed.rs`) must
 //! be stored together with the entries: the same write has to hold them. A condition is
 //! the only place for that: annotations cannot be written with a status.
 //!

@@ -1,4 +1,4 @@
-//! Tests of this module, with the real `git` program and real directories.
+//! Tests of this crate, with the real `git` program and real directories.
 
 mod credentials;
 mod directory;

@@ -22,7 +22,7 @@
 //! created values. The length of a parsed expression is limited, following it takes one step
 //! for each of its parts and value that it meets, and these are counted. What is not of this
 //! form, or takes too many steps, is for jaq, with which this module agrees in all it accepts:
-//! `confined/programs/jq/tests.rs` compares the two.
+//! `crates/controller/src/evaluator/tests/selections.rs` compares the two.
 
 mod parse;
 mod pattern;
