@@ -350,6 +350,7 @@ fn errors_of_evaluation_are_mismatches_and_invalid_texts_are_refused() {
     for expression in refused {
         assert!(invalid(expression).is_some(), "{expression}");
     }
+    assert_eq!(invalid(".b[").as_deref(), Some("expected closing bracket at the end"));
     assert_eq!(invalid("halt").as_deref(), Some("filter 'halt' is not supported"));
     // As in Argo CD, there is no environment.
     assert_eq!(del(".a | select($ENV.HOME == null and env == {})", json!({"a": 1})), json!({}));

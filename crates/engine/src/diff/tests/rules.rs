@@ -118,13 +118,13 @@ fn invalid_rules_are_problems_with_a_path() {
     assert_eq!(
         lines,
         [
-            "spec.ignoreDifferences[0].jqPathExpressions[1]: \".b[\": expected closing bracket at the end",
+            "spec.ignoreDifferences[0].jqPathExpressions[1]: \".b[\": there is nothing here that evaluates jq expressions",
             "warning: spec.ignoreDifferences[1]: kind is required, such as Deployment, or '*' for all; the rule has no effect",
             "warning: spec.ignoreDifferences[2].jsonPointers[0]: \"no/slash\": a JSON pointer starts with '/', such as /spec/replicas; what is before the first '/' is left out",
             "spec.ignoreDifferences[2].jsonPointers[1]: not a string",
             "warning: spec.ignoreDifferences[2].jsonPointers[2]: \"/a~2\": '~' must be written '~0', and '/' inside a name '~1'; any other '~' is read as itself",
             "warning: spec.ignoreDifferences[2].jsonPointers[3]: \"\": a JSON pointer starts with '/', such as /spec/replicas; this one names nothing and has no effect",
-            "spec.ignoreDifferences[2].jqPathExpressions[0]: \"halt\": filter 'halt' is not supported",
+            "spec.ignoreDifferences[2].jqPathExpressions[0]: \"halt\": there is nothing here that evaluates jq expressions",
         ],
         "V-258"
     );
