@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::{ArgAction, CommandFactory};
+use clap::ArgAction;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 
@@ -57,8 +57,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether a completion script has called the program; its request is answered then.
-pub(super) fn answer() -> bool {
+/// Whether a completion script has called the program; its request about a command line is
+/// answered then.
+pub(super) fn answer(command_line: fn() -> clap::Command) -> bool {
     let Some(shell) = std::env::var_os(VARIABLE) else { return false };
     let words: Vec<OsString> =
         std::env::args_os().skip_while(|word| *word != "--").skip(1).collect();
@@ -68,7 +69,7 @@ pub(super) fn answer() -> bool {
         silence();
         let mut answer = Vec::new();
         let directory = std::env::current_dir().ok();
-        let mut command = command(&words);
+        let mut command = with_names(command_line(), &words);
         command.build();
         if shell.write_complete(&mut command, words, directory.as_deref(), &mut answer).is_ok() {
             // A closed pipe is ignored.
@@ -112,13 +113,13 @@ impl Names {
 }
 
 /// The command line, with names for the arguments of all commands.
-fn command(words: &[OsString]) -> clap::Command {
+fn with_names(command: clap::Command, words: &[OsString]) -> clap::Command {
     let cluster = ClusterArgs {
         namespace: value_of(words, &["-n", "--namespace"]),
         context: value_of(words, &["--context"]),
     };
     let given = given(words);
-    super::Cli::command().mut_subcommands(|command| {
+    command.mut_subcommands(|command| {
         let (cluster, given) = (cluster.clone(), given.clone());
         command.mut_args(move |arg| {
             let name =

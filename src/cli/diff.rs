@@ -3,101 +3,17 @@
 
 mod application;
 mod application_set;
+mod args;
+mod field_change;
 mod files;
 mod filter;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::Serialize;
-use serde_json::Value;
-
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::controller::ControllerArgs;
+pub(super) use self::args::Args;
+use super::cluster::{ClusterConnection, block_on};
 use super::error::{Error, NOT_FOUND, note};
 use super::live_app::{Kind, named};
-use super::output::Output;
-use wavegate_engine::diff::Change;
-
-/// The options that say nothing about two files.
-const OF_A_CLUSTER: [&str; 11] = [
-    "appset",
-    "control_plane_namespace",
-    "enable_new_git_file_globbing",
-    "enable_policy_override",
-    "enable_progressive_syncs",
-    "include_hidden_directories",
-    "policy",
-    "preserved_annotations",
-    "preserved_labels",
-    "context",
-    "namespace",
-];
-
-/// Print the difference between the cluster and the source
-///
-/// For an Application: each resource that a sync would change, create or prune, as the
-/// controller compares it. For an ApplicationSet: each Application that its controller
-/// would create, update or delete. With --desired and --live: two files, without a
-/// cluster. Values of Secrets are masked. Exits with 1 when there is a difference.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
-    /// Name of an Application or of an ApplicationSet, as app/NAME or appset/NAME when
-    /// both exist
-    #[arg(value_name = "APP|APPSET", required_unless_present_any = ["desired", "files"])]
-    #[arg(conflicts_with_all = ["desired", "live", "config"])]
-    name: Option<String>,
-    /// NAME is an ApplicationSet
-    #[arg(long)]
-    appset: bool,
-    /// File with a changed ApplicationSet, to compare with its Applications in the
-    /// cluster; - for standard input
-    #[arg(short, long = "filename", value_name = "FILE")]
-    #[arg(conflicts_with_all = ["desired", "live", "config", "revisions", "local", "resources"])]
-    files: Vec<PathBuf>,
-    /// Compare an Application with this revision; for several sources one each, in order
-    #[arg(long = "revision", value_name = "REVISION", conflicts_with_all = ["desired", "local"])]
-    revisions: Vec<String>,
-    /// Compare an Application with the manifests of this directory instead of its source
-    #[arg(long, value_name = "DIR", conflicts_with = "desired")]
-    local: Option<PathBuf>,
-    /// Only these resources of an Application, as GROUP:KIND:[NAMESPACE/]NAME; a * stands
-    /// for any
-    #[arg(long = "resource", value_name = "RESOURCE", conflicts_with = "desired")]
-    resources: Vec<filter::Filter>,
-    /// File with the desired object; empty when it should not exist
-    #[arg(long, value_name = "FILE", requires = "live", conflicts_with_all = OF_A_CLUSTER)]
-    desired: Option<PathBuf>,
-    /// File with the live object; empty when it does not exist
-    #[arg(long, value_name = "FILE", requires = "desired")]
-    live: Option<PathBuf>,
-    /// File with an Application whose ignoreDifferences are used, with --desired
-    #[arg(long, value_name = "FILE", requires = "desired")]
-    config: Option<PathBuf>,
-    #[command(flatten)]
-    controller: ControllerArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// A changed field, in JSON.
-#[derive(Debug, Serialize)]
-struct FieldChange {
-    path: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<Value>,
-}
-
-impl From<&Change> for FieldChange {
-    fn from(change: &Change) -> Self {
-        let Change { path, from, to } = change.clone();
-        Self { path, from, to }
-    }
-}
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -2,6 +2,7 @@
 
 mod advice;
 mod pods;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{Action, Waiting, about_cause, actions};
+pub(super) use self::wait::Wait;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::output::{self, Output, or_dash, printable};
@@ -22,8 +24,6 @@ use super::watch_args::{Request, View, WatchArgs};
 use wavegate_api::Raw;
 use wavegate_api::steering::POLICY;
 use wavegate_api::time::to_rfc3339;
-use wavegate_engine::blocking_resource::BlockingResource;
-use wavegate_engine::blocking_resource::below::Cause;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::shown;
 use wavegate_rollout::rollout;
@@ -83,35 +83,6 @@ pub(super) struct Explanation {
     pub conditions: Vec<Condition>,
     /// What could not be read.
     pub notes: Vec<String>,
-}
-
-/// An Application that the rollout is waiting for.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Wait {
-    pub application: String,
-    /// Step, counted from 1; `null` outside a rollout.
-    pub step: Option<usize>,
-    pub phase: &'static str,
-    pub sync: String,
-    pub health: String,
-    /// The kind of the wait, as `status.rollout.waitingFor[].kind` names it.
-    pub kind: &'static str,
-    /// Reason of the wait.
-    pub reason: String,
-    /// The blocking resource; `null` when there is none.
-    pub resource: Option<BlockingResource>,
-    /// The object below the resource that keeps it from being ready, such as a Pod; `null`
-    /// when there is none, or it could not be read.
-    pub cause: Option<Cause>,
-    /// Start and latest end of the wait; empty when unknown.
-    pub since: String,
-    pub until: String,
-    /// Suggested actions in one line; empty when no action is required.
-    pub advice: String,
-    /// The same, one by one.
-    #[serde(skip)]
-    pub actions: Vec<Action>,
 }
 
 /// Applications that wait until the current step is complete.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use clap::Command;
 use clap::error::ErrorKind;
-use clap::{Command, CommandFactory};
 
 /// Commands in the order in which a new user needs them. A command that is not listed comes
 /// last.
@@ -23,8 +23,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// The command line, with grouped commands in its help.
-pub(super) fn command() -> Command {
-    let command = super::Cli::command();
+pub(super) fn command(command: Command) -> Command {
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
         groups(&command)
@@ -56,11 +55,14 @@ fn groups(command: &Command) -> String {
 }
 
 /// The examples of the command whose arguments are missing or wrong; empty for other errors.
-pub(super) fn examples(error: &clap::Error, args: impl IntoIterator<Item = String>) -> String {
+pub(super) fn examples(
+    command: &Command,
+    error: &clap::Error,
+    args: impl IntoIterator<Item = String>,
+) -> String {
     if error.kind() != ErrorKind::MissingRequiredArgument {
         return String::new();
     }
-    let command = super::Cli::command();
     let named = args.into_iter().skip(1).find_map(|arg| command.find_subcommand(&arg));
     let examples = named.and_then(Command::get_after_help).map(ToString::to_string);
     examples.map(|examples| format!("\n{examples}\n")).unwrap_or_default()

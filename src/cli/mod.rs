@@ -46,7 +46,7 @@ mod watch_args;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::error::report;
 use wavegate_net::telemetry;
@@ -97,10 +97,10 @@ enum Command {
 /// Parses the arguments. Exits when they are invalid or ask for help; arguments in
 /// messages are escaped.
 pub fn parse() -> Cli {
-    if completions::answer() {
+    if completions::answer(Cli::command) {
         std::process::exit(0);
     }
-    let mut command = help::command();
+    let mut command = help::command(Cli::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let cli = matches.and_then(|mut matches| {
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
@@ -109,7 +109,7 @@ pub fn parse() -> Cli {
         let text = error.render().to_string();
         let safe = terminal::printable_lines(&text, false);
         let args = std::env::args_os().filter_map(|arg| arg.into_string().ok());
-        let examples = help::examples(&error, args);
+        let examples = help::examples(&Cli::command(), &error, args);
         if text == safe && examples.is_empty() {
             error.exit();
         }

@@ -1,5 +1,6 @@
 //! `wavegate plan`: the rollout before it happens.
 
+mod report;
 pub(super) mod steering;
 mod written;
 
@@ -7,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::Serialize;
 use serde_json::Value;
 
+use self::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, Step};
 use self::steering::{Policies, Steering};
 use self::written::Written;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
@@ -32,11 +33,6 @@ use wavegate_rollout::rollout::steps::{self, Strategy};
 
 /// The code of a set whose Applications are not known.
 const NOT_GENERATED: &str = "NotGenerated";
-/// The code of what is wrong with a policy, besides unknown fields.
-const INVALID_POLICY: &str = "InvalidPolicy";
-
-/// Maximum number of names in a line of the table; JSON and YAML contain all.
-const NAMES_PER_LINE: usize = 8;
 
 /// Preview a rollout: steps, batches and configuration errors
 ///
@@ -68,71 +64,6 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
-}
-
-/// The data that is printed.
-#[derive(Serialize)]
-struct Report {
-    /// Name of the set; not part of the documented output.
-    #[serde(skip)]
-    set: String,
-    /// Whether the strategy is RollingSync.
-    #[serde(skip)]
-    rolling: bool,
-    /// Number of Applications.
-    #[serde(skip)]
-    total: usize,
-    steps: Vec<Step>,
-    unmatched: Vec<String>,
-    problems: Vec<Problem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    live: Option<Vec<Live>>,
-    /// What policies say; with --live, or with policies in the files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    steering: Option<Steering>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Step {
-    /// Counted from 1.
-    step: usize,
-    /// As written by the user.
-    max_update: Value,
-    limit: u64,
-    batches: Vec<Vec<String>>,
-    applications: Vec<String>,
-    /// Text of the limit, for the table.
-    #[serde(skip)]
-    max_update_text: String,
-    /// Whether some of its Applications are in no earlier step.
-    #[serde(skip)]
-    has_own: bool,
-}
-
-#[derive(Serialize)]
-struct Problem {
-    code: &'static str,
-    message: String,
-    /// Counted from 1; `null` when it concerns several steps or none.
-    step: Option<usize>,
-    /// The policy and the path of its field, if it concerns one.
-    #[serde(skip)]
-    place: Option<(String, String)>,
-}
-
-impl Problem {
-    /// One that concerns no step.
-    fn of(code: &'static str, message: String) -> Self {
-        Self { code, message, step: None, place: None }
-    }
-
-    /// Whether it concerns this field of the policy, or one within it.
-    fn is_about(&self, policy: &str, field: &str) -> bool {
-        let place = self.place.as_ref().filter(|(of, _)| of == policy && !field.is_empty());
-        let within = place.and_then(|(_, found)| found.strip_prefix(field));
-        within.is_some_and(|rest| matches!(rest.chars().next(), None | Some('.' | '[')))
-    }
 }
 
 /// Runs the command.

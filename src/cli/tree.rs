@@ -1,15 +1,16 @@
 //! `wavegate tree`: the resources of an Application as a tree.
 
 mod read;
+mod report;
 pub(super) mod view;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
+use self::report::{AppHealth, Destination, Report};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, note};
 use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
@@ -19,7 +20,7 @@ use wavegate_application::{access, operation};
 use wavegate_controller::config;
 use wavegate_engine::blocking_resource;
 use wavegate_engine::health::Checks;
-use wavegate_engine::resource_tree::{self, Node};
+use wavegate_engine::resource_tree;
 
 /// The ConfigMap with health scripts.
 const ARGOCD_CM: &str = "argocd-cm";
@@ -44,43 +45,6 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
-}
-
-/// The data that is printed.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Report {
-    namespace: String,
-    application: String,
-    project: String,
-    destination: Destination,
-    /// By source; empty before the first comparison.
-    revisions: Vec<String>,
-    /// Empty before the first comparison.
-    sync: String,
-    health: AppHealth,
-    created_at: String,
-    /// The phase of the last operation; empty without one.
-    operation: String,
-    /// What it waits for; empty when it waits for nothing.
-    waits_for: String,
-    resources: Vec<Node>,
-    /// What could not be read.
-    notes: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Destination {
-    server: String,
-    name: String,
-    namespace: String,
-}
-
-/// The health in the status.
-#[derive(Debug, Serialize)]
-struct AppHealth {
-    status: String,
-    message: String,
 }
 
 /// Runs the command.

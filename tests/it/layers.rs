@@ -5,6 +5,8 @@
 //! Parses the source text, including disabled code, and reports the line. Unit tests may
 //! use anything.
 
+mod circles;
+
 use std::path::{Path, PathBuf};
 
 /// Rooms of a crate, and the other rooms of it that they may use.
@@ -142,21 +144,21 @@ fn raw_text(chars: &[char], at: usize) -> Option<usize> {
 
 /// Removes code that is compiled for tests only.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
-    let marker = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let markers: [&[&str]; 2] =
+        [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test", ","]];
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
-        let is_marker = marker
-            .iter()
-            .enumerate()
-            .all(|(i, text)| tokens.get(at + i).is_some_and(|token| token.text == *text));
+        let is_marker = markers.iter().any(|marker| {
+            let text = |i: usize| tokens.get(at + i).map(|token| token.text.as_str());
+            marker.iter().enumerate().all(|(i, wanted)| text(i) == Some(wanted))
+        });
         if !is_marker {
             kept.push(tokens[at].clone());
             at += 1;
             continue;
         }
         // The item ends with `;`, or with the closing brace of its body.
-        at += marker.len();
         let mut depth = 0;
         while at < tokens.len() {
             match tokens[at].text.as_str() {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::nearest::{hint, nearest};
 use super::time::from_rfc3339;
-use super::unknown::{hint, nearest};
 
 /// Wave of an object within its phase (SE-186).
 pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";

@@ -29,6 +29,7 @@ pub mod generators;
 pub mod glob;
 pub mod hooks;
 pub mod kind;
+mod nearest;
 pub mod object_key;
 pub mod openapi;
 pub mod operation;

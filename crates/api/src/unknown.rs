@@ -14,11 +14,9 @@ use super::annotations::LAST_APPLIED;
 use super::app_spec::ApplicationSpec;
 use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
+pub use super::nearest::{hint, nearest};
 use super::operation::Operation;
 use super::steering::RolloutPolicySpec;
-
-/// Longer names get no suggestion.
-const LONGEST_NAME: usize = 64;
 /// Fields of `metadata`, whatever the kind.
 const METADATA: [&str; 16] = [
     "annotations",
@@ -238,27 +236,6 @@ impl Known {
             _ => {}
         }
     }
-}
-
-/// What is added to an error about an unknown name: the name that was perhaps meant, if one is near.
-pub fn hint(near: Option<&str>) -> String {
-    near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
-}
-
-/// The known name with the smallest edit distance, if it is similar enough.
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if name.len() > LONGEST_NAME {
-        return None;
-    }
-    let bare = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-    let written = bare(name);
-    let near = known.filter_map(|known| {
-        let wanted = bare(known);
-        let distance = strsim::damerau_levenshtein(&written, &wanted);
-        // At most a third of the name may differ.
-        (distance <= wanted.chars().count().max(3) / 3).then_some((distance, known))
-    });
-    near.min().map(|(_, known)| known)
 }
 
 fn object<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Arc<Known> {

@@ -12,22 +12,21 @@
 
 mod node;
 mod quoted;
+mod repeated;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 
-pub use node::weight;
 use node::{Budget, Node};
+pub use node::{MAX_NODES, weight};
+pub use repeated::Repeated;
 
 /// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes
 /// about 20 kB of stack in a debug build.
 pub const MAX_DEPTH: usize = 64;
-/// Limit on the scalars, lists and mappings of one document, with aliases expanded.
-pub const MAX_NODES: usize = 500_000;
 /// Limit on the memory of the values of one text, in bytes, as counted by [`weight`]: 10
 /// MB of typical manifests take about 100 MB.
 pub const MAX_MEMORY: u64 = 256 << 20;
@@ -49,25 +48,6 @@ pub struct Document {
     pub value: Value,
     /// Duplicate keys, the first ten; the last value is used.
     pub repeated: Vec<Repeated>,
-}
-
-/// A duplicate key of a mapping.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Repeated {
-    /// The path of the key, such as `metadata.labels.app`.
-    pub path: String,
-    /// Line of the later key, counted from 1 in the whole text.
-    pub line: usize,
-}
-
-impl fmt::Display for Repeated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "line {}: key {:?} is duplicated, the last value is used; remove the other",
-            self.line, self.path
-        )
-    }
 }
 
 /// Why a text could not be parsed or a value could not be written.

@@ -250,7 +250,7 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     if failed.is_some() || !phase.is_running() {
         return failed;
     }
-    if let Some(resource) = kept::unconfirmed(status) {
+    if let Some(resource) = unconfirmed(status) {
         return Some((resource, None));
     }
     let mut running = results.iter().filter(|result| {
@@ -267,15 +267,9 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     Some((found, since(result)))
 }
 
-/// Whether both name the same object.
-fn same_resource(one: &Value, other: &Value) -> bool {
-    let fields = ["group", "kind", "namespace", "name"];
-    fields.iter().all(|field| one.field(field) == other.field(field))
-}
-
 /// The health of a resource of the operation, if it is not Healthy.
 fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
-    let same = |resource: &&Value| same_resource(resource, result);
+    let same = |resource: &&Value| kept::same_resource(resource, result);
     let health = &status.items("/resources").iter().find(same)?["health"];
     (rank_of(status.items("/resources").iter().find(same)?) > 0).then_some(health)
 }
@@ -339,4 +333,17 @@ fn rank(health: &Value) -> u8 {
         HealthStatus::Missing => 4,
         HealthStatus::Degraded => 5,
     }
+}
+
+/// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
+/// field for it but the message.
+fn unconfirmed(status: &Value) -> Option<BlockingResource> {
+    let message = status.text("/operationState/message");
+    let name = message.strip_prefix(WAITS_FOR_CONFIRMATION)?.split(' ').next()?;
+    let is_named = |resource: &&Value| {
+        let [group, kind, name_of] = ["group", "kind", "name"].map(|field| resource.field(field));
+        name == format!("{group}/{kind}/{name_of}")
+    };
+    let resource = status.items("/resources").iter().find(is_named)?;
+    Some(BlockingResource::of(resource, kept::REQUIRES_CONFIRMATION, kept::TO_CONFIRM))
 }

@@ -10,9 +10,9 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::Inner;
 use super::effect::Dropped;
 use super::errors::ApiError;
+use super::inner::Inner;
 use super::stored::to_json;
 use super::unread::{UNREAD_LIMIT, Unread};
 use super::watch::Watch;

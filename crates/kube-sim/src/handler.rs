@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::answer::{Reply, ResponseBody, answer, cut};
 use super::effect::{Dropped, Effect};
 use super::errors::ApiError;
-use super::faults;
 use super::guard::header_text;
+use super::injection;
+use super::inner::Inner;
 use super::kinds::Kind;
 use super::openapi::Wanted;
 use super::patching;
@@ -24,7 +25,7 @@ use super::request::{Call, Query, ResourcePath, Route, route, view};
 use super::request_record::RequestRecord;
 use super::stored::{Object, Stored};
 use super::write::{FieldValidation, Ownership, Writer};
-use super::{Inner, deletion, discovery, openapi, pod_log, scale, watch};
+use super::{deletion, discovery, openapi, pod_log, scale, watch};
 
 /// Longest request body, as the real one has it.
 const BODY_LIMIT: usize = 3 << 20;
@@ -60,7 +61,7 @@ where
     if let Ok(body) = &body {
         recording.note(|exchange| exchange.body = body.clone());
     }
-    let refusal = faults::before(&effects, &record).await?;
+    let refusal = injection::before(&effects, &record).await?;
     let is_refused = refusal.is_some();
     let mut aside = Aside::default();
     let result = match refusal {
@@ -76,7 +77,7 @@ where
     });
     let mut response = answer(&server, within, result, &aside.warnings);
     if !is_refused {
-        response = faults::after(&effects, response).await?;
+        response = injection::after(&effects, response).await?;
         if effects.contains(&Effect::CutAnswer) {
             return Ok(cut(response));
         }

@@ -20,11 +20,11 @@ use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-use super::Inner;
 use super::answer::{ResponseBody, error_response};
 use super::effect::Dropped;
 use super::guard::Guard;
 use super::handler::handle;
+use super::inner::Inner;
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 1000;

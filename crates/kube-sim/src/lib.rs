@@ -47,6 +47,8 @@ mod gc;
 mod guard;
 mod handler;
 mod http;
+mod injection;
+mod inner;
 mod jsonpath;
 mod kinds;
 mod listeners;
@@ -91,6 +93,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use self::inner::Inner;
+
 pub use self::answer::ResponseBody;
 pub use self::clock::Clock;
 pub use self::definitions::{Definitions, Refused};
@@ -104,18 +108,6 @@ pub use self::request_record::RequestRecord;
 pub use self::requests::Counts;
 pub use self::settings::Settings;
 pub use self::store::Memory;
-
-/// What all handles of one server share.
-struct Inner {
-    state: Mutex<state::State>,
-    clock: Clock,
-    ledger: Mutex<requests::Ledger>,
-    recorder: Arc<record::Recorder>,
-    /// Room for answers over the network that wait to be read.
-    unread: Arc<tokio::sync::Semaphore>,
-    /// Whether the bodies of requests and the objects have a limit.
-    has_size_limits: bool,
-}
 
 /// A Kubernetes API server in memory. Clones are handles of the same server.
 #[derive(Clone)]

@@ -16,11 +16,10 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::disturbance::Silence;
-use super::Inner;
 use super::convert;
 use super::effect::{Dropped, Effect};
 use super::errors::ApiError;
+use super::inner::Inner;
 use super::kinds::Kind;
 use super::listeners::Listener;
 use super::log::Change;
@@ -401,4 +400,13 @@ fn line(kind: &str, object: &[u8]) -> Bytes {
     out.extend_from_slice(object);
     out.extend_from_slice(b"}\n");
     Bytes::from(out)
+}
+
+/// Whether a watch sends anything.
+#[derive(Clone, Copy, Debug, Default)]
+enum Silence {
+    #[default]
+    None,
+    Until(Instant),
+    ForEver,
 }

@@ -7,65 +7,22 @@ use http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
+use super::app_token::{Installation, Kept, Key, digest};
 use super::failure::Failure;
+use super::github;
 use super::http::{Api, segment};
 use super::objects::text_of;
-use super::{Asker, Providers, github};
+use super::providers::{Asker, Providers};
 use wavegate_net::jwt::{self, BadKey};
 use wavegate_net::redact;
-use wavegate_net::token_cache::{KEPT_AT_MOST, TokenCache, is_token};
+use wavegate_net::token_cache::{KEPT_AT_MOST, is_token};
 use wavegate_rollout::desired::queries::Provider;
 
 /// How long a claim is valid; GitHub accepts ten minutes.
 const VALID_SECONDS: i64 = 540;
 /// How far clocks may differ.
 const SKEW_SECONDS: i64 = 60;
-
-/// Whose token it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    app: String,
-    /// The digest of the private key: with another one, or the right one at last, the app is asked
-    /// for another token.
-    digest: [u8; 32],
-    installation: Installation,
-    /// The address of the API.
-    base: String,
-}
-
-/// Which installation of the app.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Installation {
-    Id(String),
-    OfOwner(String),
-}
-
-/// The tokens of this process.
-pub(super) type Tokens = Arc<TokenCache<Key, String, Failure>>;
-
-/// A token that is sent, and where it is kept.
-#[derive(Debug)]
-pub(super) struct Kept {
-    tokens: Tokens,
-    key: Key,
-    /// What it is recognized by.
-    digest: [u8; 32],
-}
-
-impl Kept {
-    /// Forgets it, since the server has refused it: it may have been revoked, or what the app may
-    /// do has changed since.
-    pub async fn forget(&self) {
-        let is_this = |token: &String| digest(token) == self.digest;
-        self.tokens.forget(self.key.clone(), is_this).await;
-    }
-}
-
-fn digest(text: &str) -> [u8; 32] {
-    Sha256::digest(text).into()
-}
 
 /// The API of GitHub with the token of an app, whose credentials are in a Secret of the
 /// control plane.

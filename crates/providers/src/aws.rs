@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::failure::Failure;
 use super::http::{Api, Reply, segment};
 use super::login::trust;
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_net::connect::Proxy;
 use wavegate_net::redact;
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::failure::Failure;
 use super::http::{Api, Pages, Reply, continued, path_segments, segment};
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{
     Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
 };

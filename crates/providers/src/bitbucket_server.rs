@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::failure::{Failure, existing};
 use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{
     Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
 };

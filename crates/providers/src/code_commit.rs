@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::aws::{self, Service};
 use super::failure::{Failure, existing};
 use super::http::{Pages, path_segments};
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{Branch, Login, Repositories, Repository};
 
 /// Limit on the pages of a list.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::objects::NamedKind;
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{Answer, Decisions, Placements};
 
 /// Reads the resources. The ConfigMap and they are in the namespace of the control plane.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::failure::{Failure, existing};
 use super::github::Request;
 use super::http::{Api, PARALLEL, Pages, Reply, path_segments, segment};
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_rollout::desired::queries::{
     Branch, Filters, Provider, PullRequest, PullRequests, Repositories, Repository,
 };

@@ -24,7 +24,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::failure::{Failure, Kind, existing};
 use super::redirect::{absolute, origin, shown, unreachable};
-use super::{app, error_text, rate_limit};
+use super::{app_token, error_text, rate_limit};
 use wavegate_cluster::watch::connection::AGENT;
 use wavegate_cluster::watch::failure::chain;
 use wavegate_net::clock::Clock;
@@ -64,7 +64,7 @@ pub(super) struct Api {
     /// What only it gets.
     headers: HeaderMap,
     /// Where the token among them is kept for other queries.
-    kept: Option<app::Kept>,
+    kept: Option<app_token::Kept>,
     limits: Limits,
     clock: Clock,
     pub timeout: Duration,
@@ -205,7 +205,7 @@ impl Api {
     }
 
     /// The same with a token that is kept, and forgotten when the server refuses it.
-    pub fn with_kept(self, kept: app::Kept) -> Self {
+    pub fn with_kept(self, kept: app_token::Kept) -> Self {
         Self { kept: Some(kept), ..self }
     }
 

@@ -14,6 +14,7 @@
 //! [`desired`](wavegate_rollout::desired).
 
 mod app;
+mod app_token;
 mod aws;
 mod azure_devops;
 mod bitbucket;
@@ -30,6 +31,7 @@ mod listing;
 mod login;
 mod objects;
 mod plugin;
+mod providers;
 mod pull_requests;
 mod rate_limit;
 mod redirect;
@@ -39,61 +41,15 @@ use std::sync::Arc;
 
 pub use failure::Failure;
 pub use objects::Objects;
+pub use providers::{Answered, Providers};
 pub use settings::ProviderSettings;
 
-use http::{Blocked, Limits};
+use http::Limits;
+use providers::Asker;
 use wavegate_api::ObjectKey;
-use wavegate_net::clock::Clock;
-use wavegate_net::connect::Proxy;
-use wavegate_rollout::desired::queries::{Answer, Query};
-
-/// Asks services.
-#[derive(Clone, Debug)]
-pub struct Providers {
-    objects: Objects,
-    settings: ProviderSettings,
-    proxy: Proxy,
-    clock: Clock,
-    blocked: Blocked,
-    tokens: app::Tokens,
-    control_plane: String,
-}
-
-/// Who asks, for one query.
-#[derive(Debug)]
-struct Asker {
-    /// The ApplicationSet.
-    set: ObjectKey,
-    /// The namespace of the control plane.
-    control_plane: String,
-    limits: Limits,
-}
-
-/// What was answered, and how.
-#[derive(Debug)]
-pub struct Answered {
-    /// The answer.
-    pub answer: Answer,
-    /// Whether it was read in several pages, between which something may have moved.
-    pub is_paged: bool,
-}
+use wavegate_rollout::desired::queries::Query;
 
 impl Providers {
-    /// Asks with these settings; Secrets, ConfigMaps and placement resources are read from
-    /// `objects`.
-    pub fn new(
-        objects: Objects,
-        settings: ProviderSettings,
-        control_plane: &str,
-        clock: Clock,
-    ) -> Self {
-        let (url, except) = (settings.proxy.clone(), settings.no_proxy.clone());
-        let proxy = Proxy { url, except, or_environment: true };
-        let control_plane = control_plane.to_owned();
-        let (blocked, tokens) = (Arc::default(), Arc::default());
-        Self { objects, settings, proxy, clock, blocked, tokens, control_plane }
-    }
-
     /// Asks for an ApplicationSet.
     ///
     /// # Errors
@@ -131,16 +87,5 @@ impl Providers {
                 )))
             }
         }
-    }
-
-    /// A variable of the environment.
-    fn variable(&self, name: &str) -> Option<&str> {
-        self.settings.environment.get(name).map(String::as_str).filter(|text| !text.is_empty())
-    }
-}
-
-impl Answered {
-    fn whole(answer: Answer) -> Self {
-        Self { answer, is_paged: false }
     }
 }

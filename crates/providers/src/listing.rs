@@ -14,7 +14,7 @@ use super::gitea::Gitea;
 use super::github::GitHub;
 use super::gitlab::GitLab;
 use super::http::{PARALLEL, Pages};
-use super::{Answered, Asker, Providers};
+use super::providers::{Answered, Asker, Providers};
 use wavegate_rollout::desired::queries::{
     Answer, Branch, Filters, Kind, Repositories, Repository, Selected,
 };

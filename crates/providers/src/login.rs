@@ -9,7 +9,7 @@ use super::app;
 use super::failure::Failure;
 use super::http::Api;
 use super::objects::text_of;
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_net::redact;
 use wavegate_net::tls;
 use wavegate_rollout::desired::queries::{KeyRef, Kind, Login, Provider};

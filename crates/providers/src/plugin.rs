@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::http::Api;
 use super::login::trust;
 use super::objects::text_of;
-use super::{Asker, Providers};
+use super::providers::{Asker, Providers};
 use wavegate_net::redact;
 use wavegate_rollout::desired::queries::{Answer, Plugin};
 

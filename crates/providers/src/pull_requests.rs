@@ -8,7 +8,7 @@ use super::gitea::Gitea;
 use super::github::GitHub;
 use super::gitlab::GitLab;
 use super::http::Pages;
-use super::{Answered, Asker, Providers};
+use super::providers::{Answered, Asker, Providers};
 use wavegate_rollout::desired::queries::{Answer, Kind, PullRequest, PullRequests};
 
 /// The most pull requests of one answer.

@@ -12,6 +12,8 @@
 //!
 //! docs/confinement.md has the threat model. This crate knows nothing of Applications.
 
+mod confinement;
+mod helper;
 mod policy;
 mod pool;
 mod process;
@@ -28,47 +30,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
-
 use process::WorkerProgram;
 
+pub use confinement::Confinement;
+pub use helper::{helper, set_umask};
 pub use policy::missing;
 pub use policy::{Policy, machine};
 pub use pool::{Pool, PoolSettings};
 pub use programs::Program;
 pub use request::{Failure, Limits};
-
-/// Whether programs are confined.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Confinement {
-    /// Only limits on resources. Workers are confined nevertheless.
-    Off,
-    /// As far as the kernel can.
-    #[default]
-    Auto,
-    /// A program or worker is not started when the kernel cannot.
-    Required,
-}
-
-impl Confinement {
-    /// The setting of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "off" => Some(Self::Off),
-            "auto" => Some(Self::Auto),
-            "required" => Some(Self::Required),
-            _ => None,
-        }
-    }
-}
-
-static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 static WORKER_PROGRAM: OnceLock<WorkerProgram> = OnceLock::new();
 
 /// Makes this program its own helper. Only for a program that calls [`answer`] first.
 pub fn enable() {
     // Also right after the file was replaced by a newer one.
-    PROGRAM.get_or_init(|| "/proc/self/exe".into());
+    helper::PROGRAM.get_or_init(|| "/proc/self/exe".into());
     start_workers_by("/proc/self/exe".into());
 }
 
@@ -92,16 +68,6 @@ pub fn serve_in_test() {
         let _ = worker::serve(&memory);
         std::process::exit(0);
     }
-}
-
-/// The helper; `None` in a process that is not this program.
-pub fn helper() -> Option<PathBuf> {
-    PROGRAM.get().cloned()
-}
-
-/// Private files from now on, for this process and those that it starts.
-pub fn set_umask() {
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
 /// Acts as the helper or as a worker if this process was started as one; a helper returns

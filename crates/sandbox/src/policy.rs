@@ -18,7 +18,9 @@ use std::process::ExitCode;
 use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 
-use super::{Confinement, restrict};
+use super::confinement::Confinement;
+use super::helper::{helper, set_umask};
+use super::restrict;
 
 /// First argument of the helper.
 pub(super) const HELPER: &str = "__confine";
@@ -152,7 +154,7 @@ fn entries(directory: &str, but: &[&str]) -> Vec<PathBuf> {
 ///
 /// When the helper cannot be run.
 pub fn missing() -> std::io::Result<Vec<String>> {
-    let Some(helper) = super::helper() else {
+    let Some(helper) = helper() else {
         return Err(std::io::Error::other("this process has no helper"));
     };
     let output = std::process::Command::new(helper).args([HELPER, "probe"]).output()?;
@@ -185,7 +187,7 @@ pub(super) fn answer(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("{HELPER} is not a command for users");
         return ExitCode::from(2);
     };
-    super::set_umask();
+    set_umask();
     if let Err(error) = limit(&policy) {
         eprintln!("cannot limit the resources of the program: {error}");
         return ExitCode::from(REFUSED);

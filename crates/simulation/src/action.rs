@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Fault, Outcome};
+use super::behavior::Outcome;
+use super::fault::Fault;
 use wavegate_api::Raw as _;
 use wavegate_engine::names::some_of;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Deployed;
 use super::environment::Environment;
+use super::scenario::Deployed;
 use wavegate_api::resource_filter::KindFilter;
 use wavegate_api::sync_options::{REPLACE, SERVER_SIDE_APPLY};
 use wavegate_api::time::to_rfc3339;

@@ -9,7 +9,8 @@ use kube_sim::workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Behavior, Change, Outcome};
+use super::action::Change;
+use super::behavior::{Behavior, Outcome};
 use wavegate_source::InMemory;
 
 /// What an Application deploys at the commit of a number, 0 being what was there before.

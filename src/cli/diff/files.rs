@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::super::error::{CHECK_FAILED, Error, note};
 use super::super::input::{self, Object};
 use super::super::output::{self, Output};
-use super::FieldChange;
+use super::field_change::FieldChange;
 use wavegate_api::kind::KindRef;
 use wavegate_api::resource_key::split_api_version;
 use wavegate_controller::config::comparison_settings;

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
 use super::super::live_app::{ControlPlaneArgs, Destinations};
-use super::Wait;
+use super::wait::Wait;
 use wavegate_api::Raw;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::failure::reason;

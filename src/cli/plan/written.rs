@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, steering};
+use super::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report};
+use super::steering;
 use crate::cli::input::Object;
 use crate::cli::validation::{self, FieldProblem};
 use wavegate_api::Raw;

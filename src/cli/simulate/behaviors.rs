@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Args;
+use super::args::{Args, NAMES};
 use super::events::{Event, Start};
 use super::history::Times;
-use super::scenario::NAMES;
 use super::when::Pattern;
 use crate::cli::error::{Error, note};
 use crate::cli::input;

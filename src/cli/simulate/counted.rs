@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::scenario::{NAMES, WRONG};
+use super::args::{NAMES, WRONG};
 use crate::cli::error::{Error, note};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;

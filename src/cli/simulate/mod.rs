@@ -1,5 +1,6 @@
 //! `wavegate simulate`: a whole rollout on a clock that jumps.
 
+mod args;
 mod behaviors;
 mod causes;
 mod chart;
@@ -23,186 +24,16 @@ mod svg;
 mod timeline;
 mod when;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use jiff::Timestamp;
-
+pub(super) use self::args::Args;
 use self::distribution::Distribution;
-use self::events::Event;
 use self::progress::Progress;
 use self::report::Report;
-use super::cluster::{ClusterArgs, block_on};
-use super::controller::ControllerArgs;
+use super::cluster::block_on;
 use super::error::{CHECK_FAILED, Error};
-use super::output::Output;
-use super::watch_args::timeout;
 use wavegate_simulation::{self as simulation, History};
-
-/// Simulate a rollout: hours of it in seconds, with failures where you put them
-///
-/// Runs the controllers against an API server in memory, on a clock that jumps to the next
-/// moment at which something can happen. Nothing is deployed, and nothing is read from
-/// repositories except by generators: each Application has one workload that becomes Healthy
-/// after the time that the options give. Exits with 1 when the rollout would not complete, and
-/// with 2 when something of what shall happen could not be done.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
-  wavegate simulate -f appset.yaml -f policy.yaml
-  wavegate simulate -f appset.yaml --fail web-eu --slow 'db-*=5m'
-  wavegate simulate -f appset.yaml -f policy.yaml --approve production@2h --svg rollout.svg
-  wavegate simulate -f appset.yaml --runs 100 --flaky 5%
-  wavegate simulate --live APPSET         with the set, policies and Applications of a cluster
-
-Times are durations since the start, such as 90s, 10m or 1h30m. An Application is its name, or a
-pattern such as 'web-*'; a pattern followed by @2 is for those of step 2 only.")]
-pub(super) struct Args {
-    /// Files with ApplicationSets, RolloutPolicies, AppProjects; - for standard input
-    #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Only the ApplicationSet with this name
-    #[arg(value_name = "APPSET")]
-    name: Option<String>,
-    /// Take the set, its policies and projects from the cluster; nothing is written there
-    #[arg(long, requires = "name", conflicts_with = "files")]
-    live: bool,
-    /// The workloads of these Applications fail; can be repeated, as the following ones
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--fail", "fail"),
-        help_heading = "What happens")]
-    fail: Vec<Event>,
-    /// The workloads of these Applications never become Healthy
-    #[arg(long, value_name = "APP[@STEP]", value_parser = events::always("--hang", "hang"),
-        help_heading = "What happens")]
-    hang: Vec<Event>,
-    /// These Applications become Healthy after this time
-    #[arg(long, value_name = "APP[@STEP]=TIME", value_parser = events::always("--slow", "slow"),
-        help_heading = "What happens")]
-    slow: Vec<Event>,
-    /// So many of all deployments fail, by chance: of each Application with each commit
-    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true, value_parser = when::percent, help_heading = "What happens")]
-    flaky: Option<u8>,
-    /// A Healthy Application becomes Degraded
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--degrade", "degrade"),
-        help_heading = "What happens")]
-    degrade: Vec<Event>,
-    /// Another commit; with APP one that changes these Applications only
-    #[arg(long, value_name = "[APP@]TIME", allow_hyphen_values = true, value_parser = events::push,
-        help_heading = "What happens")]
-    push: Vec<Event>,
-    /// The controllers are killed and start again
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--restart-at", "restart"),
-        help_heading = "What happens")]
-    restart_at: Vec<Event>,
-    /// The API server answers the controllers with 503 for a time
-    #[arg(long, value_name = "TIME:FOR", allow_hyphen_values = true, value_parser = events::api_down,
-        help_heading = "What happens")]
-    api_down: Vec<Event>,
-    /// A file of such events, each with its time: a list of entries such as
-    /// {at: 10m, push: true}; - for standard input
-    #[arg(long, value_name = "FILE", help_heading = "What happens")]
-    events: Vec<PathBuf>,
-    /// A person pauses the sets
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--pause-at", "pause"),
-        help_heading = "What people do")]
-    pause_at: Vec<Event>,
-    /// A person resumes them
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--resume-at", "resume"),
-        help_heading = "What people do")]
-    resume_at: Vec<Event>,
-    /// A person approves a gate
-    #[arg(long, value_name = "GATE@TIME", value_parser = events::of("--approve", "approve"),
-        help_heading = "What people do")]
-    approve: Vec<Event>,
-    /// A person takes the run back
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--rollback-at", "rollback"),
-        help_heading = "What people do")]
-    rollback_at: Vec<Event>,
-    /// A person aborts the run
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--abort-at", "abort"),
-        help_heading = "What people do")]
-    abort_at: Vec<Event>,
-    /// A person retries what has failed
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = events::at("--retry-at", "retry"),
-        help_heading = "What people do")]
-    retry_at: Vec<Event>,
-    /// A person leaves an Application out
-    #[arg(long, value_name = "APP@TIME", value_parser = events::of("--skip", "skip"),
-        help_heading = "What people do")]
-    skip: Vec<Event>,
-    /// How long an Application takes to become Healthy after its sync [default: 30s, with --live
-    /// what it took before]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = timeout, help_heading = "How long")]
-    health: Option<Duration>,
-    /// How long its sync takes [default: 0s, with --live what it took before]
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = timeout, help_heading = "How long")]
-    sync: Option<Duration>,
-    /// A table of such times: a line each with a pattern, the time of its health, and that of its
-    /// sync; the first that is for an Application counts
-    #[arg(long, value_name = "FILE", help_heading = "How long")]
-    durations: Option<PathBuf>,
-    /// Begin with the creation of the Applications, instead of a commit after all were rolled out
-    #[arg(long)]
-    first: bool,
-    /// The time at which it begins, for sync windows [default: a Monday at 9:00 UTC]
-    #[arg(
-        long,
-        value_name = "RFC3339",
-        value_parser = when::start,
-        default_value = "2026-01-05T09:00:00Z",
-        hide_default_value = true
-    )]
-    at: Timestamp,
-    /// Give up after this time
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, default_value = "168h", value_parser = timeout)]
-    limit: Duration,
-    /// What chance comes from: the same seed gives the same course
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
-    /// Simulate so many times, with other seeds and times that differ by up to a third
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    runs: u32,
-    /// Write a chart of the rollout to this file; with --runs, of the first simulation
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
-    /// Write the log of the API server to this file: each request, and each change of an object;
-    /// with --runs, of the first simulation
-    #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
-    #[command(flatten)]
-    controller: ControllerArgs,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: Output,
-}
-
-impl Args {
-    /// All that happens.
-    fn events(&self) -> Result<Vec<Event>, Error> {
-        let options = [
-            &self.fail,
-            &self.hang,
-            &self.slow,
-            &self.push,
-            &self.restart_at,
-            &self.pause_at,
-            &self.resume_at,
-            &self.rollback_at,
-            &self.abort_at,
-            &self.retry_at,
-            &self.api_down,
-            &self.degrade,
-            &self.approve,
-            &self.skip,
-        ];
-        let mut all: Vec<Event> = options.into_iter().flatten().cloned().collect();
-        for file in &self.events {
-            all.extend(events::file(file)?);
-        }
-        Ok(all)
-    }
-}
 
 /// The most simulations of one command.
 const MOST_RUNS: u32 = 100_000;

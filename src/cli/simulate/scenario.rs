@@ -7,10 +7,11 @@ use std::time::Duration;
 use kube_sim::SplitMix64;
 use serde_json::{Value, json};
 
+use super::args::{Args, NAMES, WRONG};
 use super::behaviors::{self, behaviors};
 use super::creation::Created;
 use super::frozen::frozen;
-use super::{Args, counted, events, history};
+use super::{counted, events, history};
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::controller::Controller;
 use crate::cli::error::{Error, note};
@@ -34,11 +35,6 @@ use wavegate_simulation::{Before, Behavior, Deployed, Outcome, Scenario, Schedul
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
 const MOST: usize = 20_000;
-
-/// The most names in a message.
-pub(super) const NAMES: usize = 5;
-/// What is wrong when a set cannot be simulated.
-pub(super) const WRONG: &str = "cannot simulate";
 
 /// What a command simulates, once or several times.
 #[derive(Debug)]

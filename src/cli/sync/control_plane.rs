@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::manifests::Manifests;
-use super::request_id;
+use super::request::request_id;
 use crate::cli::run::open_sources;
 use kube_sim::Server;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::error::Error;
 use super::super::input;
-use super::Args;
+use super::args::Args;
 use wavegate_api::Raw;
 use wavegate_api::annotations::sync_wave;
 use wavegate_api::kind::GroupVersionKind;

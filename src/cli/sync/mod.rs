@@ -2,6 +2,7 @@
 //! without an Application.
 
 mod application;
+mod args;
 mod control_plane;
 mod directory;
 pub(super) mod follow;
@@ -9,105 +10,16 @@ mod manifests;
 mod member;
 mod ownership;
 pub(super) mod progress;
+mod request;
 pub(super) mod result;
 mod run_lease;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use serde_json::Value;
-
-use super::cluster::ClusterArgs;
-use super::error::Error;
-use super::output::Output;
-use super::watch_args::timeout;
-use wavegate_api::Raw;
-use wavegate_application::manual::{self, SyncRequest};
-use wavegate_cluster::act::operation;
-
-/// Exit code after Ctrl-C, as of a shell.
-pub(super) const INTERRUPTED: u8 = 130;
-
-/// Sync Applications, or manifests without an Application
-///
-/// Writes an operation with the Application's own sync options and retry strategy, as the
-/// Argo CD command line does, and follows it until it has ended: one line for each
-/// transition of a phase, a wave, a hook or a resource.
-///
-/// With -f, the sync engine runs once in this process against the cluster of the kube
-/// context: phases, waves, hooks and health as for an Application, without one. What was
-/// applied gets a label and an annotation, so that --prune deletes what an earlier run of
-/// the same --name has applied and is no longer in the files. Objects of an Application or of
-/// another run are refused.
-#[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 the operation succeeded; 1 it failed, or has not ended in \
-time; 2 usage error or invalid input; 130 interrupted.")]
-pub(super) struct Args {
-    /// Applications to sync
-    #[arg(value_name = "APP", required_unless_present_any = ["files", "selector"])]
-    names: Vec<String>,
-    /// Sync all Applications with these labels
-    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
-    selector: Option<String>,
-    /// Sync these manifests instead: a file, a directory, a kustomization, a chart, or -
-    /// for standard input
-    #[arg(short, long = "filename", value_name = "DIR|FILE", conflicts_with_all = ["names", "selector"])]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    what: What,
-    /// Print the progress until the operation has ended; the default
-    #[arg(long, conflicts_with = "no_wait")]
-    wait: bool,
-    /// Write the operation only
-    #[arg(long, conflicts_with = "files")]
-    no_wait: bool,
-    /// Longest time to wait, such as 10m; the operation of an Application goes on, one of -f
-    /// is terminated
-    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, value_parser = timeout)]
-    timeout: Option<Duration>,
-    /// Name of the run, with -f: --prune deletes only what a run of the same name and
-    /// namespace has applied, and needs it; otherwise the name of the folder by default
-    #[arg(long, value_name = "NAME", requires = "files")]
-    name: Option<String>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    #[command(flatten)]
-    output: Output,
-}
-
-/// What to sync, and how.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct What {
-    /// Revision to sync to; that of the spec by default. Once for each source
-    #[arg(long, value_name = "REV", conflicts_with = "files")]
-    revision: Vec<String>,
-    /// Delete resources that are no longer in the source
-    #[arg(long)]
-    prune: bool,
-    /// Check what would be applied, and change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Delete and create resources that cannot be updated
-    #[arg(long)]
-    force: bool,
-    /// Sync option, such as CreateNamespace=true, in addition to those of the Application
-    #[arg(long = "option", value_name = "NAME=VALUE")]
-    options: Vec<String>,
-    /// Sync only this resource, without hooks: GROUP:KIND:[NAMESPACE/]NAME; * selects all
-    #[arg(long = "resource", value_name = "RESOURCE")]
-    resources: Vec<String>,
-    /// Information to store with the operation
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files")]
-    info: Vec<String>,
-}
-
-impl Args {
-    /// Whether the sync engine runs in this process.
-    pub fn is_local(&self) -> bool {
-        !self.files.is_empty()
-    }
-}
+pub(super) use self::args::Args;
+use self::request::unusable;
+pub(super) use self::request::{INTERRUPTED, place};
+use wavegate_application::manual;
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -115,50 +27,4 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         manual::check_option(option).map_err(unusable)?;
     }
     if args.is_local() { directory::run(args) } else { application::run(args) }
-}
-
-impl What {
-    /// The request of one operation, by the user of this process.
-    fn request(&self) -> SyncRequest {
-        let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
-        let username = name.filter(|name| !name.is_empty());
-        SyncRequest {
-            revisions: self.revision.clone(),
-            prune: self.prune,
-            dry_run: self.dry_run,
-            force: self.force,
-            options: self.options.clone(),
-            resources: self.resources.clone(),
-            info: self.info.clone(),
-            username: username.unwrap_or_else(|| "wavegate".to_owned()),
-            id: request_id(),
-        }
-    }
-}
-
-/// The error of an option that is not valid.
-fn unusable(error: manual::Invalid) -> Error {
-    Error::input("cannot use", error.place, error.why)
-}
-
-/// The error of a request that was not made.
-fn not_requested(error: operation::Error, place: String) -> Error {
-    match error {
-        operation::Error::Invalid(error) => unusable(error),
-        error => Error::input("cannot sync", place, error),
-    }
-}
-
-/// `Application argocd/web`.
-pub(super) fn place(application: &Value) -> String {
-    format!("Application {}/{}", application.namespace(), application.name())
-}
-
-/// A random identifier of a request.
-pub(super) fn request_id() -> String {
-    match getrandom::u64() {
-        Ok(id) => format!("{id:016x}"),
-        // Without random numbers, the time is used.
-        Err(_) => format!("{:x}", wavegate_net::clock::Clock::system().now().as_nanosecond()),
-    }
 }

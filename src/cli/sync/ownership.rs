@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::cluster::{ClusterConnection, control_plane_namespace};
 use super::super::error::{Error, note};
-use super::What;
+use super::args::What;
 use super::control_plane::LABEL;
 use super::manifests::Manifests;
 use wavegate_api::Raw;

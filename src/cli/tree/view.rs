@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::super::output::{self, or_dash};
-use super::Report;
+use super::report::Report;
 use gotime::age;
 use wavegate_api::HealthStatus;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};

@@ -7,7 +7,10 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::Spanned;
 
-use super::{MAX_NODES, Repeated};
+use super::repeated::Repeated;
+
+/// Limit on the scalars, lists and mappings of one document, with aliases expanded.
+pub const MAX_NODES: usize = 500_000;
 
 /// Most duplicate keys that are listed per document.
 const MAX_REPEATED: usize = 10;

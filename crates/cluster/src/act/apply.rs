@@ -3,6 +3,7 @@
 //! Each strategy is safe to repeat. Responses are added to the cache at once, so that no
 //! decision is based on an object that is older than an own write.
 
+mod applier;
 mod attempt;
 mod merge;
 mod migrate;
@@ -20,10 +21,8 @@ use serde_json::Value;
 use super::outcome::{done, failed};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
-use crate::act::meter::Meter;
-use crate::act::request_limit::RequestLimit;
-use crate::watch::cluster_cache::ClusterCache;
 use crate::watch::failure::{has_code, is_transient, reason};
+pub use applier::Applier;
 use attempt::Attempt;
 pub use merge::with_last_applied;
 use send::Sender;
@@ -31,7 +30,6 @@ use wavegate_api::Raw;
 use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::openapi;
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_application::owner::Owner;
 use wavegate_engine::sync::{
     ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
@@ -41,28 +39,6 @@ const ATTEMPTS: u32 = 5;
 
 /// Maximum time until a deleted object is gone, before it is created again.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
-
-/// Applies objects for one Application.
-#[derive(Clone, Copy)]
-pub struct Applier<'a> {
-    /// The cluster.
-    pub cluster: &'a Arc<ClusterCache>,
-    /// Sends the writes: the client of the cluster, or one that acts as a service account.
-    pub client: &'a kube::Client,
-    /// The field manager of all requests.
-    pub manager: &'a str,
-    /// The manager whose fields are taken over when an object is migrated to server-side
-    /// apply (SE-346).
-    pub former_manager: &'a str,
-    /// The owner: objects of other owners are not deleted.
-    pub owner: Owner<'a>,
-    /// The limit of requests of the whole process.
-    pub requests: &'a RequestLimit,
-    /// Counts the requests.
-    pub meter: Meter<'a>,
-    /// Maximum time until the kind of a new definition can be used (SE-603).
-    pub established_within: Duration,
-}
 
 impl Applier<'_> {
     /// Applies an object, or checks whether it could be applied (dry run).

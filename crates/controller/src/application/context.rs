@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::COMPONENT;
 use super::cached_state::{CachedState, Shared};
 use super::projects::Projects;
 use super::queue::Queue;
@@ -39,6 +38,9 @@ use wavegate_engine::diff::Jq;
 use wavegate_engine::wait::{Ends, Wait};
 use wavegate_net::redact;
 use wavegate_source::Repositories;
+
+/// The component in its Events.
+pub(super) const COMPONENT: &str = "argocd-application-controller";
 
 /// Runs work of unbounded duration, such as ignore rules of users over all objects,
 /// without blocking the other reconciles of this thread. Only for tasks of their own,

@@ -64,9 +64,6 @@ use context::Context;
 use queue::{Queue, ReconcileResult, Trigger};
 use wavegate_api::ObjectKey;
 
-/// The component in its Events.
-const COMPONENT: &str = "argocd-application-controller";
-
 /// The longest pause after failures.
 const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(120) };
 

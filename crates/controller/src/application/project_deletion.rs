@@ -8,8 +8,7 @@ use std::time::Duration;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
-use super::COMPONENT;
-use super::context::Context;
+use super::context::{COMPONENT, Context};
 use super::triggers::of_project;
 use wavegate_api::{AppProject, ObjectKey};
 use wavegate_application::project_deletion::{self, Step, Users};

@@ -24,6 +24,9 @@ use wavegate_rollout::application_set::others::Other;
 use wavegate_rollout::application_set::stored;
 use wavegate_source::Repositories;
 
+/// The component in Events and in requested operations.
+pub const COMPONENT: &str = "applicationset-controller";
+
 /// The request of a reconcile. A rollout may wait for any event, so all events are
 /// urgent; due times are not.
 #[derive(Clone, Copy, Debug, Default)]

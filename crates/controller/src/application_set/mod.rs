@@ -49,6 +49,7 @@ use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake};
 use crate::settings::ApplicationSetSettings;
+pub use context::COMPONENT;
 use context::{Context, Request};
 pub use repositories::{Reading, read as read_repository};
 pub use signed::{ByProject as DemandsByProject, reads as project_reads};
@@ -59,9 +60,6 @@ use wavegate_providers::{Objects, Providers};
 use wavegate_rollout::application_set::decision::Next;
 use wavegate_source::Repositories;
 pub use webhook::Webhook;
-
-/// The component in Events and in requested operations.
-pub const COMPONENT: &str = "applicationset-controller";
 
 /// Comparisons that find nothing new are reconciled within this time, many at once: of thousands
 /// of Applications, several are compared in each second. What is waited for differs in more than

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::{COMPONENT, Context};
 use super::policies;
 use super::steering::{Run, Steered};
 use crate::context::Core;
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Sends what reconciles offer.
 pub(super) fn notifier(core: &Core, settings: &ApplicationSetSettings) -> Notifier {
-    let events = core.recorder.events(super::COMPONENT, resource(POLICY), !settings.dry_run);
+    let events = core.recorder.events(COMPONENT, resource(POLICY), !settings.dry_run);
     let plane = &core.control_plane;
     let (policies, runs) = (plane.policies.clone(), plane.runs.clone());
     Notifier::new(core.client.clone(), events, policies, runs, settings.allow_private_sinks)

@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::scripts::Judged;
 use crate::orphans::{Instances, is_orphan};
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::tracking::Tracking;
@@ -389,4 +388,15 @@ impl Find for InGraph<'_> {
 /// The excerpts as they were made here.
 fn entries(members: &[Arc<Member>]) -> Vec<TreeEntry> {
     members.iter().filter_map(|member| serde_json::from_slice(member.content()).ok()).collect()
+}
+
+/// The health of an object by its script.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The version of the object.
+    pub version: String,
+    /// The health; `None` when the script returns none.
+    pub health: Option<NodeHealth>,
+    /// Whether it counts as long as the object stays the same.
+    pub stays: bool,
 }

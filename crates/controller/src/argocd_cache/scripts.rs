@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 
-use super::Publisher;
+use super::publisher::{Judged, Publisher};
 use crate::health_scripts::HealthScripts;
 use wavegate_application::argocd_cache::NodeHealth;
 use wavegate_engine::health::Checks;
@@ -24,17 +24,6 @@ const AT_ONCE: usize = 50;
 
 /// How often a script exceeds a limit before it is paused.
 const EXCEEDED: usize = 3;
-
-/// The health of an object by its script.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// The version of the object.
-    pub version: String,
-    /// The health; `None` when the script returns none.
-    pub health: Option<NodeHealth>,
-    /// Whether it counts as long as the object stays the same.
-    pub stays: bool,
-}
 
 /// Scripts that exceeded a limit: how often, until when that counts, and their last result.
 type Paused = HashMap<Arc<str>, (usize, Timestamp, ScriptResult)>;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::guards;
+use super::guards::{self, INSTANCE_LABEL};
 use super::reader::{Error, Reader, pause, switch};
 use super::redis::{self, RedisFlags};
 use crate::settings::{ApplicationSettings, Namespaces};
@@ -520,9 +520,6 @@ fn plugins(read: &mut Reader<'_>, flags: &ApplicationFlags, plugins: &mut Plugin
         plugins.use_generate_paths,
     );
 }
-
-/// The key of the label by which objects are known.
-pub(super) const INSTANCE_LABEL: &str = "application.instanceLabelKey";
 
 /// By what the objects of an Application are known: Argo CD has no flags for it.
 fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {

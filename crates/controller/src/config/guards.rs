@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::application::INSTANCE_LABEL;
 use super::reader::{Reader, yes_or_no};
 use super::{comparisons, customizations, health_scripts};
 use crate::evaluator;
@@ -19,6 +18,9 @@ use wavegate_application::global_projects::{GLOBAL_PROJECTS, GlobalProjects};
 use wavegate_engine::diff::SystemSettings;
 use wavegate_rollout::application_set::shape::problem_of_label_key;
 use wavegate_source::{BuildOptions, Programs, VALUES_SCHEMES};
+
+/// The key of the label by which objects are known.
+pub(super) const INSTANCE_LABEL: &str = "application.instanceLabelKey";
 
 /// Whether Applications may use the controller's own cluster; the default is true.
 const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Flags;
+use super::flags::{Flags, QUERY_SECONDS};
 use super::reader::{Error, Reader};
 use crate::settings::{ApplicationSetSettings, ProviderSettings};
 use wavegate_rollout::desired::queries::Rules;
@@ -28,10 +28,6 @@ const VARIABLES: [&str; 17] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "BITBUCKET_API_BASE_URL",
 ];
-
-/// The times that a query may take, in seconds: a reconcile, which may take 900, asks some queries
-/// one after the other.
-pub(super) const QUERY_SECONDS: std::ops::RangeInclusive<i64> = 1..=800;
 
 /// Fails where users of further namespaces could send tokens and requests anywhere: there the
 /// addresses must be limited, or these generators disabled (AS-504).

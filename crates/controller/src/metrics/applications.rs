@@ -6,8 +6,9 @@ use std::fmt;
 use prometheus_client::encoding::DescriptorEncoder;
 use serde_json::Value;
 
-use super::sets::{gauges, label_names, value};
-use super::{Kept, Labels, of};
+use super::encode::{gauges, value};
+use super::kept::Kept;
+use super::labels::{Labels, label_names, of};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
 use wavegate_api::sources::InEffect;
@@ -46,7 +47,7 @@ impl Kept {
         gauges(encoder, ("argocd_app_orphaned_resources_count", help), orphans)?;
         let keys: BTreeSet<&ObjectKey> = all.iter().map(|(key, ..)| key).collect();
         let servers = all.iter().map(|(key, _, server)| (key.namespace.clone(), server.clone()));
-        self.encode_operations(&|key| keys.contains(key), &servers.collect(), encoder)
+        self.operations.encode(&|key| keys.contains(key), &servers.collect(), encoder)
     }
 
     /// The URL of the cluster of an Application, also of one that is named.

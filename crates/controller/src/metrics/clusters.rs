@@ -4,9 +4,9 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::sets::{gauges, value};
-use super::work::counters;
-use super::{Kept, Labels};
+use super::encode::{counters, gauges, value};
+use super::kept::Kept;
+use super::labels::Labels;
 use wavegate_net::redact;
 
 impl Kept {

@@ -5,26 +5,30 @@
 
 mod applications;
 mod clusters;
+mod encode;
+mod git;
+mod kept;
+mod labels;
 mod notifications;
 mod operations;
 mod runs;
 mod sets;
 mod work;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use operations::Operations;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
+use self::kept::{Histograms, Kept};
+use self::labels::{Labels, STEPS, of, of_step};
+use self::operations::Operations;
 use super::runtime::QueueStats;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use wavegate_api::ObjectKey;
@@ -36,18 +40,7 @@ use wavegate_cluster::watch::control_plane::Cache;
 use wavegate_cluster::watch::counted;
 use wavegate_net::clock::Clock;
 use wavegate_rollout::rollout::RolloutPlan;
-use wavegate_rollout::rollout::counts::Counts;
 use wavegate_source::GitRequests;
-
-/// Labels of a series, in a fixed order.
-type Labels<const N: usize> = [(&'static str, String); N];
-/// Histograms by labels.
-type Histograms<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
-
-/// Steps have separate series up to this number; later ones share one.
-const STEPS: usize = 100;
-/// The label of later steps.
-const LATER_STEPS: &str = "101+";
 
 /// The metrics of the controllers. Cheap to clone.
 #[derive(Clone)]
@@ -56,46 +49,9 @@ pub struct Metrics {
     kept: Arc<Kept>,
 }
 
-/// What is not in the cache.
-struct Kept {
-    sets: Arc<Cache>,
-    runs: Arc<Cache>,
-    applications: Arc<Cache>,
-    clock: Clock,
-    settings: OnceLock<ApplicationSetSettings>,
-    application_settings: OnceLock<ApplicationSettings>,
-    queues: Mutex<Vec<(&'static str, Arc<dyn QueueStats>)>>,
-    notifier: OnceLock<Notifier>,
-    rollouts: Mutex<HashMap<ObjectKey, Counts>>,
-    reconciles: Histograms<2>,
-    steps: Histograms<3>,
-    transitions: Family<Labels<3>, Counter>,
-    requests: Family<Labels<2>, Counter>,
-    redis: RedisMetrics,
-    clusters: OnceLock<Weak<Clusters>>,
-    git: OnceLock<GitRequests>,
-    operations: Operations,
-}
-
-/// The name of this machine, for labels.
-#[derive(Debug)]
-struct Host(String);
-
-impl Default for Host {
-    fn default() -> Self {
-        Self(rustix::system::uname().nodename().to_string_lossy().into_owned())
-    }
-}
-
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Kept {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
     }
 }
 
@@ -307,31 +263,4 @@ impl Drop for Timer {
         let took = self.began.elapsed().as_secs_f64();
         self.reconciles.get_or_create(&self.labels).observe(took);
     }
-}
-
-fn of(key: &ObjectKey) -> Labels<2> {
-    [("namespace", key.namespace.clone()), ("name", key.name.clone())]
-}
-
-fn of_step(key: &ObjectKey, step: Option<usize>) -> Labels<3> {
-    let [namespace, name] = of(key);
-    [namespace, name, ("step", step_label(step))]
-}
-
-/// Counted from 1, as in a status; empty for Applications that no step selects.
-fn step_label(step: Option<usize>) -> String {
-    match step {
-        Some(step) if step < STEPS => (step + 1).to_string(),
-        Some(_) => LATER_STEPS.to_owned(),
-        None => String::new(),
-    }
-}
-
-/// Applications by the labels of their step and phase.
-fn by_step(counts: &Counts) -> BTreeMap<(String, &'static str), u64> {
-    let mut by_step = BTreeMap::new();
-    for ((step, phase), count) in &counts.applications {
-        *by_step.entry((step_label(*step), phase.name())).or_default() += count;
-    }
-    by_step
 }

@@ -6,9 +6,9 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::sets::{gauges, value};
-use super::work::counters;
-use super::{Kept, Labels, of};
+use super::encode::{counters, gauges, value};
+use super::kept::Kept;
+use super::labels::{Labels, of};
 use wavegate_api::ObjectKey;
 use wavegate_cluster::act::notify::{Counts, Failure};
 

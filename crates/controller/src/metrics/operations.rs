@@ -6,14 +6,13 @@ use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
 use serde_json::Value;
 
-use super::sets::{gauges, value};
-use super::work::counters;
-use super::{Kept, Labels, of};
+use super::encode::{counters, gauges, value};
+use super::labels::{Labels, of};
 use wavegate_api::{ObjectKey, OperationPhase};
 use wavegate_application::access;
 use wavegate_cluster::act::meter::{Report, SentRequest};
@@ -54,7 +53,7 @@ pub(super) struct Operations {
     comparisons: Mutex<BTreeMap<(String, String), Histogram>>,
     /// Applies by their command: how many, and how many are under way.
     applies: Mutex<BTreeMap<&'static str, (u64, u64)>>,
-    host: super::Host,
+    host: Host,
 }
 
 impl Operations {
@@ -150,16 +149,16 @@ impl Report for Operations {
     }
 }
 
-impl Kept {
+impl Operations {
     /// Writes what was done for the Applications that still exist, with their servers by
     /// namespace.
-    pub(super) fn encode_operations(
+    pub(super) fn encode(
         &self,
         exists: &dyn Fn(&ObjectKey) -> bool,
         servers: &BTreeSet<(String, String)>,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
-        let operations = &self.operations;
+        let operations = self;
         let mut by = operations.by.lock();
         by.retain(|key, _| exists(key));
         let mut keys: Vec<&ObjectKey> = by.keys().collect();
@@ -240,45 +239,14 @@ impl Kept {
             applies.iter().map(|(command, (_, pending))| (of_command(command), value(*pending)));
         gauges(encoder, ("argocd_kubectl_exec_pending", "Applies that are under way"), pending)
     }
+}
 
-    /// What was asked of Git servers.
-    pub(super) fn encode_git(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(requests) = self.git.get() else { return Ok(()) };
-        let all = requests.all();
-        let of_kind = |(repo, kind): &(String, &'static str)| -> Labels<2> {
-            [("repo", repo.clone()), ("request_type", (*kind).to_owned())]
-        };
-        let counts = all.iter().map(|(key, requests)| (of_kind(key), requests.count));
-        counters(encoder, ("argocd_git_request", "Requests to Git servers"), counts)?;
-        let failures: [(&str, &str, &str); 2] = [
-            ("argocd_git_fetch_fail", "Fetches from Git servers that failed", "fetch"),
-            ("argocd_git_lsremote_fail", "Reads of references that failed", "ls-remote"),
-        ];
-        for (name, help, kind) in failures {
-            let failed = all.iter().filter(|((_, of), _)| *of == kind).map(|((repo, _), found)| {
-                let labels: Labels<1> = [("repo", repo.clone())];
-                (labels, found.failed)
-            });
-            counters(encoder, (name, help), failed)?;
-        }
-        let mut metric = encoder.encode_descriptor(
-            "argocd_git_request_duration_seconds",
-            "Duration of requests to Git servers in seconds",
-            None,
-            MetricType::Histogram,
-        )?;
-        for (key, requests) in &all {
-            let bounds = wavegate_source::BOUNDS.iter().copied().chain([f64::INFINITY]);
-            let buckets: Vec<(f64, u64)> = bounds.zip(requests.by_duration).collect();
-            let labels = of_kind(key);
-            let mut metric = metric.encode_family(&labels)?;
-            metric.encode_histogram::<NoLabelSet>(
-                requests.seconds,
-                requests.count,
-                &buckets,
-                None,
-            )?;
-        }
-        Ok(())
+/// The name of this machine, for labels.
+#[derive(Debug)]
+struct Host(String);
+
+impl Default for Host {
+    fn default() -> Self {
+        Self(rustix::system::uname().nodename().to_string_lossy().into_owned())
     }
 }

@@ -5,8 +5,9 @@ use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::sets::{gauges, value};
-use super::{Kept, Labels, of};
+use super::encode::{gauges, value};
+use super::kept::Kept;
+use super::labels::{Labels, of};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::RolloutRunStatus;
 use wavegate_cluster::watch::object::Object;

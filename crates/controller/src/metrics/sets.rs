@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Kept, Labels, by_step, of};
+use super::encode::{gauges, value};
+use super::kept::Kept;
+use super::labels::{Labels, by_step, label_names, of};
 use wavegate_api::ObjectKey;
 use wavegate_api::conditions::application_set as condition;
 use wavegate_cluster::watch::object::Object;
@@ -82,24 +83,6 @@ impl Collector for Kept {
         self.encode_notifications(&mut encoder)?;
         self.encode_queues(&mut encoder)
     }
-}
-
-/// Writes one gauge per series.
-pub(super) fn gauges<L: EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: impl Iterator<Item = (L, f64)>,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (labels, value) in series {
-        metric.encode_family(&labels)?.encode_gauge(&value)?;
-    }
-    Ok(())
-}
-
-/// Counts become the values of gauges; the difference above 2^53 is not relevant.
-pub(super) fn value(count: u64) -> f64 {
-    count as f64
 }
 
 impl Kept {
@@ -215,24 +198,4 @@ impl Kept {
             longest,
         )
     }
-}
-
-/// The names of labels in a metric, with the labels. Two may have the same name there; the first
-/// one is shown.
-pub(super) fn label_names(keys: &[String]) -> Vec<(String, &str)> {
-    let mut names: Vec<(String, &str)> = Vec::new();
-    for key in keys {
-        let name = label_name(key);
-        if !names.iter().any(|(known, _)| *known == name) {
-            names.push((name, key));
-        }
-    }
-    names
-}
-
-/// The name of a label in a metric (AS-602).
-fn label_name(key: &str) -> String {
-    let is_kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
-    let name: String = key.chars().map(|c| if is_kept(&c) { c } else { '_' }).collect();
-    format!("label_{name}")
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::sets::{gauges, value};
-use super::{Kept, Labels};
+use super::encode::{counters, gauges, value};
+use super::kept::Kept;
+use super::labels::Labels;
 use crate::runtime::{QueueStats, Work};
 
 /// What is measured of a queue.
@@ -97,19 +98,6 @@ fn encode_controllers(
     )?;
     for (name, queue) in queues.iter() {
         queue.work().reconciled.encode(metric.encode_family(&named(name))?)?;
-    }
-    Ok(())
-}
-
-/// Writes one counter per series.
-pub(super) fn counters<L: prometheus_client::encoding::EncodeLabelSet>(
-    encoder: &mut DescriptorEncoder<'_>,
-    (name, help): (&str, &str),
-    series: impl Iterator<Item = (L, u64)>,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (labels, count) in series {
-        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, u64, f64>(&count, None)?;
     }
     Ok(())
 }

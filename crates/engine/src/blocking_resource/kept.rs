@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::{BlockingResource, same_resource};
 use wavegate_api::Raw;
 
 /// The status of a resource that stays OutOfSync, since nothing prunes it.
@@ -56,15 +55,8 @@ pub(super) fn is_unconfirmed(status: &Value) -> bool {
     status.text("/operationState/message").starts_with(WAITS_FOR_CONFIRMATION)
 }
 
-/// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
-/// field for it but the message.
-pub(super) fn unconfirmed(status: &Value) -> Option<BlockingResource> {
-    let message = status.text("/operationState/message");
-    let name = message.strip_prefix(WAITS_FOR_CONFIRMATION)?.split(' ').next()?;
-    let is_named = |resource: &&Value| {
-        let [group, kind, name_of] = ["group", "kind", "name"].map(|field| resource.field(field));
-        name == format!("{group}/{kind}/{name_of}")
-    };
-    let resource = status.items("/resources").iter().find(is_named)?;
-    Some(BlockingResource::of(resource, REQUIRES_CONFIRMATION, TO_CONFIRM))
+/// Whether both name the same object.
+pub(super) fn same_resource(one: &Value, other: &Value) -> bool {
+    let fields = ["group", "kind", "namespace", "name"];
+    fields.iter().all(|field| one.field(field) == other.field(field))
 }

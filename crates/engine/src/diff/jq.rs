@@ -6,6 +6,7 @@
 //! program of a user, and evaluated elsewhere, in a process that is confined: [`Evaluate`] is
 //! given to the decision. All objects of a comparison are asked for at once.
 
+mod error;
 mod selection;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use serde_json::{Number, Value};
 
 use super::path::{Path, Step, from_end, get};
+pub use error::Error;
 use selection::Selection;
 
 /// Longest expression, in bytes. Typical ones have a few dozen.
@@ -25,24 +27,6 @@ const MAX_STEPS: usize = 20_000_000;
 
 /// The same for an event of a watch, which must not wait.
 pub(super) const MAX_STEPS_OF_EVENT: usize = 500_000;
-
-/// Why an expression could not be evaluated for an object.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// The object does not have the shape that the expression needs, or the expression
-    /// selects no paths.
-    #[error("{0}")]
-    Mismatch(String),
-    /// The expression exceeded a limit on this object.
-    #[error("limit exceeded: {0}")]
-    Exhausted(String),
-    /// It exceeded a limit on another object, so that it was not evaluated on this one.
-    #[error("limit exceeded: {0}")]
-    Deferred(String),
-    /// It could not be evaluated for a reason that has nothing to do with it.
-    #[error("cannot be evaluated: {0}")]
-    Unavailable(String),
-}
 
 /// An object, and the expressions whose paths in it are asked for.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Health, Status};
+use super::status::{Health, Status};
 use crate::names::some_of;
 use wavegate_api::Raw;
 

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{condition, conditions, count, generation, is_true, number};
+use super::status::Health;
 use wavegate_api::Raw;
 
 const OBSERVED: &str = "/status/observedGeneration";

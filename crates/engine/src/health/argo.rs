@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::read::{condition, count, generation, is_true, number};
-use super::{Health, Status};
+use super::status::{Health, Status};
 use wavegate_api::Raw;
 
 /// SE-461.

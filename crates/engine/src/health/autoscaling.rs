@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{Condition, is_stale};
+use super::status::Health;
 use wavegate_api::Raw;
 
 /// Annotation of `autoscaling/v1` with the conditions of later versions.

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Health;
 use super::read::{Condition, conditions, is_true};
+use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-455 with the correction of SE-582: only conditions with status `True` count. A

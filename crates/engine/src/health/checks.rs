@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::rules::rule;
 use super::scripts::{Script, ScriptResult, ScriptResults, Scripts};
-use super::{Health, Status, generic, pending_deletion, rule, table};
+use super::status::{Health, Status};
+use super::{generic, table};
 use wavegate_api::Raw;
+use wavegate_api::annotations::is_held_as_hook;
 use wavegate_api::kind::KindRef;
 
 /// The choices about health checks. `Default` is the default of an installation: the rules
@@ -160,4 +163,12 @@ fn application(object: &Value) -> Health {
         Some(status) => Health::new(status, object.text("/status/health/message")),
         None => Health::progressing("Waiting for the health of the Application to be reported"),
     }
+}
+
+/// `Progressing` for an object that is being deleted, unless it is a hook that is kept
+/// for its result (SE-441.1). Evaluated before scripts.
+pub fn pending_deletion(object: &Value) -> Option<Health> {
+    // An empty string is a zero timestamp and not a deletion.
+    (object.is_deleting() && !is_held_as_hook(object))
+        .then(|| Health::progressing("Pending deletion"))
 }

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{condition, conditions, is_stale};
+use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-456. Only a load balancer has an address to wait for.

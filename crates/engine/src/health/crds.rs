@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{condition, conditions, is_stale, is_stale_condition};
+use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-472. Without a status, the API server has not processed it yet.

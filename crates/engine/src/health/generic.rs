@@ -25,11 +25,11 @@
 use serde_json::Value;
 
 use super::read::{Condition, is_stale, is_stale_condition, number};
+use super::status::{Health, Status};
 use super::words::{
     BAD, BAD_WORDS, BEGUN, BUSY, BUSY_WORDS, ENDED, FAULTS, GOOD, NEGATIVE, OPTIONAL, PAUSED,
     PAUSED_WORDS, PHASES, POSITIVE, POSITIVE_ENDS, RUNS, STILL, WORK,
 };
-use super::{Health, Status};
 use wavegate_api::Raw;
 
 /// The groups of Kubernetes itself: their kinds have rules where their status reports health.

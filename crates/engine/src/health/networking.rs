@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{Condition, condition, is_stale_condition};
+use super::status::Health;
 use wavegate_api::Raw;
 
 /// SE-458. An entry without an address counts: some controllers write `{}`.

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::read::{condition, count};
+use super::status::Health;
 use wavegate_api::Raw;
 use wavegate_api::annotations::IGNORE_RESTART_POLICY;
 use wavegate_api::hooks::role;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Health, Status};
+use super::status::{Health, Status};
 use wavegate_api::Raw;
 use wavegate_api::glob::Glob;
 use wavegate_api::kind::KindRef;

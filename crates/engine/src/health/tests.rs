@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::Status::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
+use super::rules::rule;
 use super::*;
+use wavegate_api::Raw;
 use wavegate_api::annotations::HOOK_FINALIZER;
 
 fn assess(object: &Value) -> (Option<Status>, String) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::build;
 use super::gate;
@@ -18,6 +18,9 @@ use super::snapshot::{NamespaceFact, SyncSnapshot};
 use super::task::Task;
 use wavegate_api::Raw;
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode};
+
+/// How long to wait before an action is retried whose response was lost.
+const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// One reconcile. Tasks are referred to by their index in run order.
 pub(super) struct Engine<'a> {
@@ -438,7 +441,7 @@ impl<'a> Engine<'a> {
             ..self.wait(*at, WaitReason::LostResponse)
         });
         let waiting = waiting.collect();
-        let again = self.now.checked_add(super::LOST_ANSWER_PAUSE).ok();
+        let again = self.now.checked_add(LOST_ANSWER_PAUSE).ok();
         let phase = match stopping {
             true => OperationPhase::Terminating,
             false => OperationPhase::Running,

@@ -86,7 +86,7 @@ mod wave;
 #[cfg(test)]
 mod tests;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 pub use announce::{take_announced, with_announced};
 pub use hooks::{
@@ -108,9 +108,6 @@ pub use snapshot::{
     SyncSnapshot, wave_delay,
 };
 pub use unlisted::{leave_out, take_unlisted};
-
-/// How long to wait before an action is retried whose response was lost.
-const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Group and kind that an object defines; `None` for all but a
 /// CustomResourceDefinition.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::options::{Method, Propagation};
-use super::unlisted::Unlisted;
 use wavegate_api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::time::to_rfc3339;
@@ -362,4 +361,13 @@ impl WaitReason {
             Self::LostResponse => "the response to a request for",
         }
     }
+}
+
+/// Applied resources of a stored status that it does not list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The first task after them that is listed.
+    pub(super) before: TaskKey,
+    /// Their digest.
+    pub(super) digest: String,
 }

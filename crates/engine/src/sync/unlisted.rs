@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde_json::Value;
 
 use super::engine::Engine;
-use super::plan::{Progress, TaskKey};
+use super::plan::{Progress, TaskKey, Unlisted};
 use super::task::Task;
 use crate::json_size::size;
 use wavegate_api::operation::{OperationPhase, ResourceResult, ResultCode, SyncPhase};
@@ -23,15 +23,6 @@ const WORDS: &str = " applied resources before it are not listed (";
 
 /// Bytes that the message about what is left out takes.
 const STATEMENT: usize = 120;
-
-/// Applied resources of a stored status that it does not list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unlisted {
-    /// The first task after them that is listed.
-    before: TaskKey,
-    /// Their digest.
-    digest: String,
-}
 
 /// Leaves out results until that many bytes are saved, or no more can be: applied resources
 /// first, then those that were kept or pruned. The stored results are in the order of the first

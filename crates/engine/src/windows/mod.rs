@@ -17,6 +17,7 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod attempt;
 pub mod cron;
 mod semantics;
 mod window;
@@ -24,31 +25,13 @@ mod window;
 use jiff::Timestamp;
 
 use crate::promotion::USERNAME;
+pub use attempt::SyncAttempt;
 pub use semantics::Semantics;
 use wavegate_api::time::to_rfc3339;
 pub use window::{Kind, Rule, Window, problems, warnings, windows};
 
 /// Message of a blocked operation (SE-410).
 pub const BLOCKED: &str = "Sync operation blocked by sync window";
-
-/// The sync to evaluate windows for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SyncAttempt<'a> {
-    /// Name of the Application.
-    pub application: &'a str,
-    /// URL of the destination's API server; empty when unknown.
-    pub server: &'a str,
-    /// Name of the destination cluster; empty when unknown. Windows may match either, so
-    /// set both when both are known.
-    pub cluster: &'a str,
-    /// Namespace of the destination.
-    pub namespace: &'a str,
-    /// Whether the sync counts as manual; see [`is_manual`].
-    pub manual: bool,
-    /// Start of the running operation; `None` when it is not running yet, as for
-    /// automated syncs (SE-408, SE-409).
-    pub started_at: Option<Timestamp>,
-}
 
 /// Whether a sync may run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::SyncAttempt;
+use super::attempt::SyncAttempt;
 use super::cron::Schedule;
 use super::semantics::{Semantics, Specificity};
 use gotime::duration;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Version, definitions};
+use super::schemas::{Version, definitions};
 use crate::kinds::Kind;
 
 /// The document as JSON.

@@ -3,19 +3,10 @@
 use hyper::body::Bytes;
 use tokio::time::Instant;
 
-use super::{MAX_TIMEOUT, Watch};
+use super::{MAX_TIMEOUT, Silence, Watch};
 use crate::effect::Disturbance;
 use crate::errors::ApiError;
 use crate::log::Change;
-
-/// Whether a watch sends anything.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) enum Silence {
-    #[default]
-    None,
-    Until(Instant),
-    ForEver,
-}
 
 impl Watch {
     /// Lets something happen to this watch.

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Error, Options,
     kind::Kind,
+    options::{Error, Options},
     outcome::{self, Outcome},
     pauses::Pauses,
     view::{Stage, View},

@@ -12,8 +12,9 @@ use k8s_openapi::api::{
 use kube::api::ApiResource;
 use serde_json::Value;
 
+use super::options::Options;
+use super::rules;
 use super::view::{Stage, View};
-use super::{Options, rules};
 
 /// A kind whose status is simulated, or that workloads own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Options, view::View};
+use super::{options::Options, view::View};
 
 /// Chooses what becomes of an object: `succeed`, `fail` or `hang`.
 pub const OUTCOME_ANNOTATION: &str = "simulate.wavegate.dev/outcome";

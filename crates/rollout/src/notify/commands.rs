@@ -1,7 +1,10 @@
 //! The commands that a run waits for, as `explain` names them.
 
-use super::{ENTRIES, Run};
+use super::run::Run;
 use wavegate_api::steering::{RunGate, RunPhase};
+
+/// The most entries of a list in a message.
+pub(super) const ENTRIES: usize = 10;
 
 /// What a person may run now; empty while nobody is waited for.
 pub(super) fn commands(run: &Run<'_>) -> Vec<String> {

@@ -7,14 +7,16 @@
 
 pub mod address;
 mod commands;
+mod run;
 pub mod sink;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Value, json};
 
-use self::commands::commands;
-use wavegate_api::ObjectKey;
+pub use self::run::Run;
+
+use self::commands::{ENTRIES, commands};
 use wavegate_api::steering::{
     Format, RevisionCount, RolloutRunStatus, RunGate, RunPhase, TimelineEntry,
 };
@@ -26,23 +28,8 @@ pub const MAX_BYTES: usize = 64 << 10;
 const TEXT: usize = 300;
 /// The most characters of a name in a message.
 const NAME: usize = 100;
-/// The most entries of a list in a message.
-const ENTRIES: usize = 10;
 /// The most people that are named as having approved.
 const PEOPLE: usize = 5;
-
-/// A run, as stored.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// Namespace and name.
-    pub key: &'a ObjectKey,
-    /// Its UID.
-    pub uid: &'a str,
-    /// The name of its ApplicationSet.
-    pub set: &'a str,
-    /// Its status.
-    pub status: &'a RolloutRunStatus,
-}
 
 /// A transition of a run.
 #[derive(Clone, Copy, Debug)]

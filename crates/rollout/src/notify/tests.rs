@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::address::{Class, class, refusal};
 use super::sink::{Credentials, Target, problem, target};
 use super::*;
+use wavegate_api::ObjectKey;
 use wavegate_api::steering::Sink;
 
 fn status(fields: Value) -> RolloutRunStatus {

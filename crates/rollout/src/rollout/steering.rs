@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 use super::cut::cut;
 use super::steer::rules::Rules;
-use super::steer::without_effect;
 use super::wait_kind::WaitKind;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus};
 
@@ -105,17 +104,6 @@ pub struct LateWords {
     pub status: RolloutRunStatus,
     /// In words.
     pub found: Vec<String>,
-}
-
-impl LateWords {
-    /// Of a run that is not the current one.
-    pub fn of(run: &str, spec: &RolloutRunSpec, status: &RolloutRunStatus) -> Option<Self> {
-        // Without a status, nothing of it was read.
-        status.started_at.as_ref()?;
-        let found = without_effect::found_late(spec, status, false);
-        let is_any = !found.is_empty();
-        is_any.then(|| Self { run: run.to_owned(), status: status.clone(), found })
-    }
 }
 
 /// A run as it is stored.

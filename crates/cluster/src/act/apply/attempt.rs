@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::applier::Applier;
 use super::send::Sender;
-use super::{Applier, merge, migrate};
+use super::{merge, migrate};
 use crate::watch::failure::{has_code, reason};
 use wavegate_engine::sync::{ApplyRequest, Happened, How};
 

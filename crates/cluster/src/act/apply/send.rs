@@ -9,7 +9,7 @@ use kube::core::Resource;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::Applier;
+use super::applier::Applier;
 use crate::act::meter::Meter;
 use crate::act::request_limit::RequestLimit;
 use crate::act::retry;

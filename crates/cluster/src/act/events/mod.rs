@@ -7,6 +7,7 @@
 
 mod once;
 mod pending;
+mod record;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +31,7 @@ use crate::watch::failure::has_code;
 use crate::watch::object::Object;
 pub use once::Once;
 use pending::{Pending, Waiting};
-pub use wavegate_application::events::Subject;
+pub use record::{EventRecord, Subject};
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
 
@@ -46,42 +47,6 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 const GRACE: Duration = Duration::from_secs(3);
 /// How often dropped Events are logged.
 const LOG_EVERY: SignedDuration = SignedDuration::from_secs(60);
-
-/// Content of an Event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventRecord {
-    /// Whether the Event is a warning.
-    pub warning: bool,
-    /// Reason, in one word.
-    pub reason: &'static str,
-    /// Action, in one word.
-    pub action: &'static str,
-    /// What it is about.
-    pub subject: Subject,
-    /// Message.
-    pub text: String,
-    /// What identifies it among the Events of the object. Published again, after a conflict
-    /// or by another process, it is the same Event. `None`: each one is an Event.
-    pub once: Option<Once>,
-}
-
-impl EventRecord {
-    /// An Event about what its reason says, each time that it is published.
-    pub const fn new(
-        warning: bool,
-        reason: &'static str,
-        action: &'static str,
-        text: String,
-    ) -> Self {
-        Self { warning, reason, action, subject: Subject::Reason, text, once: None }
-    }
-
-    /// Whether it is dropped first, and counted together with others of the same subject.
-    /// The steps of a rollout are kept individually.
-    fn is_routine(&self) -> bool {
-        !self.warning && !matches!(self.reason, "StepOpened" | "RolloutComplete")
-    }
-}
 
 /// Writes the Events of the controllers. Cheap to clone.
 #[derive(Clone)]

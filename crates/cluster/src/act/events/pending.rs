@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::{EventRecord, Subject};
+use super::record::{EventRecord, Subject};
 
 /// Events of an object with the same reason and subject within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);

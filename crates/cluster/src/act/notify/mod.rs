@@ -21,18 +21,18 @@ mod message;
 mod progress;
 mod queue;
 mod reply;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod worker;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use kube::Client;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
@@ -41,13 +41,12 @@ use tokio_util::sync::CancellationToken;
 use self::connect::Connector;
 pub use self::failure::Failure;
 pub use self::queue::Counts;
-use self::queue::{SinkKey, State};
-use crate::act::events::{EventRecord, Events};
-use crate::act::rollout_run::{self, Written};
+use self::queue::SinkKey;
+pub use self::shared::Problems;
+use self::shared::Shared;
+use crate::act::events::Events;
 use crate::watch::control_plane::Cache;
-use crate::watch::failure::reason;
 use wavegate_api::ObjectKey;
-use wavegate_api::steering::{RolloutPolicySpec, Sink};
 use wavegate_rollout::notify::Run;
 use wavegate_rollout::rollout::steer::rules::SinkRule;
 
@@ -57,30 +56,11 @@ const REQUESTS: usize = 32;
 const GRACE: Duration = Duration::from_secs(5);
 /// How long it waits for the marks of what was sent.
 const MARK_GRACE: Duration = Duration::from_secs(2);
-/// Pause before a sink with a problem is checked again.
-const CHECK_AGAIN: Duration = Duration::from_secs(60);
-
-/// What is wrong with sinks: by policy, and by their index in its list.
-pub type Problems = BTreeMap<ObjectKey, BTreeMap<usize, String>>;
 
 /// Sends notifications. Cheap to clone.
 #[derive(Clone)]
 pub struct Notifier {
     shared: Arc<Shared>,
-}
-
-struct Shared {
-    client: Client,
-    events: Events,
-    policies: Arc<Cache>,
-    runs: Arc<Cache>,
-    connector: Connector,
-    state: Mutex<State>,
-    changed: Notify,
-    problems: watch::Sender<Problems>,
-    requests: Semaphore,
-    /// Whether the log says that marks are not stored.
-    said_pruned: AtomicBool,
 }
 
 impl std::fmt::Debug for Notifier {
@@ -251,91 +231,5 @@ impl Workers {
             shared.state.lock().drop_first(&sink, Instant::now());
         }
         Some(())
-    }
-}
-
-impl Shared {
-    /// The sinks of a policy as it is now.
-    fn sinks_of(&self, policy: &ObjectKey) -> Option<Vec<Sink>> {
-        #[derive(Deserialize)]
-        struct Fields {
-            #[serde(default)]
-            spec: RolloutPolicySpec,
-        }
-        let object = self.policies.get(policy)?;
-        Some(object.read::<Fields>().map(|fields| fields.spec.notify).unwrap_or_default())
-    }
-
-    /// Checks the sinks of a policy, without sending anything.
-    async fn check(&self, policy: ObjectKey) {
-        let sinks = self.sinks_of(&policy).unwrap_or_default();
-        let known = self.problems.borrow().get(&policy).cloned().unwrap_or_default();
-        for (index, _) in known.range(sinks.len()..) {
-            self.report(&policy, *index, None);
-        }
-        for (index, sink) in sinks.iter().enumerate() {
-            let problem = match wavegate_rollout::notify::sink::problem(sink) {
-                // The rules of the policy say it.
-                Some(_) => None,
-                None => self.connector.problem(&self.client, &policy.namespace, sink).await,
-            };
-            self.report(&policy, index, problem);
-        }
-    }
-
-    /// Records what is wrong with a sink, or that nothing is.
-    fn report(&self, policy: &ObjectKey, index: usize, problem: Option<String>) {
-        let has_problems = self.problems.send_if_modified(|problems| {
-            let of_policy = problems.get_mut(policy);
-            match problem {
-                Some(problem) => {
-                    let of_policy = problems.entry(policy.clone()).or_default();
-                    of_policy.insert(index, problem.clone()) != Some(problem)
-                }
-                None => {
-                    let Some(of_policy) = of_policy else { return false };
-                    let was = of_policy.remove(&index).is_some();
-                    if of_policy.is_empty() {
-                        problems.remove(policy);
-                    }
-                    was
-                }
-            }
-        });
-        if has_problems || self.problems.borrow().contains_key(policy) {
-            self.state.lock().look_again(policy, Instant::now() + CHECK_AGAIN);
-            self.changed.notify_one();
-        }
-    }
-
-    /// Writes the marks of runs where nothing has happened for a while; all with `None`.
-    async fn write_marks(&self, now: Option<Instant>) {
-        let stored = |uid: &str, key: &ObjectKey| self.runs.get(key).filter(|run| run.uid() == uid);
-        let due = {
-            let mut state = self.state.lock();
-            state.runs.retain(|uid, key| stored(uid, key).is_some());
-            state.runs.take_marks(now)
-        };
-        for (uid, key, mark) in due {
-            let Some(run) = stored(&uid, &key) else { continue };
-            match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
-                Ok(Written::Done(_) | Written::Unchanged) => {
-                    self.state.lock().runs.stored(&uid, mark);
-                }
-                // It has changed, and is tried again.
-                Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}
-                Err(error) => {
-                    tracing::debug!(run = %key, error = reason(&error), "cannot store what was sent");
-                }
-            }
-        }
-    }
-
-    /// Says in an Event about the policy what became of a message.
-    fn announce(&self, policy: &ObjectKey, text: String) {
-        if let Some(about) = self.policies.get(policy) {
-            let record = EventRecord::new(true, "NotificationFailed", "Notify", text);
-            self.events.publish(&about, record);
-        }
     }
 }

@@ -14,12 +14,13 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::queue::MAX_WAITING;
+use super::queue::{MAX_WAITING, State};
 use super::*;
 use crate::act::events::Recorder;
+use crate::act::rollout_run::{self, Written};
 use crate::watch::control_plane::{Kind, Origin};
 use crate::watch::object::{Object, resource};
-use wavegate_api::steering::{POLICY, RolloutRunStatus};
+use wavegate_api::steering::{POLICY, RolloutRunStatus, Sink};
 use wavegate_net::clock::Clock;
 
 const WAIT: Duration = Duration::from_secs(120);

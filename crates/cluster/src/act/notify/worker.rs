@@ -7,11 +7,11 @@ use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
 use super::connect::Ready;
 use super::failure::{Failed, Failure};
 use super::message::Message;
 use super::queue::SinkKey;
+use super::shared::Shared;
 
 /// The first and the longest pause after a failed attempt; up to as much of jitter is added.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));

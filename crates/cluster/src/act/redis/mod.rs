@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use connection::{Connection, Connector};
@@ -173,9 +172,4 @@ impl Writer {
             }
         }
     }
-}
-
-/// Until when a value counts as written.
-fn renewal(expiration: Duration) -> Instant {
-    Instant::now() + expiration / 2
 }

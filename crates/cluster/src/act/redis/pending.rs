@@ -7,8 +7,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::renewal;
-
 /// Bytes of values that wait while Redis is away.
 const LIMIT: usize = 128 << 20;
 
@@ -166,6 +164,11 @@ impl Pending {
         self.bytes += values.bytes();
         self.by_owner.insert(owner.to_owned(), Batch { values, waiting });
     }
+}
+
+/// Until when a value counts as written.
+pub(super) fn renewal(expiration: Duration) -> Instant {
+    Instant::now() + expiration / 2
 }
 
 #[cfg(test)]

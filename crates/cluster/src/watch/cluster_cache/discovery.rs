@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use kube::core::discovery::ApiResource;
+use kube::core::gvk::GroupVersionKind as KubeKind;
 use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use tokio::time::Instant;
 
-use super::kube_kind;
 use crate::watch::failure::{self, has_code, is_transient, reason};
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 
@@ -322,4 +322,8 @@ fn path(
     let preferred = || discovery.get(&kind.group)?.recommended_kind(&kind.kind);
     let found = exact.or_else(|| if any_version { preferred() } else { None });
     found.map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced))
+}
+
+fn kube_kind(kind: &GroupVersionKind) -> KubeKind {
+    KubeKind::gvk(&kind.group, &kind.version, &kind.kind)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tokio::time::Instant;
 
-use super::ClusterCache;
+use super::cache::ClusterCache;
 
 /// What is known of a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]

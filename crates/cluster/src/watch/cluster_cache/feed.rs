@@ -1,12 +1,10 @@
 //! The watch of one kind: from server events to the index.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures::StreamExt;
 use kube::Resource as _;
-use kube::api::Api;
 use kube::core::discovery::ApiResource;
 use kube::runtime::watcher;
 use parking_lot::Mutex;
@@ -14,14 +12,19 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::error::Error;
 use super::index::{Change, Mark, Objects};
 use super::owner_graph::OwnerGraph;
 use super::raw_object::RawObject;
-use super::{ClusterCache, Error, Wanted, definitions};
+use super::wanted::Wanted;
 use crate::watch::failure::{has_code, is_transient};
-use crate::watch::follow::{follow_listings, words};
+use crate::watch::follow::words;
 use crate::watch::watched::Watched;
+use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::resource_key::ResourceKey;
+
+/// Timeout of the first listing of a kind.
+pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Objects per page of a listing (SE-432).
 pub(super) const PAGE: u32 = 500;
@@ -41,14 +44,14 @@ const MIN_LIST_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether the kind was listed.
 #[derive(Clone, Debug)]
-enum State {
+pub(super) enum State {
     Starting,
     Ready,
     Failed(String),
 }
 
 #[derive(Debug, Default)]
-struct Failures {
+pub(super) struct Failures {
     times: u32,
     last: Option<Failure>,
 }
@@ -76,10 +79,10 @@ pub(super) struct Feed {
     /// Whether all objects are in the graph, and whether those of the listing that goes on are.
     is_in_graph: Watched<bool>,
     lists_for_graph: AtomicBool,
-    state: Watched<State>,
-    failures: Mutex<Failures>,
+    pub(super) state: Watched<State>,
+    pub(super) failures: Mutex<Failures>,
     /// Requests a listing without waiting for the end of the pause.
-    again: Notify,
+    pub(super) again: Notify,
     asked_again: Mutex<Instant>,
 }
 
@@ -194,56 +197,7 @@ impl Feed {
         }
     }
 
-    /// Runs the watch of all objects of `api` until dropped.
-    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, api: Api<RawObject>) {
-        let follow = || {
-            let config = watcher::Config::default().page_size(PAGE);
-            // Own writes after this point may be missing in the listing.
-            let feed = Arc::clone(&self);
-            follow_listings(api.clone(), config, move || feed.objects.lock().begin())
-        };
-        let mut events = follow();
-        let defines =
-            self.resource.kind == definitions().kind && self.resource.group == definitions().group;
-        loop {
-            let event = tokio::select! {
-                biased;
-                event = events.next() => event,
-                () = self.again.notified() => {
-                    events = follow();
-                    continue;
-                }
-            };
-            let Some(event) = event else { return };
-            // The first listing contains only definitions that discovery already knows.
-            let listed = matches!(self.state.get(), State::Ready);
-            let changes = match event {
-                Ok(event) => {
-                    *self.failures.lock() = Failures::default();
-                    self.take(event)
-                }
-                Err(error) => {
-                    self.fail(&error);
-                    // Instances that use this kind must report that it cannot be read.
-                    self.all_instances()
-                }
-            };
-            let Some(cluster) = cluster.upgrade() else { return };
-            let counts = changes.iter().any(|(_, change)| change.counts);
-            for (key, change) in &changes {
-                cluster.trigger_affected(key, change, "");
-            }
-            let ready = matches!(self.state.get(), State::Ready);
-            if !listed && ready {
-                cluster.survey.was_listed(&self.resource);
-            }
-            if defines && (listed && counts || !listed && ready) {
-                cluster.definitions_changed(listed).await;
-            }
-        }
-    }
-
-    fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, Change)> {
+    pub(super) fn take(&self, event: watcher::Event<RawObject>) -> Vec<(ResourceKey, Change)> {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let mut objects = self.objects.lock();
         if !matches!(event, Init | InitDone) {
@@ -307,7 +261,7 @@ impl Feed {
         }
     }
 
-    fn fail(&self, error: &watcher::Error) {
+    pub(super) fn fail(&self, error: &watcher::Error) {
         let reason = words(error);
         tracing::debug!(kind = self.name(), %reason, "watch interrupted");
         let mut failures = self.failures.lock();
@@ -333,7 +287,7 @@ impl Feed {
     }
 
     /// All instances with objects of this kind, after it became unreadable.
-    fn all_instances(&self) -> Vec<(ResourceKey, Change)> {
+    pub(super) fn all_instances(&self) -> Vec<(ResourceKey, Change)> {
         if self.failures.lock().times != MAX_FAILURES {
             return Vec::new();
         }
@@ -357,4 +311,8 @@ fn may_succeed_later(error: &watcher::Error) -> bool {
         watcher::Error::InitialListFailed(listing) => is_missing(error) || is_transient(listing),
         _ => true,
     }
+}
+
+pub(super) fn definitions() -> GroupVersionKind {
+    GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 }

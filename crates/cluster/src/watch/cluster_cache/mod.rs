@@ -17,9 +17,12 @@
 //!
 //! This module only reads; it does not decide or write.
 
+mod cache;
 mod discovery;
+mod error;
 mod facts;
 mod feed;
+mod feeding;
 mod index;
 pub mod once;
 mod owner_graph;
@@ -28,6 +31,7 @@ mod reach;
 mod schemas;
 mod structure;
 mod survey;
+mod surveyed;
 mod trees;
 mod wanted;
 
@@ -36,71 +40,29 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use kube::api::{Api, DynamicObject};
 use kube::core::discovery::ApiResource;
-use kube::core::gvk::GroupVersionKind as KubeKind;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::watch::failure::{checked, reason};
 use wavegate_api::kind::{Capabilities, GroupVersionKind, Served};
 use wavegate_api::resource_key::ResourceKey;
 
+pub use cache::ClusterCache;
+use cache::{Client, Trees};
 use discovery::Known;
+pub use error::Error;
 pub use facts::ClusterFacts;
-use feed::Feed;
+use feed::{Feed, LIST_TIMEOUT, definitions};
 use index::Change;
 pub use index::{Kept, Lookup, Mark, Relevance};
 pub use owner_graph::{ChangedTree, Excerpt, IsOrphan, Member, Owner, OwnerGraph, TreeReaders};
 pub use reach::{Reach, SurveyMode};
-use schemas::Schemas;
-use survey::Survey;
-use trees::Trees;
-use wanted::Wanted;
-
-/// Timeout of the first listing of a kind.
-const LIST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Why the live state is unknown.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
-    /// The connection has ended, since the Secret of the cluster has changed: the next one is
-    /// to be used.
-    #[error("the Secret of the cluster {server} changes too often")]
-    Ended {
-        /// The cluster.
-        server: String,
-    },
-    /// Discovery failed.
-    #[error("cannot read which kinds the cluster {server} has: {reason}")]
-    Discovery {
-        /// The cluster.
-        server: String,
-        /// The message of the server.
-        reason: String,
-    },
-    /// Objects of a kind cannot be listed or watched.
-    #[error("cannot list {kind}: {reason}")]
-    List {
-        /// The kind, as `Kind.group`.
-        kind: String,
-        /// The message of the server, or the time limit.
-        reason: String,
-    },
-    /// One object cannot be read.
-    #[error("cannot read {key}: {reason}")]
-    Read {
-        /// The object.
-        key: ResourceKey,
-        /// The message of the server.
-        reason: String,
-    },
-}
+use surveyed::Survey;
 
 /// Version and kinds of a cluster that is not cached, for charts.
 ///
@@ -111,48 +73,8 @@ pub async fn capabilities_of(client: &kube::Client) -> Result<Capabilities, kube
     Known::default().capabilities(client).await
 }
 
-/// One cluster, shared by all Applications that sync to it.
-#[derive(Debug)]
-pub struct ClusterCache {
-    server: String,
-    client: Client,
-    mark: Mark,
-    reach: Reach,
-    known: tokio::sync::Mutex<Known>,
-    schemas: tokio::sync::Mutex<Schemas>,
-    survey: Survey,
-    feeds: Mutex<Feeds>,
-    /// Instances whose targets name an object, and vice versa.
-    wanted: Arc<Mutex<Wanted>>,
-    /// All objects, if resource trees are read, or somebody looks for orphaned objects.
-    graph: Option<Arc<OwnerGraph>>,
-    trees: Trees,
-    /// Instances that use a kind that does not exist.
-    missing_kinds: Mutex<BTreeSet<String>>,
-    /// The version of Kubernetes, once it is known.
-    version: Mutex<Option<String>>,
-    /// When all kinds were listed.
-    listed_at: Mutex<Option<Instant>>,
-    trigger: UnboundedSender<String>,
-    stop: CancellationToken,
-    /// Cancelled when another connection follows; not at the end of the controller.
-    ended: CancellationToken,
-}
-
 /// Kinds with whether they are namespaced, and API groups that failed with the reason.
 pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
-/// The watches, by kind, and by namespace if the reach is limited to some.
-type Feeds = BTreeMap<(GroupVersionKind, Option<String>), Arc<Feed>>;
-
-/// A client with a `Debug` implementation.
-#[derive(Clone)]
-struct Client(kube::Client);
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
-}
 
 impl ClusterCache {
     /// A cluster without watches. Instances affected by a change are sent to `trigger`;
@@ -624,10 +546,6 @@ impl ClusterCache {
     }
 }
 
-fn definitions() -> GroupVersionKind {
-    GroupVersionKind::new("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
-}
-
 /// A dynamic object as raw JSON; list items have no type.
 pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
     let mut data = match object.data {
@@ -644,8 +562,4 @@ pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
     let metadata = serde_json::to_value(object.metadata).unwrap_or_default();
     data.insert("metadata".to_owned(), metadata);
     Value::Object(data)
-}
-
-fn kube_kind(kind: &GroupVersionKind) -> KubeKind {
-    KubeKind::gvk(&kind.group, &kind.version, &kind.kind)
 }

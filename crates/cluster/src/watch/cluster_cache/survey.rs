@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -15,16 +14,16 @@ use futures::StreamExt;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ResourceExt;
 use kube::core::discovery::ApiResource;
-use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::cache::ClusterCache;
 use super::discovery::plain_version;
 use super::feed::PAGE;
-use super::{ClusterCache, GroupVersionKind, SurveyMode};
+use super::reach::SurveyMode;
+use super::surveyed::{Failure, gvk};
 use crate::watch::failure::{has_code, reason};
-use crate::watch::watched::Watched;
+use wavegate_api::kind::GroupVersionKind;
 
 /// Kinds that are listed in parallel.
 const PARALLEL: usize = 4;
@@ -51,72 +50,12 @@ const ALL_KINDS: &str = "all kinds";
 /// Groups with the same objects as other groups.
 pub(super) const ALIASES: [&str; 1] = ["extensions"];
 
-/// The result of the survey.
-#[derive(Debug, Default)]
-pub(super) struct Survey {
-    /// Whether every kind was listed once.
-    done: Watched<bool>,
-    begun: AtomicBool,
-    /// Whether all kinds are listed again.
-    is_anew: AtomicBool,
-    /// Set when kinds may have been added.
-    again: Notify,
-    /// Kinds that were listed.
-    looked: Mutex<BTreeSet<GroupVersionKind>>,
-    /// The kinds with tracked objects, by instance.
-    marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
-    /// Kinds and API groups that could not be listed, and why.
-    failed: Mutex<BTreeMap<String, Failure>>,
-    /// Kinds that returned 404 in the last survey. Twice in a row, with a discovery in
-    /// between, is a failure.
-    not_found: Mutex<BTreeSet<GroupVersionKind>>,
-}
-
 /// Why the objects of a kind are unknown.
 enum Unlisted {
     /// The server returned 404 for its path.
     NotFound(String),
     /// Any other error.
     Failed(Failure),
-}
-
-/// Why a kind or an API group could not be listed.
-#[derive(Clone, Debug)]
-struct Failure {
-    /// The message of the server.
-    why: String,
-    /// Whether the permission is missing: then it is not worth a wait.
-    is_forbidden: bool,
-    /// Since when it has failed each time.
-    since: Instant,
-    /// The kind; `None` for more than one.
-    kind: Option<GroupVersionKind>,
-}
-
-impl Failure {
-    fn new(why: String) -> Self {
-        Self { why, is_forbidden: false, since: Instant::now(), kind: None }
-    }
-
-    fn of(error: &kube::Error) -> Self {
-        Self { is_forbidden: has_code(error, 403), ..Self::new(reason(error)) }
-    }
-}
-
-impl Survey {
-    /// Lists kinds that are new.
-    pub fn again(&self) {
-        self.again.notify_one();
-    }
-
-    /// After the watch of a kind has listed it: what could not be listed before is known now,
-    /// and must not be reported any more.
-    pub fn was_listed(&self, resource: &ApiResource) {
-        let kind = Some(gvk(resource));
-        if self.failed.lock().values().any(|failure| failure.kind == kind) {
-            self.again();
-        }
-    }
 }
 
 impl ClusterCache {
@@ -342,11 +281,6 @@ impl ClusterCache {
             }
         }
     }
-}
-
-pub(super) fn gvk(resource: &ApiResource) -> GroupVersionKind {
-    let ApiResource { group, version, kind, .. } = resource.clone();
-    GroupVersionKind { group, version, kind }
 }
 
 /// How an API group is named among the kinds.

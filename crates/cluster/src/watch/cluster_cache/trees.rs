@@ -2,15 +2,18 @@
 //! no Application manages.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::survey::{ALIASES, gvk};
-use super::{ClusterCache, GroupVersionKind, IsOrphan, LIST_TIMEOUT, OwnerGraph};
+use super::cache::ClusterCache;
+use super::feed::LIST_TIMEOUT;
+use super::owner_graph::{IsOrphan, OwnerGraph};
+use super::survey::ALIASES;
+use super::surveyed::gvk;
 use crate::watch::failure::reason;
+use wavegate_api::kind::GroupVersionKind;
 
 /// Interval between looks for new kinds without a trigger.
 const AGAIN: Duration = Duration::from_secs(600);
@@ -20,21 +23,6 @@ const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// Kinds that belong to no Application and are too many.
 const IGNORED: [(&str, &str); 2] = [("", "Event"), ("events.k8s.io", "Event")];
-
-/// The watches of all kinds.
-#[derive(Debug, Default)]
-pub(super) struct Trees {
-    begun: AtomicBool,
-    /// Set when kinds may have been added.
-    again: Notify,
-}
-
-impl Trees {
-    /// Looks for new kinds.
-    pub fn again(&self) {
-        self.again.notify_one();
-    }
-}
 
 impl ClusterCache {
     /// All objects with what they belong to, if they are kept.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::Kind;
+use super::kind::Kind;
 use crate::watch::mutation_cache::{Gone, is_older, number};
 use crate::watch::object::Object;
 use crate::watch::watched::Watched;

@@ -14,6 +14,7 @@
 
 mod cache;
 mod clusters;
+mod kind;
 #[cfg(test)]
 mod tests;
 
@@ -33,14 +34,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::{existing, has_code, reason};
 use super::follow::{follow_listings, with_log_except};
-use super::object::{Object, api, resource};
+use super::object::{Object, api};
 use super::trust::Trust;
 use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use wavegate_api::cluster::ClusterSecret;
-use wavegate_api::steering;
 
 pub use cache::{Cache, Change, Origin, Owner, owner};
 pub use clusters::{cluster_secret, clusters_of};
+pub use kind::Kind;
 
 /// Objects per page of a listing.
 const PAGE: u32 = 500;
@@ -50,53 +51,6 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 /// Pause before a kind is listed anew whose watch was refused: where only the verb `watch` is
 /// missing in a role, it is listed this often.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
-
-/// The kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// ApplicationSets.
-    ApplicationSet,
-    /// Applications.
-    Application,
-    /// AppProjects.
-    Project,
-    /// Secrets of clusters and repositories.
-    Secret,
-    /// RolloutPolicies, which are optional.
-    Policy,
-    /// RolloutRuns, which are optional.
-    Run,
-}
-
-impl Kind {
-    /// Their names in messages.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::ApplicationSet => "ApplicationSets",
-            Self::Application => "Applications",
-            Self::Project => "AppProjects",
-            Self::Secret => "Secrets",
-            Self::Policy => "RolloutPolicies",
-            Self::Run => "RolloutRuns",
-        }
-    }
-
-    fn resource(self) -> ApiResource {
-        match self {
-            Self::ApplicationSet => resource("ApplicationSet"),
-            Self::Application => resource("Application"),
-            Self::Project => resource("AppProject"),
-            Self::Secret => ApiResource::erase::<Secret>(&()),
-            Self::Policy => resource(steering::POLICY),
-            Self::Run => resource(steering::RUN),
-        }
-    }
-
-    /// Whether everything works without it.
-    const fn is_optional(self) -> bool {
-        matches!(self, Self::Policy | Self::Run)
-    }
-}
 
 /// Kinds that the server refuses to list, and why.
 pub type Unread = BTreeMap<Kind, String>;

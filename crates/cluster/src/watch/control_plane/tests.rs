@@ -5,8 +5,9 @@ use serde_json::json;
 
 use super::*;
 use crate::act::manifests;
+use crate::watch::object::resource;
 use kube_sim::{Effect, Fault, RequestRecord, Server};
-use wavegate_api::{ObjectKey, crds};
+use wavegate_api::{ObjectKey, crds, steering};
 
 fn object(name: &str, uid: &str, version: &str, owner: &str) -> Object {
     let owners = json!([

@@ -3,13 +3,13 @@
 //! Set on both sides before they are compared, so that a default that is set on one side
 //! only is not a difference. Existing values and custom resources are not changed.
 
+mod fields;
 mod pod;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use self::fields::{Object, each, fill, is, object, object_or_new, set, set_count, walk};
 use wavegate_api::kind::{GroupVersionKind, KindRef};
-
-type Object = Map<String, Value>;
 
 /// Fills in the defaults of the object's kind.
 pub fn apply(object: &mut Value) {
@@ -85,57 +85,6 @@ fn spec_of(kind: KindRef<'_>, spec: &mut Object) {
         }
         _ => {}
     }
-}
-
-/// Sets a field that is absent.
-fn set(object: &mut Object, field: &str, value: impl Into<Value>) {
-    if !object.contains_key(field) {
-        object.insert(field.to_owned(), value.into());
-    }
-}
-
-/// Sets a number that is absent or zero, which is the same for the server.
-fn set_count(object: &mut Object, field: &str, value: i64) {
-    if object.get(field).is_none_or(|found| found.as_i64() == Some(0)) {
-        object.insert(field.to_owned(), value.into());
-    }
-}
-
-/// Sets the fields that are absent, also of the objects in fields.
-fn fill(object: &mut Object, defaults: Value) {
-    let Value::Object(defaults) = defaults else { return };
-    for (field, default) in defaults {
-        match (object.get_mut(&field), default) {
-            (None, default) => set(object, &field, default),
-            (Some(Value::Object(found)), default @ Value::Object(_)) => fill(found, default),
-            (Some(_), _) => {}
-        }
-    }
-}
-
-/// The object in a field, where there is one.
-fn object<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
-    parent.get_mut(field)?.as_object_mut()
-}
-
-/// The object in a field, created when absent; `None` when the field has another type.
-fn object_or_new<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
-    set(parent, field, Value::Object(Object::new()));
-    object(parent, field)
-}
-
-/// The objects of a list in a field.
-fn each<'a>(parent: &'a mut Object, field: &str) -> impl Iterator<Item = &'a mut Object> {
-    let list = parent.get_mut(field).and_then(Value::as_array_mut);
-    list.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-fn is(object: &Object, field: &str, value: &str) -> bool {
-    object.get(field).and_then(Value::as_str) == Some(value)
-}
-
-fn walk<'a>(object: &'a mut Value, path: &[&str]) -> Option<&'a mut Object> {
-    path.iter().try_fold(object, |here, field| here.get_mut(field))?.as_object_mut()
 }
 
 /// The strategy of an update, and the limits of a rolling one.

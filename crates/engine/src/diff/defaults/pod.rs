@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Object, each, is, object, set, set_count};
+use super::fields::{Object, each, is, object, set, set_count};
 
 /// Sets the defaults of a Pod's spec. `is_pod` distinguishes a Pod object from a
 /// template, which has fewer defaults.

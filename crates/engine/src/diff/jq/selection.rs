@@ -33,7 +33,7 @@ mod tests;
 use serde_json::Value;
 
 use super::super::path::{Path, Step, from_end};
-use super::Error;
+use super::error::Error;
 use pattern::Pattern;
 
 /// Most steps for one object.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::read::{Condition, is_stale, is_stale_condition, number};
-use super::glob;
+use super::glob::glob;
 use super::parse::{Comparison, Operand, Part, Path, Root, Source, Test};
 use wavegate_api::Raw;
 

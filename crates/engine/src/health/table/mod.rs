@@ -39,6 +39,7 @@
 //! `[define NAME]` starts lines that `use NAME(one; two)` repeats with `%1` and `%2` replaced.
 
 mod eval;
+mod glob;
 mod parse;
 
 use std::collections::HashMap;
@@ -47,8 +48,9 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::read::is_stale;
-use super::{Health, Status};
+use super::status::{Health, Status};
 use eval::Scope;
+pub use glob::glob;
 use parse::{Block, ParseError};
 
 /// Progressing by the generation alone.
@@ -133,34 +135,6 @@ impl Block {
         // Each block ends with a line without tests.
         hit.unwrap_or_else(|| Health::new(Status::Unknown, ""))
     }
-}
-
-/// Whether `text` matches a pattern in which `*` is any text and `?` one character.
-pub fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // Where to go on when a later part does not match: behind the last `*`, one further.
-    let mut back: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                back = Some((p + 1, t));
-                p += 1;
-            }
-            Some(&c) if c == '?' || c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                let Some((after, from)) = back else { return false };
-                back = Some((after, from + 1));
-                p = after;
-                t = from + 1;
-            }
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::Status;
+use super::super::status::Status;
 
 /// Where and why a rule does not parse.
 #[derive(Debug, thiserror::Error)]

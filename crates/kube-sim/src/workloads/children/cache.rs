@@ -7,7 +7,7 @@ use std::{
 
 use kube::{ResourceExt, api::DynamicObject};
 
-use super::{Kind, Uid, owner_of};
+use crate::workloads::kind::Kind;
 
 pub(super) struct Cache {
     /// In an order of its own: it is gone through.
@@ -112,4 +112,12 @@ impl Cache {
             .filter_map(|uid| self.objects.get(uid))
             .any(|(of, child)| *of == kind && child.metadata.name.as_deref() == Some(name))
     }
+}
+
+pub(super) type Uid = String;
+
+/// The UID of the controller of an object.
+pub(super) fn owner_of(object: &DynamicObject) -> Option<Uid> {
+    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    Some(owner.uid.clone())
 }

@@ -25,12 +25,14 @@ use kube::{
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use self::cache::Cache;
+use self::cache::{Cache, Uid, owner_of};
 use super::{
-    DELAY_ANNOTATION, Error, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION, Options,
     engine::{Written, namespaced, settle, status_code},
     kind::Kind,
-    outcome::{self, Outcome},
+    options::{Error, Options},
+    outcome::{
+        self, DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION, Outcome,
+    },
     pauses::Pauses,
     view::View,
 };
@@ -60,8 +62,6 @@ const MAX_PODS: i64 = 500;
 const TEMPLATE_HASH: &str = "pod-template-hash";
 /// The same for StatefulSets and DaemonSets.
 const REVISION_HASH: &str = "controller-revision-hash";
-
-type Uid = String;
 
 /// Works until `shutdown`.
 ///
@@ -312,12 +312,6 @@ impl Children {
         }
         Ok(())
     }
-}
-
-/// The UID of the controller of an object.
-fn owner_of(object: &DynamicObject) -> Option<Uid> {
-    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
-    Some(owner.uid.clone())
 }
 
 fn api(client: &Client, kind: Kind, object: &DynamicObject) -> Api<DynamicObject> {

@@ -21,6 +21,7 @@ mod estimate;
 mod failures;
 mod gates;
 pub(super) mod pace;
+mod paused;
 mod retries;
 mod rollback;
 pub mod rules;
@@ -33,7 +34,7 @@ mod target_set;
 #[cfg(test)]
 mod tests;
 mod timeline;
-pub(super) mod without_effect;
+mod without_effect;
 mod without_rollout;
 
 use jiff::Timestamp;

@@ -15,7 +15,7 @@ use super::run_status::{self, Facts, beginning};
 use super::started::Started;
 use super::target_set::TargetSet;
 use super::timeline::{self, Transition};
-use super::{estimate, without_effect};
+use super::{estimate, paused, without_effect};
 use crate::rollout::cut::cut;
 use crate::rollout::phase::Phase;
 use crate::rollout::snapshot::Row;
@@ -228,7 +228,7 @@ impl State {
     /// Judges each Application: whether the run has started it, whether it is skipped, failed or
     /// tried again; then what people and the budgets say.
     pub fn judge(&mut self, steering: &Steering<'_>, rows: &mut [Row<'_>], now: Timestamp) {
-        self.is_paused = hold::paused(steering);
+        self.is_paused = paused::paused(steering);
         let Some(name) = self.name.clone() else { return };
         for row in rows.iter_mut() {
             let revisions = row.entry.as_ref().map(|entry| entry.target_revisions.as_slice());

@@ -11,6 +11,7 @@ use super::rules::Rules;
 use super::timeline::{self, Transition};
 use super::{retries, run_status};
 use crate::rollout::snapshot::Row;
+use crate::rollout::steering::LateWords;
 use wavegate_api::Time;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, TimelineEntry};
 use wavegate_api::time::of_word;
@@ -167,4 +168,15 @@ fn no_application(name: &str) -> String {
 
 fn cut(name: &str) -> String {
     name.chars().take(NAME).collect()
+}
+
+impl LateWords {
+    /// Of a run that is not the current one.
+    pub fn of(run: &str, spec: &RolloutRunSpec, status: &RolloutRunStatus) -> Option<Self> {
+        // Without a status, nothing of it was read.
+        status.started_at.as_ref()?;
+        let found = found_late(spec, status, false);
+        let is_any = !found.is_empty();
+        is_any.then(|| Self { run: run.to_owned(), status: status.clone(), found })
+    }
 }

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use super::super::started::Started;
 use super::super::{gates, rollback, run_status};
 use super::{State, is_known};
-use crate::rollout::cut::cut;
 use crate::rollout::snapshot::Row;
 use crate::rollout::steering::{Excuse, Hold, Steering};
 use crate::rollout::wait_kind::WaitKind;
@@ -164,15 +163,4 @@ impl State {
             };
         }
     }
-}
-
-/// Why the set is paused (ST-020).
-pub(super) fn paused(steering: &Steering<'_>) -> Option<String> {
-    if let Some(reason) = steering.paused {
-        let reason = if reason.is_empty() { "no reason given" } else { reason };
-        return Some(format!("paused: {}: {}", cut(reason), steering.command("resume")));
-    }
-    let (policy, why) = steering.rules.paused.first()?;
-    let edit = format!("kubectl -n {} edit rolloutpolicy {policy}", steering.namespace);
-    Some(format!("paused by policy {policy}: {}: {edit}", cut(why)))
 }

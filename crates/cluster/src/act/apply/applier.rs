@@ -1,0 +1,31 @@
+//! What an object is applied with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::act::meter::Meter;
+use crate::act::request_limit::RequestLimit;
+use crate::watch::cluster_cache::ClusterCache;
+use wavegate_application::owner::Owner;
+
+/// Applies objects for one Application.
+#[derive(Clone, Copy)]
+pub struct Applier<'a> {
+    /// The cluster.
+    pub cluster: &'a Arc<ClusterCache>,
+    /// Sends the writes: the client of the cluster, or one that acts as a service account.
+    pub client: &'a kube::Client,
+    /// The field manager of all requests.
+    pub manager: &'a str,
+    /// The manager whose fields are taken over when an object is migrated to server-side
+    /// apply (SE-346).
+    pub former_manager: &'a str,
+    /// The owner: objects of other owners are not deleted.
+    pub owner: Owner<'a>,
+    /// The limit of requests of the whole process.
+    pub requests: &'a RequestLimit,
+    /// Counts the requests.
+    pub meter: Meter<'a>,
+    /// Maximum time until the kind of a new definition can be used (SE-603).
+    pub established_within: Duration,
+}

@@ -1,0 +1,127 @@
+//! What the workers of all sinks share.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use kube::Client;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
+
+use super::connect::Connector;
+use super::queue::State;
+use crate::act::events::{EventRecord, Events};
+use crate::act::rollout_run::{self, Written};
+use crate::watch::control_plane::Cache;
+use crate::watch::failure::reason;
+use wavegate_api::ObjectKey;
+use wavegate_api::steering::{RolloutPolicySpec, Sink};
+
+/// Pause before a sink with a problem is checked again.
+const CHECK_AGAIN: Duration = Duration::from_secs(60);
+
+/// What is wrong with sinks: by policy, and by their index in its list.
+pub type Problems = BTreeMap<ObjectKey, BTreeMap<usize, String>>;
+
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) events: Events,
+    pub(super) policies: Arc<Cache>,
+    pub(super) runs: Arc<Cache>,
+    pub(super) connector: Connector,
+    pub(super) state: Mutex<State>,
+    pub(super) changed: Notify,
+    pub(super) problems: watch::Sender<Problems>,
+    pub(super) requests: Semaphore,
+    /// Whether the log says that marks are not stored.
+    pub(super) said_pruned: AtomicBool,
+}
+
+impl Shared {
+    /// The sinks of a policy as it is now.
+    pub(super) fn sinks_of(&self, policy: &ObjectKey) -> Option<Vec<Sink>> {
+        #[derive(Deserialize)]
+        struct Fields {
+            #[serde(default)]
+            spec: RolloutPolicySpec,
+        }
+        let object = self.policies.get(policy)?;
+        Some(object.read::<Fields>().map(|fields| fields.spec.notify).unwrap_or_default())
+    }
+
+    /// Checks the sinks of a policy, without sending anything.
+    pub(super) async fn check(&self, policy: ObjectKey) {
+        let sinks = self.sinks_of(&policy).unwrap_or_default();
+        let known = self.problems.borrow().get(&policy).cloned().unwrap_or_default();
+        for (index, _) in known.range(sinks.len()..) {
+            self.report(&policy, *index, None);
+        }
+        for (index, sink) in sinks.iter().enumerate() {
+            let problem = match wavegate_rollout::notify::sink::problem(sink) {
+                // The rules of the policy say it.
+                Some(_) => None,
+                None => self.connector.problem(&self.client, &policy.namespace, sink).await,
+            };
+            self.report(&policy, index, problem);
+        }
+    }
+
+    /// Records what is wrong with a sink, or that nothing is.
+    pub(super) fn report(&self, policy: &ObjectKey, index: usize, problem: Option<String>) {
+        let has_problems = self.problems.send_if_modified(|problems| {
+            let of_policy = problems.get_mut(policy);
+            match problem {
+                Some(problem) => {
+                    let of_policy = problems.entry(policy.clone()).or_default();
+                    of_policy.insert(index, problem.clone()) != Some(problem)
+                }
+                None => {
+                    let Some(of_policy) = of_policy else { return false };
+                    let was = of_policy.remove(&index).is_some();
+                    if of_policy.is_empty() {
+                        problems.remove(policy);
+                    }
+                    was
+                }
+            }
+        });
+        if has_problems || self.problems.borrow().contains_key(policy) {
+            self.state.lock().look_again(policy, Instant::now() + CHECK_AGAIN);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Writes the marks of runs where nothing has happened for a while; all with `None`.
+    pub(super) async fn write_marks(&self, now: Option<Instant>) {
+        let stored = |uid: &str, key: &ObjectKey| self.runs.get(key).filter(|run| run.uid() == uid);
+        let due = {
+            let mut state = self.state.lock();
+            state.runs.retain(|uid, key| stored(uid, key).is_some());
+            state.runs.take_marks(now)
+        };
+        for (uid, key, mark) in due {
+            let Some(run) = stored(&uid, &key) else { continue };
+            match rollout_run::write_mark(&self.client, &self.runs, &run, mark).await {
+                Ok(Written::Done(_) | Written::Unchanged) => {
+                    self.state.lock().runs.stored(&uid, mark);
+                }
+                // It has changed, and is tried again.
+                Ok(Written::Outdated | Written::Absent | Written::Refused(_) | Written::Taken) => {}
+                Err(error) => {
+                    tracing::debug!(run = %key, error = reason(&error), "cannot store what was sent");
+                }
+            }
+        }
+    }
+
+    /// Says in an Event about the policy what became of a message.
+    pub(super) fn announce(&self, policy: &ObjectKey, text: String) {
+        if let Some(about) = self.policies.get(policy) {
+            let record = EventRecord::new(true, "NotificationFailed", "Notify", text);
+            self.events.publish(&about, record);
+        }
+    }
+}

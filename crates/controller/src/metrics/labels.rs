@@ -1,0 +1,62 @@
+//! The labels of series.
+
+use std::collections::BTreeMap;
+
+use wavegate_api::ObjectKey;
+use wavegate_rollout::rollout::counts::Counts;
+
+/// Labels of a series, in a fixed order.
+pub(super) type Labels<const N: usize> = [(&'static str, String); N];
+
+/// Steps have separate series up to this number; later ones share one.
+pub(super) const STEPS: usize = 100;
+
+/// The label of later steps.
+const LATER_STEPS: &str = "101+";
+
+pub(super) fn of(key: &ObjectKey) -> Labels<2> {
+    [("namespace", key.namespace.clone()), ("name", key.name.clone())]
+}
+
+pub(super) fn of_step(key: &ObjectKey, step: Option<usize>) -> Labels<3> {
+    let [namespace, name] = of(key);
+    [namespace, name, ("step", step_label(step))]
+}
+
+/// Counted from 1, as in a status; empty for Applications that no step selects.
+fn step_label(step: Option<usize>) -> String {
+    match step {
+        Some(step) if step < STEPS => (step + 1).to_string(),
+        Some(_) => LATER_STEPS.to_owned(),
+        None => String::new(),
+    }
+}
+
+/// Applications by the labels of their step and phase.
+pub(super) fn by_step(counts: &Counts) -> BTreeMap<(String, &'static str), u64> {
+    let mut by_step = BTreeMap::new();
+    for ((step, phase), count) in &counts.applications {
+        *by_step.entry((step_label(*step), phase.name())).or_default() += count;
+    }
+    by_step
+}
+
+/// The names of labels in a metric, with the labels. Two may have the same name there; the first
+/// one is shown.
+pub(super) fn label_names(keys: &[String]) -> Vec<(String, &str)> {
+    let mut names: Vec<(String, &str)> = Vec::new();
+    for key in keys {
+        let name = label_name(key);
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, key));
+        }
+    }
+    names
+}
+
+/// The name of a label in a metric (AS-602).
+fn label_name(key: &str) -> String {
+    let is_kept = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    let name: String = key.chars().map(|c| if is_kept(&c) { c } else { '_' }).collect();
+    format!("label_{name}")
+}

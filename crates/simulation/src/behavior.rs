@@ -1,0 +1,29 @@
+//! How Applications behave.
+
+use std::time::Duration;
+
+/// How an Application behaves when it is deployed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Behavior {
+    /// How long its sync takes, besides what the engine adds.
+    pub sync: Duration,
+    /// How long it takes to become Healthy after that.
+    pub health: Duration,
+    /// What comes of it.
+    pub outcome: Outcome,
+}
+
+/// What comes of a deployment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub enum Outcome {
+    /// It becomes Healthy.
+    #[default]
+    Succeeds,
+    /// It becomes Degraded.
+    Fails,
+    /// It makes progress for ever.
+    Hangs,
+    /// It becomes Degraded in so many of 100 cases, drawn for each Application and commit.
+    Flaky(u8),
+}
