@@ -8,6 +8,7 @@
 
 mod application_controller;
 mod cli;
+mod continued;
 mod contract;
 mod contracts;
 mod demo;
