@@ -260,7 +260,7 @@ impl State {
 }
 
 /// One request to `git http-backend`.
-fn backend(root: &Path, seen: &Seen) -> Response<Full<Bytes>> {
+pub fn backend(root: &Path, seen: &Seen) -> Response<Full<Bytes>> {
     use std::io::Write;
 
     let (path, query) = seen.path.split_once('?').unwrap_or((&seen.path, ""));

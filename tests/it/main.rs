@@ -9,6 +9,7 @@
 
 mod application_controller;
 mod cli;
+mod continued;
 mod contract;
 mod contracts;
 mod demo;

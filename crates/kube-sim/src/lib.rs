@@ -66,6 +66,7 @@ mod record;
 mod request;
 mod request_record;
 mod requests;
+mod restore;
 mod scale;
 mod schema;
 mod selectors;
@@ -106,6 +107,7 @@ pub use self::random::SplitMix64;
 pub use self::record::{Disturbed, Entry, EventType, Exchange, ObjectChange};
 pub use self::request_record::RequestRecord;
 pub use self::requests::Counts;
+pub use self::restore::NotRestored;
 pub use self::settings::Settings;
 pub use self::store::Memory;
 
@@ -227,6 +229,24 @@ impl Server {
     /// Sets the UID of the next object that is created, for an object that is restored.
     pub fn reserve_uid(&self, uid: &str) {
         self.inner.state.lock().ids.reserve(uid);
+    }
+
+    /// Puts objects back as a server held them, from a list or from
+    /// [`ObjectChange::object`]: with their UIDs, versions, times, statuses, managers, and deletions
+    /// that have begun. Those at the same places are replaced. Versions go on after the highest
+    /// one. For a server that nobody watches yet, and with another seed than the one whose UIDs
+    /// these are: no watch and no record tells of them.
+    ///
+    /// # Errors
+    ///
+    /// For an object without an identity, of a kind that the server does not have, or in a
+    /// namespace that is neither there nor among the objects. Those before it stay.
+    pub fn restore<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a serde_json::Value>,
+    ) -> Result<(), NotRestored> {
+        let objects: Vec<&serde_json::Value> = objects.into_iter().collect();
+        self.inner.state.lock().restore(&objects, self.inner.clock.now())
     }
 
     /// The current resource version.

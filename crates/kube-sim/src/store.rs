@@ -215,6 +215,21 @@ impl Store {
         Some(after)
     }
 
+    /// Puts an object back under the revision that it has. No change is recorded: the past
+    /// must be forgotten afterwards.
+    pub fn restore(&mut self, resource: &ResourceKey, key: Key, object: &Object) -> Arc<Stored> {
+        let stored = Stored::new(object);
+        let former = self.table_mut(resource).objects.insert(key.clone(), stored.clone());
+        if let Some(former) = former {
+            self.unlink(&former, resource, &key);
+            self.places.remove(&former.uid);
+        }
+        self.link(&stored, resource, &key);
+        self.places.insert(stored.uid.clone(), (resource.clone(), key));
+        self.revision = self.revision.max(stored.revision);
+        stored
+    }
+
     /// Forgets all past changes: lists and watches from before now get 410.
     pub fn compact(&mut self) {
         // A revision of its own: otherwise "now" would still be a place to resume from.

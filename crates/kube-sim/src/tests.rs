@@ -11,6 +11,7 @@ mod over_http;
 mod parts;
 mod patches;
 mod recording;
+mod restoring;
 mod same_run;
 mod server;
 mod watches;

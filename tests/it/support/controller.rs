@@ -27,6 +27,10 @@ pub struct Setup {
     /// Whether Applications are compared by time, as in an installation. What is counted must
     /// not depend on how long a case takes.
     pub compares_by_time: bool,
+    /// Whether a process works under a Lease.
+    pub leader_election: bool,
+    /// The time of a task; by default the system's.
+    pub clock: Clock,
 }
 
 impl Default for Setup {
@@ -38,6 +42,8 @@ impl Default for Setup {
             namespaces: Vec::new(),
             allow_private_sinks: false,
             compares_by_time: true,
+            leader_election: false,
+            clock: Clock::system(),
         }
     }
 }
@@ -60,6 +66,7 @@ impl Setup {
                 ..ApplicationFlags::default()
             },
             allow_local_sources: Some(true),
+            allow_http_sources: Some(true),
             applicationset_namespaces: Some(self.namespaces.clone()),
             allow_private_sinks: Some(self.allow_private_sinks),
             ..Flags::default()
@@ -79,6 +86,8 @@ impl Setup {
             format!("--default-application-progressing-timeout={}", self.progressing_timeout),
             "--sync-wave-delay=0".to_owned(),
             "--allow-local-sources=true".to_owned(),
+            "--allow-http-sources=true".to_owned(),
+            format!("--enable-leader-election={}", self.leader_election),
             format!("--applicationset-namespaces={}", self.namespaces.join(",")),
             "--enable-scm-providers=false".to_owned(),
             format!("--allow-private-sinks={}", self.allow_private_sinks),
@@ -94,6 +103,11 @@ impl Setup {
     }
 }
 
+/// The program under test.
+pub fn under_test() -> PathBuf {
+    env!("CARGO_BIN_EXE_wavegate").into()
+}
+
 /// A controller that runs in this process.
 pub struct Task {
     stop: CancellationToken,
@@ -104,19 +118,14 @@ impl Task {
     /// Starts it; checkouts are below `dir`.
     pub fn start(client: Client, setup: &Setup, namespace: &str, dir: &Path) -> Self {
         let config = Config::resolve(setup.flags(namespace), &|_| None, &BTreeMap::new()).unwrap();
-        let mut settings = SourceSettings::default();
-        settings.allow.local = config.allow_local_sources;
+        let settings =
+            SourceSettings { allow: config.allowed_sources, ..SourceSettings::default() };
         let sources = Arc::new(Repositories::open(dir, settings).unwrap());
         let stop = CancellationToken::new();
         let token = stop.clone();
+        let clock = setup.clock.clone();
         let handle = tokio::spawn(async move {
-            let run = wavegate_controller::run(
-                client,
-                config.settings(),
-                sources,
-                Clock::system(),
-                token,
-            );
+            let run = wavegate_controller::run(client, config.settings(), sources, clock, token);
             run.await.map_err(|error| format!("{error:?}"))
         });
         Self { stop, handle }
@@ -146,11 +155,17 @@ pub struct Process {
 
 impl Process {
     /// Starts it; its log and its checkouts are below `dir`.
-    pub fn start(kubeconfig: &Path, setup: &Setup, namespace: &str, dir: &Path) -> Self {
+    pub fn start(
+        program: &Path,
+        kubeconfig: &Path,
+        setup: &Setup,
+        namespace: &str,
+        dir: &Path,
+    ) -> Self {
         let mut arguments = setup.arguments(namespace);
         arguments.push(format!("--cache-dir={}", dir.join("checkouts").display()));
         let mut process = Self {
-            program: env!("CARGO_BIN_EXE_wavegate").into(),
+            program: program.to_owned(),
             kubeconfig: kubeconfig.to_owned(),
             arguments,
             log: dir.join("controller.log"),

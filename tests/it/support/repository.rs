@@ -7,20 +7,35 @@ use std::process::Command;
 #[derive(Debug)]
 pub struct Repository {
     dir: PathBuf,
+    /// Where it is served; otherwise its directory is its URL.
+    served_at: Option<String>,
 }
+
+/// The time of all commits of a repository that can be made again.
+const DATE: &str = "2026-01-01T00:00:00Z";
 
 impl Repository {
     /// An empty repository in a new directory.
     pub fn new(dir: PathBuf) -> Self {
+        Self::init(dir, None)
+    }
+
+    /// One that is served at a URL, and whose revisions follow from the messages and files of
+    /// its commits.
+    pub fn reproducible(dir: PathBuf, url: &str) -> Self {
+        Self::init(dir, Some(url.to_owned()))
+    }
+
+    fn init(dir: PathBuf, served_at: Option<String>) -> Self {
         std::fs::create_dir_all(&dir).unwrap();
-        let repository = Self { dir };
+        let repository = Self { dir, served_at };
         repository.git(&["init", "--quiet", "--initial-branch=main"]);
         repository
     }
 
     /// The value of `spec.source.repoURL`.
     pub fn url(&self) -> String {
-        self.dir.display().to_string()
+        self.served_at.clone().unwrap_or_else(|| self.dir.display().to_string())
     }
 
     /// Replaces all content by these files, and returns the new revision.
@@ -50,7 +65,11 @@ impl Repository {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        let output = Command::new("git")
+        let mut command = Command::new("git");
+        if self.served_at.is_some() {
+            command.envs(["AUTHOR", "COMMITTER"].map(|who| (format!("GIT_{who}_DATE"), DATE)));
+        }
+        let output = command
             .current_dir(&self.dir)
             .args(arguments)
             // The user's configuration must have no effect.

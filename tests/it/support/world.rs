@@ -12,7 +12,7 @@ use kube_sim::{RequestRecord, Server, workloads};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::controller::{Process, Setup, Task};
+use super::controller::{Process, Setup, Task, under_test};
 use super::held::Watches;
 use super::invariants::is_in_flight;
 use super::recorder::{Kind, Log, Recorder, without_tag};
@@ -38,6 +38,8 @@ pub enum Definitions {
     ArgoCd,
     /// Those of versions whose kinds of a project have no names at all.
     BeforeNames,
+    /// Those of a version to come, whose statuses have any fields.
+    Newer,
 }
 
 impl Definitions {
@@ -60,6 +62,7 @@ impl Definitions {
         });
         match self {
             Self::Ours => ours.collect(),
+            Self::Newer => super::definitions::newer(ours.collect()),
             Self::ArgoCd => super::definitions::argo_cd(ours.collect()),
             Self::BeforeNames => {
                 super::definitions::before_names(super::definitions::argo_cd(ours.collect()))
@@ -93,9 +96,28 @@ pub struct World {
     pub target: String,
     pub repository: Repository,
     pub recorder: Arc<Recorder>,
+    /// The program of processes and commands; the one under test, unless another release is asked.
+    pub program: PathBuf,
     dir: tempfile::TempDir,
     running: Option<Running>,
     _stop: DropGuard,
+}
+
+/// The names of a world that are not of its case alone.
+struct Names {
+    namespace: String,
+    tag: String,
+    target: String,
+}
+
+impl Names {
+    /// Of a world that may share its cluster with others.
+    fn unique(case: &str) -> Self {
+        let name: String = case.replace('_', "-").chars().take(36).collect();
+        let tag = format!("{:08x}", random());
+        let namespace = format!("e2e-{}-{tag}", name.trim_matches('-'));
+        Self { target: format!("{namespace}-target"), namespace, tag }
+    }
 }
 
 impl World {
@@ -109,12 +131,38 @@ impl World {
         let server = Server::new();
         let client = server.client_as("test");
         install_definitions(&client, definitions).await;
-        let stop = CancellationToken::new();
-        let options = workloads::Options { delay: WORKLOAD_DELAY, ..Default::default() };
-        let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
-        tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });
+        let stop = simulate_workloads(&server);
         let watching = server.client_as("recorder");
-        Self::new(Backend::Embedded(server), client, watching, case, stop).await
+        Self::new(Backend::Embedded(server), client, watching, Names::unique(case), stop).await
+    }
+
+    /// With an embedded server under names that are always the same, so that what it holds
+    /// can be put into another one: with what such a server `held`, or from the beginning.
+    pub async fn repeatable(
+        server: Server,
+        definitions: Definitions,
+        repository: Repository,
+        dir: tempfile::TempDir,
+        held: Option<&[Value]>,
+    ) -> Self {
+        super::use_workers();
+        let client = server.client_as("test");
+        install_definitions(&client, definitions).await;
+        let [namespace, tag, target] = ["control-plane", "0", "target"].map(str::to_owned);
+        let names = Names { namespace, tag, target };
+        match held {
+            Some(held) => server.restore(held).unwrap(),
+            None => create_namespaces(&client, &names).await,
+        }
+        // Both begin with what is there.
+        let stop = simulate_workloads(&server);
+        let watching = server.client_as("recorder");
+        let backend = Backend::Embedded(server);
+        let world = Self::around(backend, client, watching, names, repository, dir, stop).await;
+        if held.is_none() {
+            world.create_project().await;
+        }
+        world
     }
 
     /// With the real server of the environment; `None`, with a message, when none is set.
@@ -123,30 +171,37 @@ impl World {
         let client = cluster_client(&path).await;
         let stop = CancellationToken::new();
         let watching = cluster_client(&path).await;
-        Some(Self::new(Backend::Cluster(path), client, watching, case, stop).await)
+        let names = Names::unique(case);
+        Some(Self::new(Backend::Cluster(path), client, watching, names, stop).await)
     }
 
     async fn new(
         backend: Backend,
         client: Client,
         watching: Client,
-        case: &str,
+        names: Names,
         stop: CancellationToken,
     ) -> Self {
         super::use_workers();
-        let name: String = case.replace('_', "-").chars().take(36).collect();
-        let tag = format!("{:08x}", random());
-        let namespace = format!("e2e-{}-{tag}", name.trim_matches('-'));
-        let target = format!("{namespace}-target");
-        for name in [&namespace, &target] {
-            let object =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            send(&client, Method::POST, "/api/v1/namespaces", JSON, &object).await.unwrap();
-        }
+        create_namespaces(&client, &names).await;
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::new(dir.path().join("repository"));
+        let world = Self::around(backend, client, watching, names, repository, dir, stop).await;
+        world.create_project().await;
+        world
+    }
+
+    async fn around(
+        backend: Backend,
+        client: Client,
+        watching: Client,
+        Names { namespace, tag, target }: Names,
+        repository: Repository,
+        dir: tempfile::TempDir,
+        stop: CancellationToken,
+    ) -> Self {
         let recorder = Arc::new(Recorder::start(&watching, &namespace, &target).await);
-        let world = Self {
+        Self {
             backend,
             client,
             namespace,
@@ -154,25 +209,27 @@ impl World {
             target,
             repository,
             recorder,
+            program: under_test(),
             dir,
             running: None,
             _stop: stop.drop_guard(),
-        };
+        }
+    }
+
+    async fn create_project(&self) {
         let everything = json!([{ "server": "*", "namespace": "*" }]);
-        world
-            .create(
-                Kind::AppProject,
-                json!({
-                    "metadata": { "name": "my-project" },
-                    "spec": {
-                        "sourceRepos": ["*"],
-                        "destinations": everything,
-                        "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
-                    },
-                }),
-            )
-            .await;
-        world
+        self.create(
+            Kind::AppProject,
+            json!({
+                "metadata": { "name": "my-project" },
+                "spec": {
+                    "sourceRepos": ["*"],
+                    "destinations": everything,
+                    "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
+                },
+            }),
+        )
+        .await;
     }
 
     /// The name of an Application in the cluster.
@@ -212,7 +269,8 @@ impl World {
     /// Starts the controller in a separate process.
     pub async fn start_process(&mut self, setup: &Setup) {
         let kubeconfig = self.kubeconfig().await;
-        let process = Process::start(&kubeconfig, setup, &self.namespace, self.dir.path());
+        let (program, dir) = (&self.program, self.dir.path());
+        let process = Process::start(program, &kubeconfig, setup, &self.namespace, dir);
         self.running = Some(Running::Process(process));
     }
 
@@ -225,7 +283,8 @@ impl World {
         }
         let path = self.dir.path().join("kubeconfig-of-user");
         std::fs::write(&path, serde_json::to_string(&read).unwrap()).unwrap();
-        let process = Process::start(&path, setup, &self.namespace, self.dir.path());
+        let (program, dir) = (&self.program, self.dir.path());
+        let process = Process::start(program, &path, setup, &self.namespace, dir);
         self.running = Some(Running::Process(process));
     }
 
@@ -249,7 +308,7 @@ impl World {
 
     /// The program under test with the kubeconfig of the server.
     pub async fn command(&self, arguments: &[&str]) -> std::process::Command {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wavegate"));
+        let mut command = std::process::Command::new(&self.program);
         command.args(arguments).env("KUBECONFIG", self.kubeconfig().await);
         // Delays of waves are tested elsewhere.
         command.env("ARGOCD_SYNC_WAVE_DELAY", "0").env_remove("RUST_LOG");
@@ -490,6 +549,26 @@ impl World {
             let _ = send(&self.client, Method::DELETE, &path, JSON, &json!({})).await;
         }
     }
+}
+
+async fn create_namespaces(client: &Client, names: &Names) {
+    for name in [&names.namespace, &names.target] {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        send(client, Method::POST, "/api/v1/namespaces", JSON, &object).await.unwrap();
+    }
+}
+
+/// Simulates the workloads of an embedded server, in its time, until the token is cancelled.
+fn simulate_workloads(server: &Server) -> CancellationToken {
+    let stop = CancellationToken::new();
+    let options = workloads::Options {
+        delay: WORKLOAD_DELAY,
+        clock: server.clock(),
+        ..workloads::Options::default()
+    };
+    let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
+    tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });
+    stop
 }
 
 /// The kubeconfig of the real server, with definitions and simulated workloads; `None`,
