@@ -63,7 +63,7 @@ const BOTH: [When; 2] = [When::AMomentLater, When::LongAfter];
 
 scenarios! {
     rollouts::second_step BOTH,
-    rollouts::promised [When::AMomentLater],
+    rollouts::promised BOTH,
     rollouts::requested BOTH,
     rollouts::waves BOTH,
     rollouts::hook BOTH,
@@ -74,18 +74,6 @@ scenarios! {
     steered::aborted BOTH,
     unwinding::rollback BOTH,
     unwinding::deletion BOTH,
-}
-
-/// The time in which a sync has to begin counts while no controller ran that could ask for it: the
-/// Application counts as Healthy, is never synced, and the later steps go on (AS-356).
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a fault of the program: it counts the time in which no controller ran"]
-async fn a_promised_sync_is_done_after_a_long_absence() {
-    for recorded in Recorded::of("promised") {
-        let mut stage = Stage::continued(&recorded, When::LongAfter).await;
-        rollouts::promised::end(&mut stage, &recorded).await;
-        stage.finish().await;
-    }
 }
 
 /// A scenario without a record, or a record that no test continues, would prove nothing.

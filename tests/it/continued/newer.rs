@@ -217,7 +217,6 @@ async fn unknown_words_stop_nothing() {
 /// A gate with a condition that this version does not know is not opened: it would let through
 /// what the newer version holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a fault of the program: it ignores conditions of gates that it does not know"]
 async fn a_gate_with_an_unknown_condition_stays_shut() {
     for recorded in records("approval") {
         let mut objects = recorded.objects.clone();

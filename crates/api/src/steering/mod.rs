@@ -6,6 +6,7 @@
 mod policy;
 mod run;
 mod start;
+mod understood;
 
 pub use policy::{
     Baseline, Deletions, Failures, Format, Gate, NO_ADDRESS, OnFailure, Pace, PolicyStatus, Ramp,
@@ -16,6 +17,7 @@ pub use run::{
     RunGate, RunPhase, RunStep, RunWait, TimelineEntry, WordOfPerson,
 };
 pub use start::RunStart;
+pub use understood::understood_policy_spec;
 
 /// The API group of these kinds.
 pub const GROUP: &str = "wavegate.dev";

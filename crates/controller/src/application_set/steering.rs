@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::policies::Reports;
-use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, policy_spec};
+use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, understood_policy_spec};
 use wavegate_api::{ReadError, read};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
@@ -241,7 +241,10 @@ impl Steered {
 
 fn rules(policies: impl Iterator<Item = Object>, set: &Set, generated: &Generated) -> Rules {
     let policies: Vec<Policy> = policies
-        .map(|object| Policy { name: object.name().to_owned(), spec: policy_spec(&object.parse()) })
+        .map(|object| Policy {
+            name: object.name().to_owned(),
+            spec: understood_policy_spec(&object.parse()),
+        })
         .collect();
     let selects_by_labels = |policy: &Policy| {
         policy.spec.as_ref().is_ok_and(|spec| {

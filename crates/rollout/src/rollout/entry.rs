@@ -198,6 +198,14 @@ impl Entry {
         self.since = promotion;
     }
 
+    /// Promotes an entry anew whose operation was not written within the timeout: the time of
+    /// AS-356 is for an operation that does not start, and begins with it.
+    pub fn promote_again(&mut self, rules: &Rules, now: Timestamp) {
+        if !self.was_closed() && self.is_overdue(rules, now) {
+            self.promote(stored(now));
+        }
+    }
+
     /// The same for an entry whose operation is requested already.
     pub fn promote_requested(&mut self, promotion: Timestamp) {
         self.promote(promotion);

@@ -288,8 +288,15 @@ fn time_out(snapshot: &RolloutSnapshot<'_>, rows: &mut [Row<'_>], now: Timestamp
     loop {
         let gate = Gate::new(snapshot, rows);
         let mut changed = false;
-        for entry in rows.iter_mut().filter_map(|row| row.entry.as_mut()) {
-            if entry.phase == Phase::Pending && entry.step.is_some_and(|step| gate.is_open(step)) {
+        for row in rows.iter_mut() {
+            let Some(entry) = row.entry.as_mut() else { continue };
+            if entry.phase != Phase::Pending || !entry.step.is_some_and(|step| gate.is_open(step)) {
+                continue;
+            }
+            // Nobody was asked for anything yet, for example since the process ended before.
+            if row.member.observed.is_some_and(|seen| !entry.is_written(seen)) {
+                entry.promote_again(&snapshot.settings.rules, now);
+            } else {
                 changed |= entry.time_out(&snapshot.settings.rules, now);
             }
         }
