@@ -7,7 +7,7 @@ use std::path::Path;
 use regex::Regex;
 
 /// Places that read a message: the file, without `crates` and `src`, what is looked for, and why no field has it.
-const READERS: [(&str, &str, &str); 44] = [
+const READERS: [(&str, &str, &str); 45] = [
     // Argo CD's definitions of the two kinds have no field for it.
     ("rollout/rollout/held.rs", "RUNNING", "the message of an entry in `applicationStatus`"),
     ("rollout/rollout/held.rs", "SINCE", "the same"),
@@ -20,6 +20,7 @@ const READERS: [(&str, &str, &str); 44] = [
     ("rollout/application_set/observe.rs", "windows::BLOCKED", "`operationState.message`"),
     ("engine/blocking_resource.rs", "FAILED", "`operationState.message`"),
     ("engine/blocking_resource.rs", ": ", "`operationState.message`"),
+    ("engine/blocking_resource.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
     ("engine/blocking_resource/kept.rs", "WAITS_FOR_CONFIRMATION", "`operationState.message`"),
     ("engine/blocking_resource/attempt.rs", "Retrying operation", "`operationState.message`"),
     ("engine/blocking_resource/attempt.rs", ". Retrying attempt #", "`operationState.message`"),
@@ -71,7 +72,7 @@ const NO_MESSAGE: [(&str, &[&str]); 46] = [
     ("cli/demo/update.rs", &["file://"]),
     ("cli/explain/advice.rs", &["Secret "]),
     ("cli/output.rs", &["mark"]),
-    ("cli/plan.rs", &["field"]),
+    ("cli/plan/report.rs", &["field"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),
     ("cli/simulate/frozen.rs", &["{{"]),
@@ -196,6 +197,10 @@ fn below(dir: &Path, found: &mut Vec<std::path::PathBuf>) {
     }
 }
 
+fn is_in(path: &Path, room: &str) -> bool {
+    path.iter().any(|part| part == room)
+}
+
 #[test]
 fn no_decision_depends_on_the_words_of_a_message() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -204,6 +209,8 @@ fn no_decision_depends_on_the_words_of_a_message() {
     for name in ["controller", "engine", "application", "rollout"] {
         below(&root.join("crates").join(name).join("src"), &mut files);
     }
+    // What users write is text: settings, generators and templates.
+    files.retain(|path| !["config", "config.rs", "desired"].iter().any(|room| is_in(path, room)));
     let mut found = BTreeSet::new();
     for path in files {
         let source = std::fs::read_to_string(&path).unwrap();
