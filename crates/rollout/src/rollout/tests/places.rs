@@ -56,9 +56,14 @@ fn a_pending_entry_of_a_step_that_closed_is_not_moved_on_unsynced() {
     let entries = [entry("dev", Phase::Healthy), pending("prod", 1, 900)];
     assert!(closed.transitions.iter().all(|transition| !transition.timed_out));
 
-    // In an open step it is moved on after the timeout.
-    let open = plan(&two, &[("dev", done()), ("prod", out())], &entries);
+    // In an open step it is moved on after the timeout, unless nobody was asked yet (AS-356).
+    let request = Some(phase::RequestedOperation { promotion: Some(ago(900)), is_partial: false });
+    let asked = Observed { requested: request, ..out() };
+    let open = plan(&two, &[("dev", done()), ("prod", asked)], &entries);
     assert_eq!(phase_of(&open, "prod").0, Phase::Healthy);
+    let open = plan(&two, &[("dev", done()), ("prod", out())], &entries);
+    assert_eq!(phase_of(&open, "prod").0, Phase::Pending);
+    assert_eq!(open.starts[0].promotion, now(), "with the full timeout");
 }
 
 #[test]
