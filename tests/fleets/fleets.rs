@@ -213,17 +213,29 @@ fn each_judge_finds_controllers_that_are_broken() {
     for judge in judges {
         assert!(Mutation::ALL.iter().any(|(_, of)| *of == judge), "nothing breaks for {judge}");
     }
-    for (mutation, judge) in Mutation::ALL {
+    let is_asked = |mutation: Mutation| {
         let name = format!("{mutation:?}");
-        if only.as_ref().is_some_and(|only| !only.split(',').any(|one| one == name)) {
-            continue;
+        only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name))
+    };
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let index = usize::try_from(index).unwrap();
+            let Some((mutation, judge)) = Mutation::ALL.get(index).copied() else { return };
+            if !is_asked(mutation) {
+                continue;
+            }
+            let mut seeds = (0..).filter(|seed| mutation.is_of(&Case::of(*seed, Size::Small)));
+            let found = seeds.by_ref().take(MUTATED).find(|seed| {
+                let ruling = run(&Case::of(*seed, Size::Small), Some(mutation), |_| {});
+                ruling.first(Some(judge)).is_some()
+            });
+            let seed = found.unwrap_or_else(|| panic!("{judge} does not find {mutation:?}"));
+            println!("{judge} finds {mutation:?} with seed {seed}");
         }
-        let mut seeds = (0..).filter(|seed| mutation.is_of(&Case::of(*seed, Size::Small)));
-        let found = seeds.by_ref().take(MUTATED).find(|seed| {
-            let ruling = run(&Case::of(*seed, Size::Small), Some(mutation), |_| {});
-            ruling.first(Some(judge)).is_some()
-        });
-        let seed = found.unwrap_or_else(|| panic!("{judge} does not find {mutation:?}"));
-        println!("{judge} finds {mutation:?} with seed {seed}");
-    }
+    };
+    // The scope panics when a thread does.
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
 }

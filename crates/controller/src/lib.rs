@@ -5,6 +5,10 @@
 //! Two controllers run in one process and communicate only through fields of Kubernetes
 //! resources that Argo CD has, too, so that either one can be replaced.
 
+// Whether a reconcile is Send goes through hyper and h2, deeper than the default when
+// documentation is made.
+#![recursion_limit = "256"]
+
 pub mod application;
 pub mod application_set;
 pub mod argocd_cache;
