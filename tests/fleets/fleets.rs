@@ -217,16 +217,12 @@ fn each_judge_finds_controllers_that_are_broken() {
         let name = format!("{mutation:?}");
         only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name))
     };
-    let next = AtomicU64::new(0);
+    let asked = Mutation::ALL.into_iter().filter(|(mutation, _)| is_asked(*mutation));
+    let next = Mutex::new(asked);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let work = || {
         loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let index = usize::try_from(index).unwrap();
-            let Some((mutation, judge)) = Mutation::ALL.get(index).copied() else { return };
-            if !is_asked(mutation) {
-                continue;
-            }
+            let Some((mutation, judge)) = next.lock().next() else { return };
             let mut seeds = (0..).filter(|seed| mutation.is_of(&Case::of(*seed, Size::Small)));
             let found = seeds.by_ref().take(MUTATED).find(|seed| {
                 let ruling = run(&Case::of(*seed, Size::Small), Some(mutation), |_| {});

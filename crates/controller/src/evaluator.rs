@@ -60,7 +60,7 @@ const ANSWERS_SIZE: usize = 64 << 20;
 const ATTEMPTS: u32 = 3;
 
 /// The pool of workers; in tests, with this program as their program.
-fn pool() -> &'static Pool {
+pub(crate) fn pool() -> &'static Pool {
     #[cfg(test)]
     wavegate_sandbox::start_workers_by_test("tests::serve_as_a_worker");
     Pool::shared()

@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::evaluator::pool;
 use wavegate_engine::health::Checks;
 use wavegate_engine::health::scripts::{EvaluationKey, Script, ScriptResult, ScriptResults};
-use wavegate_sandbox::{Failure, Limits, Pool, Program};
+use wavegate_sandbox::{Failure, Limits, Program};
 
 /// The time of one run.
 const TIME: Duration = Duration::from_secs(1);
@@ -185,13 +186,6 @@ fn sorted<'a>(
         }
     }
     (results, due)
-}
-
-/// The pool of workers; in tests, with this program as their program.
-fn pool() -> &'static Pool {
-    #[cfg(test)]
-    wavegate_sandbox::start_workers_by_test("tests::serve_as_a_worker");
-    Pool::shared()
 }
 
 #[cfg(all(test, feature = "lua"))]
