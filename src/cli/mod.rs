@@ -31,10 +31,10 @@ mod refresh;
 mod render;
 mod rollout_view;
 pub mod run;
+mod run_actions;
 mod runs;
 mod simulate;
 mod status;
-mod steer;
 mod sync;
 mod terminate;
 #[cfg(test)]
@@ -80,16 +80,11 @@ enum Command {
     Sync(Box<sync::Args>),
     Terminate(terminate::Args),
     Refresh(refresh::Args),
-    Pause(steer::PauseArgs),
-    Resume(steer::ResumeArgs),
-    Approve(steer::ApproveArgs),
-    Abort(steer::AbortArgs),
-    Rollback(steer::RollbackArgs),
-    Retry(steer::RetryArgs),
-    Skip(steer::SkipArgs),
-    Wait(steer::WaitArgs),
-    History(steer::HistoryArgs),
-    Policies(steer::PoliciesArgs),
+    #[command(flatten)]
+    RunAction(run_actions::RunAction),
+    Wait(runs::wait::Args),
+    History(runs::history::Args),
+    Policies(runs::policies::Args),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -162,16 +157,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Sync(args) => sync::run(*args),
         Command::Terminate(args) => terminate::run(args),
         Command::Refresh(args) => refresh::run(args),
-        Command::Pause(args) => steer::pause(args),
-        Command::Resume(args) => steer::resume(args),
-        Command::Approve(args) => steer::approve(args),
-        Command::Abort(args) => steer::abort(args),
-        Command::Rollback(args) => steer::rollback(args),
-        Command::Retry(args) => steer::retry(args),
-        Command::Skip(args) => steer::skip(args),
-        Command::Wait(args) => steer::wait(args),
-        Command::History(args) => steer::history(args),
-        Command::Policies(args) => steer::policies(args),
+        Command::RunAction(action) => action.run(),
+        Command::Wait(args) => runs::wait::run(args),
+        Command::History(args) => runs::history::run(args),
+        Command::Policies(args) => runs::policies::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

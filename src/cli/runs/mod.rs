@@ -1,11 +1,17 @@
-//! Reads the runs of ApplicationSets, and what is beside these.
+//! Reads the runs of ApplicationSets, and what is beside these; and the commands that show runs and
+//! policies, or wait for a run.
+
+pub(in crate::cli) mod history;
+pub(in crate::cli) mod policies;
+mod record;
+pub(in crate::cli) mod wait;
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cluster::ClusterConnection;
-use super::error::Error;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::error::Error;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RUN, SET_LABEL};
 use wavegate_rollout::application_set::is_owned;

@@ -5,17 +5,32 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Sets;
+use super::request::Session;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::commands::{in_namespace, word};
-use crate::cli::error::{Error, NOT_FOUND};
+use crate::cli::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_rollout::application_set::{is_owned, set_of, shown};
 use wavegate_rollout::steering::current;
 
-impl Sets {
+/// One ApplicationSet, or several.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct SetSelection {
+    /// Name of the ApplicationSet
+    #[arg(value_name = "APPSET", required_unless_present_any = ["selector", "all_namespaces"],
+        conflicts_with_all = ["selector", "all_namespaces"])]
+    pub name: Option<String>,
+    /// All ApplicationSets with these labels
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub selector: Option<String>,
+    /// The ApplicationSets of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+}
+
+impl SetSelection {
     /// Whether one is named.
     pub fn is_one(&self) -> bool {
         self.name.is_some()
@@ -71,14 +86,16 @@ impl Sets {
     }
 }
 
-/// The policies of a namespace; none where they cannot exist. Why they cannot be read.
-pub(super) async fn policies(
-    cluster: &ClusterConnection,
-    namespace: &str,
-) -> (Vec<Arc<Value>>, Option<Error>) {
-    match cluster.with_labels(POLICY, Some(namespace), None).await {
-        Ok(policies) => (policies, None),
-        Err(error) => (Vec::new(), Some(error)),
+impl Session<'_> {
+    /// The policies of a namespace; none where they cannot exist, or be read, which is noted.
+    pub async fn policies(&self, namespace: &str) -> Vec<Arc<Value>> {
+        let read = self.cluster.with_labels(POLICY, Some(namespace), None).await;
+        read.unwrap_or_else(|error| {
+            if !error.is_undefined() {
+                note(&format!("whether a policy pauses it is not known: {error}"));
+            }
+            Vec::new()
+        })
     }
 }
 

@@ -1,0 +1,60 @@
+//! Leaves Applications out of the current runs of their sets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::request::{ActionResults, PlannedAction, Session};
+use super::selection;
+use crate::cli::error::Error;
+use crate::cli::runs::runs;
+use wavegate_api::{ObjectKey, Raw};
+use wavegate_rollout::steering::{self, Run, Verdict, current};
+
+/// The Applications of one set that are named.
+#[derive(Default)]
+struct NamedMembers {
+    names: Vec<String>,
+    /// Those that are complete.
+    complete: Vec<String>,
+}
+
+/// Skips the Applications, or takes that back.
+pub(super) async fn skip(
+    session: &Session<'_>,
+    names: &[String],
+    undo: bool,
+) -> Result<ActionResults, Error> {
+    let cluster = session.cluster;
+    let what = format!("cannot {}", session.verb.name);
+    let mut skipped: BTreeMap<ObjectKey, (Arc<Value>, NamedMembers)> = BTreeMap::new();
+    for name in names {
+        let (application, set) = selection::member(cluster, name, &what).await?;
+        let is_complete = !undo && selection::is_complete(&set, &application);
+        let of_set = skipped.entry(ObjectKey::of(&set)).or_insert((set, NamedMembers::default()));
+        let name = application.name().to_owned();
+        if is_complete {
+            of_set.1.complete.push(name.clone());
+        }
+        of_set.1.names.push(name);
+    }
+    let mut actions = Vec::new();
+    for (set, named) in skipped.values_mut() {
+        named.names.sort();
+        named.names.dedup();
+        let named: &NamedMembers = named;
+        let runs = runs(cluster, set).await?;
+        actions.push(PlannedAction::for_run(set, current(&runs, set), move |run| {
+            if let Some(name) = named.complete.first() {
+                let why = format!("{name} is complete: its rollout does not wait for it");
+                return Verdict::Refused(why);
+            }
+            let names: Vec<&str> = named.names.iter().map(String::as_str).collect();
+            let change = if undo { steering::undo_skip } else { steering::skip };
+            change(&Run::read(run), &names)
+        }));
+    }
+    let is_one = actions.len() == 1;
+    session.carry_out(&actions, is_one).await
+}
