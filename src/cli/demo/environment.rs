@@ -39,8 +39,6 @@ const DELAY: Duration = Duration::from_millis(600);
 pub(super) struct Environment {
     server: Server,
     client: Client,
-    /// Events of ApplicationSets and Applications, in the order of each kind.
-    pub changes: mpsc::Receiver<WatchEvent>,
     /// Completes only when a part fails.
     pub running: JoinHandle<anyhow::Error>,
     /// Cancelled when all objects were created, which the controllers wait for.
@@ -55,8 +53,8 @@ impl Drop for Environment {
 }
 
 impl Environment {
-    /// Starts all parts, without creating the objects. With `pods`, workloads own Pods,
-    /// for those who look at the server.
+    /// Starts all parts, without creating the objects, and a watch of this scope. With `pods`,
+    /// workloads own Pods, for those who look at the server.
     ///
     /// # Errors
     ///
@@ -65,7 +63,8 @@ impl Environment {
         world: &Fixtures,
         failing: BTreeSet<String>,
         pods: bool,
-    ) -> anyhow::Result<Self> {
+        scope: &Scope,
+    ) -> anyhow::Result<(Self, mpsc::Receiver<WatchEvent>)> {
         let server = Server::without_request_log();
         let client = server.client_as(MANAGER);
         let stop = CancellationToken::new();
@@ -126,8 +125,8 @@ impl Environment {
                 Err(error) => error,
             }
         });
-        let changes = watch(&client, &Scope { runs: true, ..Scope::default() }, &stop);
-        Ok(Self { server, client, changes, running, created, stop })
+        let changes = watch(&client, scope, &stop);
+        Ok((Self { server, client, running, created, stop }, changes))
     }
 
     /// Creates the objects; the rollout starts after the last of them.

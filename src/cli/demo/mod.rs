@@ -23,7 +23,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::net::TcpListener;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use self::environment::Environment;
 use self::fixtures::Fixtures;
@@ -31,8 +32,10 @@ use self::summary::Facts;
 use self::update::Update;
 use super::commands::word;
 use super::error::Error;
-use super::rollout_view::events::WatchEvent;
-use super::rollout_view::fleet::{Fleet, Source};
+use super::rollout_view::events::{Scope, WatchEvent};
+use super::rollout_view::fleet::Source;
+use super::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
+use super::rollout_view::newest::Newest;
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::screen::Frame;
 use super::rollout_view::set::Set;
@@ -44,8 +47,6 @@ use wavegate_api::{HealthStatus, ObjectKey};
 use wavegate_rollout::rollout::report::{Application, Outcome};
 use wavegate_rollout::steering::number_of;
 
-/// Interval of drawing the screen.
-const FRAME: Duration = Duration::from_millis(100);
 /// The rollout is stopped when nothing changes for this time, which is longer than any
 /// reasonable delay in a demo.
 const QUIET: Duration = Duration::from_secs(120);
@@ -126,7 +127,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     if listener.is_none() && world.is_steered {
         listener = Some(listen(FOR_PEOPLE, false).await?);
     }
-    let stage = Environment::start(&world, failing, args.listen.is_some()).await?;
+    let scope = Scope { runs: true, ..Scope::default() };
+    let pods = args.listen.is_some();
+    let (stage, changes) = Environment::start(&world, failing, pods, &scope).await?;
 
     let mut show = match draws {
         true => Ui::screen(),
@@ -163,8 +166,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let play = DemoRun {
-        fleet: Fleet::new(Source::Generated(world.inputs.clone())),
-        start: Instant::now(),
+        live: LiveRollouts::new(scope, Source::Generated(world.inputs.clone())),
         served: args.listen.is_some(),
         prefix,
         notes,
@@ -174,8 +176,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         update: Some(world.update.clone()).filter(|update| !update.is_empty()),
         awaits_commit: false,
     };
-    let (stop, play) = play.run(&world, stage, &mut show, &mut signals).await?;
-    let elapsed = play.settled.unwrap_or_else(|| play.start.elapsed());
+    let events = (signals, changes);
+    let (stop, play) = play.run(&world, stage, &mut show, events).await?;
+    let elapsed = play.settled.unwrap_or_else(|| play.live.began.elapsed());
     let columns = draws.then(|| terminal::size().0);
     let summary = play.summary(&stop, elapsed, columns);
     if is_closed(show.finish(play.frame(elapsed), &summary))? {
@@ -191,8 +194,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
 
 /// A running demo.
 struct DemoRun {
-    fleet: Fleet,
-    start: Instant,
+    live: LiveRollouts,
     served: bool,
     /// What a command of another terminal needs in front.
     prefix: String,
@@ -233,33 +235,33 @@ impl DemoRun {
         world: &Fixtures,
         mut stage: Environment,
         show: &mut Ui,
-        signals: &mut Signals,
+        (signals, changes): (Signals, mpsc::Receiver<WatchEvent>),
     ) -> anyhow::Result<(Stop, Self)> {
         stage.create(&world.objects).await?;
-        let mut ticks = tokio::time::interval(FRAME);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut events = LiveLoop::new(signals, changes, None);
+        // The controllers compare when it says so, and at once.
+        let mut newest = Newest::Unknown;
         let mut moved = Instant::now();
         let mut is_changed = true;
         let why = loop {
-            tokio::select! {
-                biased;
-                wake = signals.next() => {
-                    let ended = match wake {
-                        Wake::End(code) => break StopReason::Signal(code),
-                        Wake::Stop => is_closed(signals.stop(show).await)?,
+            let written = match events.next(&mut newest, &mut stage.running).await {
+                LiveEvent::Signal(Wake::End(code)) => break StopReason::Signal(code),
+                LiveEvent::Signal(wake) => {
+                    let written = match wake {
+                        Wake::Stop => events.signals.stop(show).await,
                         // The terminal may show anything: it is drawn anew.
-                        Wake::Continued => is_closed(show.leave())?,
+                        _ => show.leave(),
                     };
-                    if ended {
-                        break StopReason::ReaderGone;
-                    }
                     moved = Instant::now();
+                    written
                 }
-                broken = &mut stage.running => {
-                    return Err(broken.unwrap_or_else(|error| anyhow::Error::from(error).context("the demo failed")));
+                LiveEvent::Other(broken) => {
+                    return Err(broken.unwrap_or_else(|error| {
+                        anyhow::Error::from(error).context("the demo failed")
+                    }));
                 }
-                _ = ticks.tick() => {
-                    let elapsed = self.start.elapsed();
+                LiveEvent::Tick => {
+                    let elapsed = self.live.began.elapsed();
                     let over = self.is_settled();
                     if over != self.settled.is_some() {
                         self.settled = over.then_some(elapsed);
@@ -273,39 +275,41 @@ impl DemoRun {
                     // A run is described before the status of its set: until then, that is the
                     // status of the rollout before.
                     let is_complete = self.is_complete() && !self.has_live_run();
-                    if over && is_complete && let Some(update) = self.update.take() {
+                    if over
+                        && is_complete
+                        && let Some(update) = self.update.take()
+                    {
                         let line = self.commit(update, &stage).await?;
                         (moved, is_changed) = (Instant::now(), true);
-                        if is_closed(show.log_transitions(&[line], Timestamp::now()))? {
+                        show.log_transitions(&[line], Timestamp::now())
+                    } else {
+                        let is_final = || is_complete || moved.elapsed() >= self.final_after();
+                        if over && !self.served && is_final() {
+                            break StopReason::Settled;
+                        }
+                        if (self.served || self.is_steered) && is_closed(self.advise(over, show))? {
                             break StopReason::ReaderGone;
+                        }
+                        if !self.served && moved.elapsed() > self.quiet_limit() {
+                            break StopReason::Quiet;
                         }
                         continue;
                     }
-                    let is_final = || is_complete || moved.elapsed() >= self.final_after();
-                    if over && !self.served && is_final() {
-                        break StopReason::Settled;
-                    }
-                    if (self.served || self.is_steered) && is_closed(self.advise(over, show))? {
-                        break StopReason::ReaderGone;
-                    }
-                    if !self.served && moved.elapsed() > self.quiet_limit() {
-                        break StopReason::Quiet;
-                    }
                 }
-                Some(change) = stage.changes.recv() => {
-                    if matches!(change, WatchEvent::Lost(..) | WatchEvent::Listed(_)) {
-                        continue;
-                    }
+                LiveEvent::Watch(WatchEvent::Lost(..) | WatchEvent::Listed(_)) => continue,
+                LiveEvent::Watch(change) => {
                     (moved, is_changed) = (Instant::now(), true);
-                    let transitions = self.apply_event(change);
+                    let transitions = self.apply(change)?;
                     if !transitions.is_empty() {
                         // Later lines must not have an earlier time.
                         self.settled = None;
                     }
-                    if is_closed(show.log_transitions(&transitions, Timestamp::now()))? {
-                        break StopReason::ReaderGone;
-                    }
+                    show.log_transitions(&transitions, Timestamp::now())
                 }
+                LiveEvent::TimedOut | LiveEvent::Compared(_) => continue,
+            };
+            if is_closed(written)? {
+                break StopReason::ReaderGone;
             }
         };
         let writes = stage.writes();
@@ -314,14 +318,14 @@ impl DemoRun {
 
     /// Shows how to go on as long as the server is there to be asked.
     fn advise(&mut self, over: bool, show: &Ui) -> io::Result<()> {
-        let outcomes = self.fleet.outcomes();
+        let outcomes = self.live.fleet.outcomes();
         let prefix = &self.prefix;
         let manual = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
-            let command = summary::how_to_continue(self.fleet.sets.get(name)?, outcome)?;
+            let command = summary::how_to_continue(self.live.fleet.sets.get(name)?, outcome)?;
             Some(vec![format!("To continue: {prefix}{command}")])
         });
         let of_run = || {
-            let set = self.fleet.known().find(|set| set.waits_for_a_word())?;
+            let set = self.live.fleet.known().find(|set| set.waits_for_a_word())?;
             let commands = run::commands(set.run()?, &set.key()).into_iter();
             let place = if prefix.is_empty() { "" } else { ", in another terminal" };
             let line =
@@ -345,7 +349,7 @@ impl DemoRun {
     /// Commits what is rolled out next, and asks for newer comparisons.
     async fn commit(&mut self, update: Update, stage: &Environment) -> anyhow::Result<Transition> {
         tokio::task::spawn_blocking(move || update.apply()).await??;
-        let known = self.fleet.known();
+        let known = self.live.fleet.known();
         let names = known.flat_map(|set| {
             let namespace = set.report.set.namespace.clone();
             set.report.members.keys().map(move |name| ObjectKey::new(&namespace, name))
@@ -356,7 +360,7 @@ impl DemoRun {
         (self.awaits_commit, self.settled) = (true, None);
         let text = "All is rolled out: now a second commit, with other images".to_owned();
         self.notes.push(text.clone());
-        Ok(Transition { at: self.start.elapsed(), text, ..Transition::default() })
+        Ok(Transition { at: self.live.began.elapsed(), text, ..Transition::default() })
     }
 
     /// For how long a rollout that cannot continue must stay so.
@@ -370,52 +374,33 @@ impl DemoRun {
     /// Whether a run goes on, by policies.
     fn has_live_run(&self) -> bool {
         let is_live = |set: &Set| set.run().is_some_and(|run| !run.phase().has_ended());
-        self.is_steered && self.fleet.known().any(is_live)
+        self.is_steered && self.live.fleet.known().any(is_live)
     }
 
-    fn apply_event(&mut self, change: WatchEvent) -> Vec<Transition> {
-        let at = self.start.elapsed();
-        match change {
-            WatchEvent::Set(set) => self.fleet.set(&set, Timestamp::now(), at),
-            WatchEvent::SetGone(set) => {
-                self.fleet.set_gone(&set.key());
-                Vec::new()
-            }
-            WatchEvent::Application(application) => self.fleet.application(&application, at),
-            WatchEvent::ApplicationGone(application) => {
-                self.fleet.application_gone(&application, at)
-            }
-            WatchEvent::Run(run) => {
-                let transitions = self.fleet.run(&run, at);
-                let is_second = |set: &Set| {
-                    set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1))
-                };
-                self.awaits_commit &= !self.fleet.known().any(is_second);
-                transitions
-            }
-            WatchEvent::RunGone(run) => {
-                self.fleet.run_gone(&run);
-                Vec::new()
-            }
-            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => Vec::new(),
-        }
+    fn apply(&mut self, change: WatchEvent) -> Result<Vec<Transition>, Error> {
+        let is_run = matches!(change, WatchEvent::Run(_));
+        let transitions = self.live.apply(change)?;
+        let is_second =
+            |set: &Set| set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1));
+        self.awaits_commit &= !(is_run && self.live.fleet.known().any(is_second));
+        Ok(transitions)
     }
 
     fn frame(&self, elapsed: Duration) -> Frame<'_> {
         let now = Timestamp::now();
-        Frame { fleet: &self.fleet, elapsed, now, notes: &self.notes, disconnected: None }
+        Frame { fleet: &self.live.fleet, elapsed, now, notes: &self.notes, disconnected: None }
     }
 
     /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
         let is_awaited = self.awaits_commit || self.is_steered && self.waits_for_a_word();
-        let outcomes = self.fleet.outcomes();
+        let outcomes = self.live.fleet.outcomes();
         let is_over = |(_, outcome): &(ObjectKey, Outcome)| *outcome != Outcome::Running;
         !is_awaited && !outcomes.is_empty() && outcomes.iter().all(is_over)
     }
 
     fn waits_for_a_word(&self) -> bool {
-        self.fleet.known().any(Set::waits_for_a_word)
+        self.live.fleet.known().any(Set::waits_for_a_word)
     }
 
     /// The time limit without a change.
@@ -426,21 +411,22 @@ impl DemoRun {
         let moves = |live: &Application| {
             live.is_operating() || live.observed.health == HealthStatus::Progressing
         };
-        let mut members = self.fleet.known().flat_map(|set| set.report.members.values());
+        let mut members = self.live.fleet.known().flat_map(|set| set.report.members.values());
         if members.any(|member| member.live.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
     }
 
     /// The rollout of every set is complete.
     fn is_complete(&self) -> bool {
-        let outcomes = self.fleet.outcomes();
+        let outcomes = self.live.fleet.outcomes();
         outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete)
     }
 
     fn summary(&self, stop: &Stop, elapsed: Duration, columns: Option<usize>) -> Vec<text::Line> {
         let facts = Facts { elapsed, writes: stop.writes, columns };
-        let mut lines = summary::lines(&self.fleet, &facts);
+        let mut lines = summary::lines(&self.live.fleet, &facts);
         if matches!(stop.why, StopReason::Quiet) {
             let waits: Vec<String> = self
+                .live
                 .fleet
                 .known()
                 .filter(|set| set.outcome() == Outcome::Running)

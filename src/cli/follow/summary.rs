@@ -13,13 +13,13 @@ impl Followed {
     /// What it came to.
     pub(super) fn summary(&self, ending: &Ending) -> Vec<Line> {
         let now = Timestamp::now();
-        let outcomes = self.fleet.outcomes();
+        let outcomes = self.live.fleet.outcomes();
         let mut lines = Vec::new();
         match ending {
             Ending::Complete => {
                 let text = match outcomes.as_slice() {
                     [(key, _)] => {
-                        let set = self.fleet.sets.get(key);
+                        let set = self.live.fleet.sets.get(key);
                         let time = set.filter(|set| set.report.is_rolling());
                         match time.and_then(|set| set.duration(now)) {
                             Some(time) => {
@@ -32,7 +32,7 @@ impl Followed {
                 };
                 lines.push(Line::of(Style::Green, text));
                 for (key, _) in &outcomes {
-                    let set = self.fleet.sets.get(key);
+                    let set = self.live.fleet.sets.get(key);
                     if let Some(left) = set.and_then(Set::left_outside) {
                         let name = if outcomes.len() > 1 { &key.name } else { "" };
                         let colon = if name.is_empty() { "" } else { ": " };
@@ -53,9 +53,9 @@ impl Followed {
                 }
             }
             Ending::Deleted => {
-                let what = match &self.name {
+                let what = match &self.live.scope().set {
                     Some(name) => {
-                        let namespace = self.namespace.as_deref().unwrap_or_default();
+                        let namespace = self.live.scope().namespace.as_deref().unwrap_or_default();
                         format!("ApplicationSet {namespace}/{name} was deleted.")
                     }
                     None => "All ApplicationSets were deleted.".to_owned(),
@@ -66,12 +66,12 @@ impl Followed {
                 let time = humantime::format_duration(*time);
                 let open = outcomes.iter().filter(|(_, outcome)| *outcome != Outcome::Complete);
                 for (key, outcome) in open {
-                    let Some(set) = self.fleet.sets.get(key) else { continue };
+                    let Some(set) = self.live.fleet.sets.get(key) else { continue };
                     let why = match outcome {
                         Outcome::Running => waiting(set, now),
                         outcome => describe(set, outcome),
                     };
-                    let why = match self.disconnected() {
+                    let why = match self.live.disconnected() {
                         Some(lost) => format!("Disconnected: {lost}. The last state: {why}"),
                         None => why,
                     };
@@ -79,11 +79,11 @@ impl Followed {
                     lines.push(Line::of(Style::Red, text));
                 }
                 if lines.is_empty() {
-                    let unknown = match self.is_listed() {
+                    let unknown = match self.live.is_listed() {
                         true => "no ApplicationSet was found",
                         false => "the API server has not answered yet",
                     };
-                    let why = self.disconnected().unwrap_or(unknown);
+                    let why = self.live.disconnected().unwrap_or(unknown);
                     let text = format!("Nothing is complete after {time}: {why}");
                     lines.push(Line::of(Style::Red, text));
                 }

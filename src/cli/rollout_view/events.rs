@@ -9,7 +9,8 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use wavegate_api::steering::{RUN, SET_LABEL};
+use crate::cli::runs::label_of;
+use wavegate_api::steering::RUN;
 use wavegate_api::{Application, ApplicationSet, ObjectKey};
 use wavegate_cluster::watch::failure::has_code;
 use wavegate_cluster::watch::follow::words;
@@ -28,9 +29,6 @@ const ESTABLISHED: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Label values have at most so many characters.
-const LABEL: usize = 63;
-
 /// One of the watched kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Watched {
@@ -44,7 +42,8 @@ impl Watched {
     /// The kinds that are needed.
     pub const ALL: [Self; 2] = [Self::Sets, Self::Applications];
 
-    fn kind(self) -> &'static str {
+    /// The name of the kind.
+    pub fn kind(self) -> &'static str {
         match self {
             Self::Sets => ApplicationSet::KIND,
             Self::Applications => Application::KIND,
@@ -99,9 +98,9 @@ pub(in crate::cli) fn watch(
             config = config.fields(&format!("metadata.name={name}"));
         }
         if let (Watched::Runs, Some(name)) = (watched, &scope.set)
-            && name.len() <= LABEL
+            && let Some(label) = label_of(name)
         {
-            config = config.labels(&format!("{SET_LABEL}={name}"));
+            config = config.labels(&label);
         }
         let (sender, stop) = (sender.clone(), stop.clone());
         let ends = scope.ends_on_refusal;

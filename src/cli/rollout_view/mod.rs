@@ -6,6 +6,8 @@
 
 pub(in crate::cli) mod events;
 pub(in crate::cli) mod fleet;
+pub(in crate::cli) mod live;
+pub(in crate::cli) mod newest;
 pub(in crate::cli) mod plain;
 pub(in crate::cli) mod run;
 pub(in crate::cli) mod screen;

@@ -10,22 +10,22 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::watcher;
 use serde::Serialize;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use self::known::Known;
+use self::known::KnownSet;
 use self::line::{Line, about_run};
 use super::record::{Record, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
 use crate::cli::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
-use crate::cli::follow::newest::{self, Answer};
 use crate::cli::output::{self, Format, Output, printable};
 use crate::cli::rollout_view::events::{self, Scope, WatchEvent};
+use crate::cli::rollout_view::live::{LiveEvent, LiveLoop};
+use crate::cli::rollout_view::newest::{Answer, Newest};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
 use crate::cli::runs::{label_of, runs};
-use crate::cli::watch_args::{timeout, until};
+use crate::cli::watch_args::timeout;
 use wavegate_api::steering::RUN;
 use wavegate_api::unknown::nearest;
 use wavegate_api::{ObjectKey, Raw};
@@ -37,8 +37,6 @@ use wavegate_rollout::steering::{
     Deployed, Ending, Goal, Progress, Run, Seen, is_revision, number_of, progress,
 };
 
-/// Interval of looking at what has changed.
-const FRAME: Duration = Duration::from_millis(100);
 /// What a newer comparison could change must stay so for this time: a controller may be about
 /// to begin a run.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -137,21 +135,10 @@ struct Waiting<'a> {
     args: &'a Args,
     set: ObjectKey,
     goal: Goal,
-    began: Instant,
-    known: Known,
-    asked: Option<JoinHandle<Answer>>,
-    /// Whether comparisons are newer than the start.
-    is_newest: bool,
+    known: KnownSet,
+    newest: Newest,
     settling: Option<(Ending, Instant)>,
     last: Line,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(asked) = &self.asked {
-            asked.abort();
-        }
-    }
 }
 
 impl<'a> Waiting<'a> {
@@ -183,14 +170,20 @@ impl<'a> Waiting<'a> {
             (None, None) => Goal::Newest,
         };
         let is_newest = args.no_refresh || matches!(goal, Goal::Run(_));
+        let key = ObjectKey::of(&set);
+        let scope = Scope {
+            namespace: Some(key.namespace.clone()),
+            set: Some(key.name.clone()),
+            // Watched by itself: without them, its Applications count.
+            runs: false,
+            ends_on_refusal: true,
+        };
         Ok(Self {
             args,
-            set: ObjectKey::of(&set),
+            set: key,
             goal,
-            began: Instant::now(),
-            known: Known::new(&set),
-            asked: None,
-            is_newest,
+            known: KnownSet::new(&set, scope),
+            newest: if is_newest { Newest::Unknown } else { Newest::NotAsked },
             settling: None,
             last: Line::default(),
         })
@@ -199,16 +192,10 @@ impl<'a> Waiting<'a> {
     async fn run(&mut self, cluster: &ClusterConnection) -> Result<(u8, Option<Ended>), Error> {
         let client = cluster.client();
         let failed = |error: std::io::Error| Error::input("cannot wait", "signals", error);
-        let mut signals = Signals::new(false).map_err(failed)?;
+        let signals = Signals::new(false).map_err(failed)?;
         let stop = CancellationToken::new();
         let _stopped_at_the_end = stop.clone().drop_guard();
-        let scope = Scope {
-            namespace: Some(self.set.namespace.clone()),
-            set: Some(self.set.name.clone()),
-            runs: false,
-            ends_on_refusal: true,
-        };
-        let mut changes = events::watch(client, &scope, &stop);
+        let changes = events::watch(client, self.known.live.scope(), &stop);
         let mut config = watcher::Config::default();
         if let Some(label) = label_of(&self.set.name) {
             config = config.labels(&label);
@@ -216,55 +203,50 @@ impl<'a> Waiting<'a> {
         let kind = resource(RUN);
         let mut runs: Events<Object> =
             follow(api(client, Some(&self.set.namespace), &kind), config);
-        let mut ticks = tokio::time::interval(FRAME);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let deadline = self.args.timeout.map(|time| self.known.live.began + time);
+        let mut events = LiveLoop::new(signals, changes, deadline);
         let mut is_changed = false;
         loop {
-            let over = until(self.args.timeout.map(|time| self.began + time));
-            tokio::select! {
-                biased;
-                wake = signals.next() => if let Wake::End(code) = wake {
+            match events.next(&mut self.newest, runs.next()).await {
+                LiveEvent::Signal(Wake::End(code)) => {
                     note("interrupted; the rollout goes on");
                     return Ok((code, None));
-                },
-                () = over => return Ok((CHECK_FAILED, Some(self.timed_out()))),
-                _ = ticks.tick() => {
-                    if !is_changed && self.settling.is_none() {
-                        continue;
-                    }
+                }
+                LiveEvent::Signal(Wake::Stop | Wake::Continued) => {}
+                LiveEvent::TimedOut => return Ok((CHECK_FAILED, Some(self.timed_out()))),
+                LiveEvent::Tick if !is_changed && self.settling.is_none() => {}
+                LiveEvent::Tick => {
                     is_changed = false;
                     if let Some(ended) = self.look(client)? {
                         let code = if ended.outcome == Ending::Complete { 0 } else { CHECK_FAILED };
                         return Ok((code, Some(ended)));
                     }
                 }
-                answer = answer(&mut self.asked) => {
+                LiveEvent::Compared(answer) => {
                     (is_changed, self.settling) = (true, None);
                     match answer {
                         // It is asked for again.
-                        Answer::Unknown(_) if self.known.disconnected().is_some() => {}
+                        Answer::Unknown(_) if self.known.live.disconnected().is_some() => {
+                            self.newest = Newest::NotAsked;
+                        }
                         Answer::Unknown(why) => {
-                            self.is_newest = true;
                             note(&format!("what follows is of the last comparisons: {why}"));
                         }
-                        Answer::Compared(_) => self.is_newest = true,
+                        Answer::Compared(_) => {}
                     }
                 }
-                Some(event) = changes.recv() => {
+                LiveEvent::Watch(event) => {
                     is_changed = true;
                     let is_lost = matches!(event, WatchEvent::Lost(..));
-                    self.known.apply(event, self.began.elapsed())?;
-                    // What does not arrive is no silence of the controller.
+                    self.known.apply(event)?;
                     if is_lost {
                         self.settling = None;
-                        if let Some(asked) = self.asked.take() {
-                            asked.abort();
-                        }
+                        self.newest.lose();
                     }
                 }
-                Some(event) = runs.next() => {
+                LiveEvent::Other(event) => {
                     is_changed = true;
-                    self.known.apply_run(event);
+                    event.into_iter().for_each(|event| self.known.apply_run(event));
                 }
             }
         }
@@ -279,9 +261,9 @@ impl<'a> Waiting<'a> {
             return Ok(None);
         }
         let runs = self.known.runs();
-        let Some(set) = self.known.fleet.known().next() else { return Ok(None) };
+        let Some(set) = self.known.live.fleet.known().next() else { return Ok(None) };
         let report = &set.report;
-        let Known { has_runs, deployed, .. } = &self.known;
+        let KnownSet { has_runs, deployed, .. } = &self.known;
         let seen = Seen { runs: &runs, has_runs: *has_runs, report, deployed };
         let now = Timestamp::now();
         let (line, ending): (Line, _) = match progress(&self.goal, &seen) {
@@ -356,11 +338,8 @@ impl<'a> Waiting<'a> {
             }
         };
         let is_over = ending.as_ref().is_some_and(|(.., is_final)| *is_final);
-        if !is_over && !self.is_newest && self.asked.is_none() {
-            let (client, set, known) =
-                (client.clone(), self.set.clone(), self.known.compared.clone());
-            let asking = async move { newest::compare(&client, &[set], &known).await };
-            self.asked = Some(tokio::spawn(asking));
+        if !is_over && matches!(self.newest, Newest::NotAsked) {
+            self.newest = Newest::ask(client, vec![self.set.clone()], &self.known.live.compared);
             self.say(&"asks the controller to read the repositories".to_owned().into())?;
         }
         let Some((ending, run, time, is_final)) = ending else {
@@ -368,7 +347,7 @@ impl<'a> Waiting<'a> {
             self.say(&line)?;
             return Ok(None);
         };
-        if !is_final && !self.is_newest {
+        if !is_final && !self.newest.is_over() {
             self.settling = None;
             return Ok(None);
         }
@@ -396,7 +375,7 @@ impl<'a> Waiting<'a> {
         if self.args.output.format != Format::Table {
             return Ok(());
         }
-        let clock = format!("[{:>5.1}s]", self.began.elapsed().as_secs_f64());
+        let clock = format!("[{:>5.1}s]", self.known.live.began.elapsed().as_secs_f64());
         let line = printable(&wavegate_net::redact::text(&format!("{clock} {line}"))) + "\n";
         let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
         output::print(&line).map_err(failed)
@@ -420,7 +399,7 @@ impl<'a> Waiting<'a> {
             (Format::Table, last) => last.what.clone(),
             (Format::Json | Format::Yaml, last) => last.to_string(),
         };
-        let last = match self.known.disconnected() {
+        let last = match self.known.live.disconnected() {
             Some(why) => format!("disconnected: {why}; the last state: {last}"),
             None => last,
         };
@@ -437,17 +416,7 @@ impl<'a> Waiting<'a> {
             outcome,
             message,
             revision: self.args.revision.clone(),
-            elapsed_seconds: (self.began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+            elapsed_seconds: (self.known.live.began.elapsed().as_secs_f64() * 10.0).round() / 10.0,
         }
     }
-}
-
-/// The answer to the request for newer comparisons, once; pending while nothing is asked.
-async fn answer(asked: &mut Option<JoinHandle<Answer>>) -> Answer {
-    let Some(asking) = asked else { return std::future::pending().await };
-    let answer = asking.await;
-    let answer = answer
-        .unwrap_or_else(|error| Answer::Unknown(format!("it could not be asked for: {error}")));
-    *asked = None;
-    answer
 }

@@ -1,16 +1,15 @@
 //! What the watches of a set know.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
 use crate::cli::error::{Error, UNDEFINED, note};
-use crate::cli::follow::newest;
-use crate::cli::rollout_view::events::{WatchEvent, Watched};
-use crate::cli::rollout_view::fleet::{Fleet, Source};
+use crate::cli::rollout_view::events::{Scope, WatchEvent};
+use crate::cli::rollout_view::fleet::Source;
+use crate::cli::rollout_view::live::LiveRollouts;
+use crate::cli::rollout_view::newest::sources_of;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::operation::given;
 use wavegate_cluster::watch::failure::has_code;
@@ -19,14 +18,11 @@ use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::application_set::{is_owned, set_of};
 use wavegate_rollout::steering::{Deployed, Run, number_of};
 
-/// The state of the watches of a set.
-pub(super) struct Known {
+/// What is known of a set.
+pub(super) struct KnownSet {
     set: ObjectKey,
     uid: String,
-    pub fleet: Fleet,
-    listed: Vec<Watched>,
-    /// The watches that are disconnected, with the reason.
-    lost: BTreeMap<Watched, String>,
+    pub live: LiveRollouts,
     /// Runs by name.
     recorded: BTreeMap<String, Object>,
     are_runs_listed: bool,
@@ -34,104 +30,65 @@ pub(super) struct Known {
     pub has_runs: bool,
     /// The Applications of the set, by name.
     pub deployed: BTreeMap<String, Deployed>,
-    /// When each Application was compared last before the start.
-    pub compared: BTreeMap<ObjectKey, String>,
     /// Whether the set was deleted.
     pub is_gone: bool,
 }
 
-impl Known {
+impl KnownSet {
     /// Of a set of which nothing is known but that it exists.
-    pub fn new(set: &Value) -> Self {
+    pub fn new(set: &Value, scope: Scope) -> Self {
         Self {
             set: ObjectKey::of(set),
             uid: set.uid().to_owned(),
-            fleet: Fleet::new(Source::Cluster(Some(set.name().to_owned()))),
-            listed: Vec::new(),
-            lost: BTreeMap::new(),
+            live: LiveRollouts::new(scope, Source::Cluster(Some(set.name().to_owned()))),
             recorded: BTreeMap::new(),
             are_runs_listed: false,
             has_runs: true,
             deployed: BTreeMap::new(),
-            compared: BTreeMap::new(),
             is_gone: false,
         }
     }
 
-    /// Why a watch is disconnected, if one is.
-    pub fn disconnected(&self) -> Option<&str> {
-        self.lost.values().next().map(String::as_str)
-    }
-
     /// Whether everything is known, as it is now.
     pub fn is_current(&self) -> bool {
-        self.is_listed() && self.are_runs_listed && self.lost.is_empty()
+        self.live.is_current() && self.are_runs_listed
     }
 
-    fn is_listed(&self) -> bool {
-        self.listed.len() == Watched::ALL.len()
-    }
-    /// Takes a change. `at` is the time since the start.
+    /// Takes a change.
     ///
     /// # Errors
     ///
     /// When something may not be watched.
-    pub fn apply(&mut self, event: WatchEvent, at: Duration) -> Result<(), Error> {
-        let now = Timestamp::now();
-        match event {
-            WatchEvent::Set(set) => {
-                // One of the same name that was created anew is another one.
-                self.is_gone = set.uid() != self.uid;
-                self.fleet.set(&set, now, at);
-            }
+    pub fn apply(&mut self, event: WatchEvent) -> Result<(), Error> {
+        match &event {
+            // One of the same name that was created anew is another one.
+            WatchEvent::Set(set) => self.is_gone = set.uid() != self.uid,
             WatchEvent::SetGone(set) => self.is_gone |= set.uid() == self.uid,
             WatchEvent::Application(application) => {
                 let live = application.parse();
                 if set_of(&live) == Some(self.set.name.as_str()) {
-                    if !self.is_listed() {
-                        let compared = live.text("/status/reconciledAt").to_owned();
-                        self.compared.insert(application.key(), compared);
-                    }
                     let deployed = Deployed {
-                        source: newest::sources_of(&live),
+                        source: sources_of(&live),
                         revisions: given(&live["status"]["sync"]),
                     };
                     self.deployed.insert(application.name().to_owned(), deployed);
                 }
-                self.fleet.application(&application, at);
             }
             WatchEvent::ApplicationGone(application) => {
                 self.deployed.remove(application.name());
-                self.fleet.application_gone(&application, at);
             }
-            WatchEvent::Listed(watched) => {
-                if self.lost.remove(&watched).is_some() && self.lost.is_empty() {
-                    note("connected again");
-                }
-                if !self.listed.contains(&watched) {
-                    self.listed.push(watched);
-                }
-            }
-            // Watched by itself.
-            WatchEvent::Run(_) | WatchEvent::RunGone(_) => {}
-            WatchEvent::Lost(watched, why) => {
-                if self.lost.is_empty() {
-                    note(&format!("disconnected, retrying: {why}"));
-                }
-                self.lost.insert(watched, why);
-            }
-            WatchEvent::Refused(watched, why) => {
-                let kind = match watched {
-                    Watched::Sets => "ApplicationSets",
-                    Watched::Applications => "Applications",
-                    Watched::Runs => "RolloutRuns",
-                };
-                let place = format!("{kind} of namespace {}", self.set.namespace);
-                return Err(Error::input("cannot watch", place, why));
-            }
+            _ => {}
+        }
+        let before = self.live.disconnected().map(str::to_owned);
+        self.live.apply(event)?;
+        match (&before, self.live.disconnected()) {
+            (None, Some(why)) => note(&format!("disconnected, retrying: {why}")),
+            (Some(_), None) => note("connected again"),
+            _ => {}
         }
         Ok(())
     }
+
     /// Takes a change of the runs.
     pub fn apply_run(&mut self, event: Result<Event<Object>, watcher::Error>) {
         match event {
@@ -157,6 +114,7 @@ impl Known {
             Err(error) => tracing::debug!(reason = words(&error), "cannot watch runs"),
         }
     }
+
     /// The runs of the set, the newest first.
     pub fn runs(&self) -> Vec<Run> {
         let owner = serde_json::json!({"metadata": {"uid": self.uid}});

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use kube::Client;
 use kube::api::ListParams;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
@@ -41,9 +42,64 @@ pub(in crate::cli) enum Answer {
     Unknown(String),
 }
 
+/// Whether comparisons are newer than the start.
+#[derive(Debug, Default)]
+pub(in crate::cli) enum Newest {
+    #[default]
+    NotAsked,
+    Asked(JoinHandle<Answer>),
+    /// With `true`, something was compared.
+    Known(bool),
+    /// Not all could be compared, or those before the start count.
+    Unknown,
+}
+
+impl Drop for Newest {
+    fn drop(&mut self) {
+        if let Self::Asked(asking) = self {
+            asking.abort();
+        }
+    }
+}
+
+impl Newest {
+    /// Asks as [`compare`] does.
+    pub fn ask(client: &Client, sets: Vec<ObjectKey>, known: &BTreeMap<ObjectKey, String>) -> Self {
+        let (client, known) = (client.clone(), known.clone());
+        let asking = async move { compare(&client, &sets, &known).await };
+        Self::Asked(tokio::spawn(asking))
+    }
+
+    /// Whether nothing more is to be waited for.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Known(_) | Self::Unknown)
+    }
+
+    /// The connection was lost: what does not arrive is no silence of the controller, which is
+    /// asked again.
+    pub fn lose(&mut self) {
+        if matches!(self, Self::Asked(_)) {
+            *self = Self::NotAsked;
+        }
+    }
+
+    /// The answer, once; pending while nothing is asked.
+    pub async fn answer(&mut self) -> Answer {
+        let Self::Asked(asking) = self else { return std::future::pending().await };
+        let answer = asking.await;
+        let answer = answer
+            .unwrap_or_else(|error| Answer::Unknown(format!("it could not be asked for: {error}")));
+        *self = match answer {
+            Answer::Compared(is_any) => Self::Known(is_any),
+            Answer::Unknown(_) => Self::Unknown,
+        };
+        answer
+    }
+}
+
 /// Compares the Applications of sets again, those excepted whose time of comparison is not
 /// the one in `known`, and generates sets that read repositories.
-pub(in crate::cli) async fn compare(
+async fn compare(
     client: &Client,
     sets: &[ObjectKey],
     known: &BTreeMap<ObjectKey, String>,

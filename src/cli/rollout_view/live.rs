@@ -1,0 +1,171 @@
+//! What `status --watch`, `explain --watch`, `wait` and `demo` share: the rollouts as their watches
+//! report them, and the loop that tells what happens next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+
+use super::events::{Scope, WatchEvent, Watched};
+use super::fleet::{Fleet, Source};
+use super::newest::{Answer, Newest};
+use super::signals::{Signals, Wake};
+use super::transition::Transition;
+use crate::cli::error::Error;
+use crate::cli::watch_args::until;
+use wavegate_api::{ObjectKey, Raw};
+
+/// Interval of drawing a screen, and of looking at what has changed: a change is shown after
+/// this time at the latest.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// The rollouts, and the state of their watches.
+pub(in crate::cli) struct LiveRollouts {
+    pub fleet: Fleet,
+    pub began: Instant,
+    scope: Scope,
+    listed: Vec<Watched>,
+    /// The watches that are disconnected, with the reason.
+    lost: BTreeMap<Watched, String>,
+    /// When each Application was last compared before the start.
+    pub compared: BTreeMap<ObjectKey, String>,
+}
+
+impl LiveRollouts {
+    /// Those of a scope; nothing is known of them yet.
+    pub fn new(scope: Scope, source: Source) -> Self {
+        Self {
+            fleet: Fleet::new(source),
+            began: Instant::now(),
+            scope,
+            listed: Vec::new(),
+            lost: BTreeMap::new(),
+            compared: BTreeMap::new(),
+        }
+    }
+
+    /// What is watched.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Whether nothing was listed yet.
+    pub fn is_unknown(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// Whether all that there was at the start is known.
+    pub fn is_listed(&self) -> bool {
+        let are_runs_listed = !self.scope.runs || self.fleet.are_runs_listed();
+        self.listed.len() == Watched::ALL.len() && are_runs_listed
+    }
+
+    /// Why there are no news, if so.
+    pub fn disconnected(&self) -> Option<&str> {
+        self.lost.values().next().map(String::as_str)
+    }
+
+    /// Whether everything is known, as it is now.
+    pub fn is_current(&self) -> bool {
+        self.is_listed() && self.lost.is_empty()
+    }
+
+    /// Takes an event; the changes that are worth a line.
+    ///
+    /// # Errors
+    ///
+    /// When something may not be watched.
+    pub fn apply(&mut self, event: WatchEvent) -> Result<Vec<Transition>, Error> {
+        let at = self.began.elapsed();
+        match event {
+            WatchEvent::Set(set) => return Ok(self.fleet.set(&set, Timestamp::now(), at)),
+            WatchEvent::SetGone(set) => self.fleet.set_gone(&set.key()),
+            WatchEvent::Application(application) => {
+                if !self.is_listed() {
+                    let compared = application.parse().text("/status/reconciledAt").to_owned();
+                    self.compared.insert(application.key(), compared);
+                }
+                return Ok(self.fleet.application(&application, at));
+            }
+            WatchEvent::ApplicationGone(application) => {
+                return Ok(self.fleet.application_gone(&application, at));
+            }
+            WatchEvent::Run(run) => return Ok(self.fleet.run(&run, at)),
+            WatchEvent::RunGone(run) => self.fleet.run_gone(&run),
+            WatchEvent::Listed(watched) => {
+                self.lost.remove(&watched);
+                if watched == Watched::Runs {
+                    self.fleet.runs_listed();
+                } else if !self.listed.contains(&watched) {
+                    self.listed.push(watched);
+                }
+            }
+            WatchEvent::Lost(watched, why) => {
+                self.lost.insert(watched, why);
+            }
+            WatchEvent::Refused(watched, why) => {
+                let kinds = format!("{}s", watched.kind());
+                let place = match &self.scope.namespace {
+                    Some(namespace) => format!("{kinds} of namespace {namespace}"),
+                    None => format!("{kinds} of all namespaces"),
+                };
+                return Err(Error::input("cannot watch", place, why));
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// What happens next to a command that follows rollouts.
+pub(in crate::cli) enum LiveEvent<T> {
+    Signal(Wake),
+    /// The time limit is over.
+    TimedOut,
+    /// It is time to draw what has changed, and to decide whether it is over.
+    Tick,
+    /// The answer to the request for newer comparisons.
+    Compared(Answer),
+    Watch(WatchEvent),
+    /// What only this command waits for.
+    Other(T),
+}
+
+/// The loop of a command that follows rollouts.
+pub(in crate::cli) struct LiveLoop {
+    pub signals: Signals,
+    changes: mpsc::Receiver<WatchEvent>,
+    deadline: Option<Instant>,
+    ticks: Interval,
+}
+
+impl LiveLoop {
+    /// Begins with these events, until the deadline.
+    pub fn new(
+        signals: Signals,
+        changes: mpsc::Receiver<WatchEvent>,
+        deadline: Option<Instant>,
+    ) -> Self {
+        let mut ticks = tokio::time::interval(FRAME);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { signals, changes, deadline, ticks }
+    }
+
+    /// The next event; the first ones of [`LiveEvent`] are the most urgent.
+    pub async fn next<T>(
+        &mut self,
+        newest: &mut Newest,
+        other: impl Future<Output = T>,
+    ) -> LiveEvent<T> {
+        tokio::select! {
+            biased;
+            wake = self.signals.next() => LiveEvent::Signal(wake),
+            () = until(self.deadline) => LiveEvent::TimedOut,
+            _ = self.ticks.tick() => LiveEvent::Tick,
+            answer = newest.answer() => LiveEvent::Compared(answer),
+            Some(event) = self.changes.recv() => LiveEvent::Watch(event),
+            other = other => LiveEvent::Other(other),
+        }
+    }
+}
