@@ -39,9 +39,9 @@ pub(super) fn word(text: &str) -> String {
 /// The options that select the destination cluster: none for one that is not the cluster of
 /// the control plane, since its context is not known here.
 pub(super) fn cluster_of(live: &Value) -> String {
-    let destination = &live["spec"]["destination"];
-    let server = destination.field("server").trim_end_matches('/');
-    let is_here = server == IN_CLUSTER_SERVER || destination.field("name") == IN_CLUSTER_NAME;
+    let server = live.text("/spec/destination/server").trim_end_matches('/');
+    let name = live.text("/spec/destination/name");
+    let is_here = server == IN_CLUSTER_SERVER || name == IN_CLUSTER_NAME;
     if is_here { in_namespace("") } else { String::new() }
 }
 

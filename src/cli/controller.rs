@@ -245,12 +245,8 @@ impl Controller {
     /// control plane when a project is not in this one.
     pub fn problems(&self, generation: &Generation, known: &Known) -> BTreeMap<String, String> {
         let problems = validate::problems(generation, known);
-        let is_elsewhere = |project: Option<&str>| {
-            let project = project.filter(|name| !name.is_empty()).unwrap_or("default");
-            !known.projects.contains(project)
-        };
-        let mut applications = generation.applications.iter();
-        if applications.any(|one| is_elsewhere(one["spec"]["project"].as_str())) {
+        let is_elsewhere = |one: &Value| !known.projects.contains(project_of(one));
+        if generation.applications.iter().any(is_elsewhere) {
             let namespace = &known.namespace;
             note(&format!(
                 "projects are those of the control plane {namespace}; select another one with \

@@ -144,8 +144,10 @@ async fn look(client: &Client, definition: &CustomResourceDefinition) -> Option<
 /// What a definition in the cluster lacks.
 fn not_established(definition: &CustomResourceDefinition, found: &Value) -> Option<Missing> {
     let mut found = found.clone();
-    found["apiVersion"] = "apiextensions.k8s.io/v1".into();
-    found["kind"] = "CustomResourceDefinition".into();
+    if let Some(fields) = found.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), "apiextensions.k8s.io/v1".into());
+        fields.insert("kind".to_owned(), "CustomResourceDefinition".into());
+    }
     let health = health::by_kind(&found)?;
     match health.status {
         health::Status::Healthy => None,

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::error::Error;
+use super::input::api_version;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::control_plane::cluster_secret;
 use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
@@ -96,10 +97,10 @@ impl Facts {
         let mut secrets: Vec<Secret> = Vec::new();
         let trust = Trust::default();
         let objects: Vec<Value> = objects.into_iter().cloned().collect();
-        for object in objects.iter().filter(|object| object["apiVersion"] == "v1") {
-            if object["kind"] == "Secret" {
+        for object in objects.iter().filter(|object| api_version(object) == "v1") {
+            if object.kind() == "Secret" {
                 secrets.extend(serde_json::from_value(object.clone()));
-            } else if object["kind"] == "ConfigMap" {
+            } else if object.kind() == "ConfigMap" {
                 let name = object.name();
                 if TRUST_MAPS.contains(&name) {
                     let data = serde_json::from_value(object["data"].clone());

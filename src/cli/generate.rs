@@ -11,14 +11,16 @@ use super::cluster::ClusterConnection;
 use super::error::{Error, fault, note};
 use super::facts::Facts;
 use super::input::{self, Object};
-use wavegate_api::Cluster;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{self as api, ApplicationSet};
+use wavegate_api::{Cluster, Raw};
 use wavegate_rollout::application_set;
 use wavegate_rollout::application_set::generated::{Collector, Generated};
 use wavegate_rollout::application_set::validate::{self, Known};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::desired::inputs::Inputs;
+use wavegate_rollout::rollout::steps::{Problem, Strategy};
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
@@ -91,17 +93,27 @@ pub(super) async fn live_sets_and_policies(
     };
     for set in &mut sets {
         let name = wavegate_rollout::desired::name_of(&set.value).to_owned();
-        if set.value["metadata"]["namespace"].is_string() {
+        if has_namespace(&set.value) {
             continue;
         }
         // It would be applied to the namespace of the context, unless it is stored in the one
         // of the control plane.
         let namespace = cluster.namespace_of_set(&name).await?;
-        if let Some(metadata) = set.value["metadata"].as_object_mut() {
+        edit_metadata(&mut set.value, |metadata| {
             metadata.insert("namespace".to_owned(), namespace.into());
-        }
+        });
     }
     Ok((sets, policies))
+}
+
+/// Whether an object names a namespace, be it an empty one.
+fn has_namespace(object: &Value) -> bool {
+    object.pointer("/metadata/namespace").is_some_and(Value::is_string)
+}
+
+/// The strategy of a set, and what is wrong with it.
+pub(super) fn strategy_of(set: &Value) -> (Strategy, Vec<Problem>) {
+    Strategy::read(set.spec().get("strategy"))
 }
 
 /// Problems of generated Applications, by name, as far as they can be found without a

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::error::{CHECK_FAILED, Error, note};
 use super::input;
 use super::output::{self, Output, or_dash};
+use wavegate_api::Raw;
 use wavegate_api::resource_key::split_api_version;
 use wavegate_controller::config;
 use wavegate_controller::health_scripts::HealthScripts;
@@ -79,14 +80,12 @@ impl Row {
 /// The scripts of a ConfigMap in a file.
 fn scripts(file: &Path) -> Result<Scripts, Error> {
     let objects = input::objects(&[file.to_owned()])?;
-    let mut maps = objects.iter().filter(|object| object.value["kind"] == "ConfigMap");
+    let mut maps = objects.iter().filter(|object| object.value.kind() == "ConfigMap");
     let (Some(map), None) = (maps.next(), maps.next()) else {
         let why = "must contain one ConfigMap, argocd-cm";
         return Err(Error::input("cannot use", file.display().to_string(), why));
     };
-    let data = map.value["data"].as_object().into_iter().flatten();
-    let data = data.filter_map(|(key, text)| Some((key.clone(), text.as_str()?.to_owned())));
-    let (scripts, problems) = config::health_scripts(&data.collect());
+    let (scripts, problems) = config::health_scripts(&input::data_of(&map.value));
     for problem in problems {
         note(&problem);
     }

@@ -3,16 +3,19 @@
 //! Input is not trusted: its size is limited, and symbolic links in directories are not
 //! followed.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{Error, note};
 use super::facts::Facts;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
-use wavegate_api::{self as api, steering};
+use wavegate_api::{self as api, ApplicationSet, Raw, read_leniently, steering};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -78,11 +81,11 @@ struct Text {
 
 /// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
 pub(super) fn clean(object: &mut Value) {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    edit_metadata(object, |metadata| {
         for field in SERVER_METADATA {
             metadata.remove(field);
         }
-    }
+    });
     if let Some(object) = object.as_object_mut() {
         object.remove("status");
     }
@@ -166,20 +169,18 @@ pub(super) fn application_sets(
     let policies = policies.into_iter().map(|object| Arc::new(object.value)).collect();
     // Those that generators name, and the resources whose kind these name.
     let generators: Vec<String> =
-        sets.iter().map(|set| set.value["spec"]["generators"].to_string()).collect();
+        sets.iter().map(|set| generators_of(&set.value).to_string()).collect();
     let is_named = |object: &Object| {
         let name = format!("{:?}", wavegate_rollout::desired::name_of(&object.value));
-        object.value["kind"] == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
+        object.value.kind() == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
     };
     let kinds = others.iter().filter(|object| is_named(object));
-    let kinds: Vec<Value> = kinds
-        .map(|object| object.value["data"]["apiVersion"].clone())
-        .filter(Value::is_string)
-        .collect();
+    let kinds: Vec<String> =
+        kinds.filter_map(|object| data_of(&object.value).remove("apiVersion")).collect();
     let is_used = |object: &Object| {
-        object.value["kind"] == "Secret"
+        object.value.kind() == "Secret"
             || is_named(object)
-            || kinds.contains(&object.value["apiVersion"])
+            || kinds.iter().any(|version| *version == api_version(&object.value))
     };
     let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {
@@ -210,13 +211,13 @@ pub(super) fn application_sets(
 
 /// Why there is no ApplicationSet among some documents, of which none is one.
 pub(super) fn without_set(documents: &[Object]) -> String {
-    let is_set = |object: &&Object| object.value["kind"] == "ApplicationSet";
+    let is_set = |object: &&Object| object.value.kind() == ApplicationSet::KIND;
     if let Some(set) = documents.iter().find(is_set) {
         return format!(
             "line {}: apiVersion of {} is {}; it must be {}",
             set.line,
             set.title(),
-            set.value["apiVersion"],
+            set.value.get("apiVersion").unwrap_or(&Value::Null),
             api::API_VERSION
         );
     }
@@ -227,14 +228,36 @@ pub(super) fn without_set(documents: &[Object]) -> String {
     }
 }
 
+/// Group and version of an object, as written.
+pub(super) fn api_version(value: &Value) -> &str {
+    value.field("apiVersion")
+}
+
+/// The generators of a set, as written; null without any.
+pub(super) fn generators_of(set: &Value) -> &Value {
+    set.spec().get("generators").unwrap_or(&Value::Null)
+}
+
+/// The keys of a ConfigMap; what is no text is left out.
+pub(super) fn data_of(map: &Value) -> BTreeMap<String, String> {
+    let fields = read_leniently::<ConfigMapView>(map).data.unwrap_or_default().into_iter();
+    fields.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
+}
+
+/// What is read of a ConfigMap.
+#[derive(Debug, Default, Deserialize)]
+struct ConfigMapView {
+    data: Option<BTreeMap<String, Value>>,
+}
+
 /// Whether an object is an ApplicationSet.
 pub(super) fn is_application_set(value: &Value) -> bool {
-    value["kind"] == "ApplicationSet" && value["apiVersion"] == api::API_VERSION
+    value.kind() == ApplicationSet::KIND && api_version(value) == api::API_VERSION
 }
 
 /// Whether an object is a RolloutPolicy.
 pub(super) fn is_policy(value: &Value) -> bool {
-    value["kind"] == steering::POLICY && value["apiVersion"] == steering::API_VERSION
+    value.kind() == steering::POLICY && api_version(value) == steering::API_VERSION
 }
 
 fn expand(document: Object, out: &mut Vec<Object>) -> Result<(), Error> {

@@ -346,7 +346,8 @@ fn with_identity(set: &Value, stored: Option<&Value>) -> Value {
         object.insert("status".to_owned(), status.clone());
     }
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if let (Some(metadata), Some(uid)) = (metadata.as_object_mut(), stored["metadata"].get("uid")) {
+    if let (Some(metadata), Some(uid)) = (metadata.as_object_mut(), stored.pointer("/metadata/uid"))
+    {
         metadata.insert("uid".to_owned(), uid.clone());
     }
     set

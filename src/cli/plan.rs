@@ -21,6 +21,7 @@ use super::live_diff::{self, Input, Live};
 use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash};
 use super::{generate, input};
+use wavegate_api::Raw;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::generated::labels;
@@ -217,7 +218,7 @@ fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
     }
     fault(&error);
     problems.push(Problem::of(NOT_GENERATED, error.to_string()));
-    let (strategy, _) = Strategy::read(set.value["spec"].get("strategy"));
+    let (strategy, _) = generate::strategy_of(&set.value);
     Ok(Report {
         set: name_of(&set.value).to_owned(),
         rolling: !strategy.steps().is_empty(),
@@ -254,7 +255,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let mut known = Policies::new(&cluster);
     let mut reports = Vec::new();
     for set in &sets {
-        let namespace = set.value["metadata"]["namespace"].as_str().unwrap_or(&cluster.namespace);
+        let namespace = set.value.namespace();
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
         let (of_files, problems) = written.of(&set.value);
@@ -291,7 +292,7 @@ fn report(
     invalid: &BTreeMap<String, String>,
     live: Option<Vec<Live>>,
 ) -> Report {
-    let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
+    let (strategy, read) = generate::strategy_of(&set.value);
     let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels(generation));
     let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
         step: problem.step.map(|step| step + 1),
@@ -346,7 +347,7 @@ fn blockers(
         .into_iter()
         .map(|found| problem("InvalidIgnoreDifferences", found.message)),
     );
-    let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
+    let own = set.pointer("/spec/syncPolicy/applicationsSync").and_then(Value::as_str);
     let policy = Policy::problem(own, true);
     problems.extend(policy.map(|message| problem("InvalidSyncPolicy", message)));
     problems.extend(invalid.iter().map(|(name, message)| {

@@ -16,8 +16,8 @@ use super::sync::INTERRUPTED;
 use super::sync::follow::Versions;
 use super::watch_args::{timeout, until};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
+use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_application::operation;
 use wavegate_cluster::act::refresh;
 use wavegate_cluster::watch::failure::reason;
 
@@ -200,8 +200,8 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
 impl Refreshed {
     fn of(object: &Value) -> Self {
         let is_error = |condition: &&Value| {
-            condition.field("type").ends_with("Error")
-                || (condition["type"] == "ErrorOccurred" && condition["status"] == "True")
+            let (kind, status) = (condition.field("type"), condition.field("status"));
+            kind.ends_with("Error") || (kind == "ErrorOccurred" && status == "True")
         };
         let conditions = object.items("/status/conditions").iter().filter(is_error);
         Self {
@@ -209,7 +209,7 @@ impl Refreshed {
             name: object.name().to_owned(),
             sync: object.text("/status/sync/status").to_owned(),
             health: object.text("/status/health/status").to_owned(),
-            revisions: operation::given(&object["status"]["sync"]),
+            revisions: compared_revisions(object),
             errors: conditions
                 .map(|found| format!("{}: {}", found.field("type"), found.field("message")))
                 .collect(),

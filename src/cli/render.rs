@@ -11,6 +11,7 @@ use super::error::{CHECK_FAILED, Error, fault, note};
 use super::input::{Found, Object};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
+use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;
 use wavegate_rollout::application_set::validate;
@@ -127,7 +128,7 @@ fn table(applications: &[Value]) -> String {
             or_dash(&text("/spec/project")),
             or_dash(&destination),
             or_dash(&text("/spec/destination/namespace")),
-            or_dash(&source(&application["spec"])),
+            or_dash(&source(application.spec())),
         ]
     };
     let header = ["NAME", "PROJECT", "CLUSTER", "NAMESPACE", "SOURCE"];

@@ -273,8 +273,7 @@ pub(super) fn summaries(
     policies: &[Arc<Value>],
 ) -> Vec<Summary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
-    let namespace_of =
-        |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    let namespace_of = |object: &Value| object.namespace().to_owned();
     for application in applications {
         let name = name_of(&application).to_owned();
         by_namespace.entry(namespace_of(&application)).or_default().insert(name, application);

@@ -15,8 +15,9 @@ use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, note};
 use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
 use super::output::Output;
+use wavegate_api::sources::compared_revisions;
 use wavegate_api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
-use wavegate_application::{access, operation};
+use wavegate_application::access;
 use wavegate_controller::config;
 use wavegate_engine::blocking_resource;
 use wavegate_engine::health::Checks;
@@ -148,7 +149,7 @@ fn summary(application: &Value) -> Report {
             name: text("/spec/destination/name"),
             namespace: text("/spec/destination/namespace"),
         },
-        revisions: operation::given(&application["status"]["sync"]),
+        revisions: compared_revisions(application),
         sync,
         health,
         created_at: text("/metadata/creationTimestamp"),

@@ -11,6 +11,8 @@ use serde_json::Value;
 
 use super::error::{Error, fault};
 use super::input::{self, Object, is_application_set, is_policy};
+use wavegate_api::Raw;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{crds, steering};
 use wavegate_cluster::act::manifests;
@@ -49,7 +51,7 @@ impl std::fmt::Display for FieldProblem {
 pub(super) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
     let unknown = unknown::in_policy(policy).into_iter().map(FieldProblem::Unknown);
     let refused = refusals(policy).await.into_iter();
-    let broken = steering::broken_rules(&policy["spec"]).into_iter();
+    let broken = steering::broken_rules(policy.spec()).into_iter();
     let broken = broken.map(|rule| FieldProblem::Invalid { field: rule.path, why: rule.reason });
     unknown.chain(refused).chain(broken).collect()
 }
@@ -70,7 +72,7 @@ pub(super) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<
             policy if is_policy(policy) => of_policy(policy).await,
             _ => Vec::new(),
         };
-        let what = format!("invalid {}", object.value["kind"].as_str().unwrap_or_default());
+        let what = format!("invalid {}", object.value.kind());
         let place = object.described();
         let error = |problem| Error::check(what.clone(), place.clone(), problem);
         errors.extend(problems.into_iter().map(error));
@@ -86,10 +88,14 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
     let invalid = |field: &str, why: String| FieldProblem::Invalid { field: field.to_owned(), why };
     let mut policy = policy.clone();
     input::clean(&mut policy);
-    let Some(metadata) = policy["metadata"].as_object_mut() else {
+    let mut has_metadata = false;
+    edit_metadata(&mut policy, |metadata| {
+        has_metadata = true;
+        metadata.insert("namespace".to_owned(), NAMESPACE.into());
+    });
+    if !has_metadata {
         return vec![invalid("metadata", "it is missing; a policy needs a name".to_owned())];
-    };
-    metadata.insert("namespace".to_owned(), NAMESPACE.into());
+    }
     let definitions = match definition() {
         Ok(definitions) => definitions,
         Err(why) => return vec![invalid("", why)],
@@ -113,7 +119,7 @@ async fn refusals(policy: &Value) -> Vec<FieldProblem> {
 /// The definition of policies, read once.
 fn definition() -> Result<Definitions, String> {
     static READ: OnceLock<Result<Definitions, String>> = OnceLock::new();
-    let is_policies = |definition: &&Value| definition["spec"]["names"]["kind"] == steering::POLICY;
+    let is_policies = |definition: &&Value| definition.text("/spec/names/kind") == steering::POLICY;
     let read = || Definitions::read(crds::json().iter().filter(is_policies));
     READ.get_or_init(|| read().map_err(|refused| refused.to_string())).clone()
 }

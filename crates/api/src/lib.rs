@@ -25,6 +25,7 @@ pub mod application_set;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
+pub mod followed;
 pub mod generators;
 pub mod glob;
 pub mod hooks;

@@ -65,6 +65,9 @@ pub trait Raw {
         self.text("/metadata/resourceVersion")
     }
 
+    /// The desired state, as it is written; null for none.
+    fn spec(&self) -> &Value;
+
     /// All labels.
     fn labels(&self) -> Option<&Map<String, Value>>;
 
@@ -110,6 +113,11 @@ impl Raw for Value {
         self.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
+    fn spec(&self) -> &Value {
+        static ABSENT: Value = Value::Null;
+        self.get("spec").unwrap_or(&ABSENT)
+    }
+
     fn labels(&self) -> Option<&Map<String, Value>> {
         self.get("metadata")?.get("labels")?.as_object()
     }
@@ -129,6 +137,13 @@ pub fn object_at<'v>(
         *entry = Value::Object(Map::new());
     }
     entry.as_object_mut()
+}
+
+/// Changes the metadata of an object, if it has some.
+pub fn edit_metadata(object: &mut Value, change: impl FnOnce(&mut Map<String, Value>)) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        change(metadata);
+    }
 }
 
 #[cfg(test)]

@@ -56,6 +56,11 @@ pub fn revisions(of: &Value) -> Vec<String> {
     listed(of.field("revision"), &list)
 }
 
+/// The revisions that an Application was compared with last.
+pub fn compared_revisions(application: &Value) -> Vec<String> {
+    application.pointer("/status/sync").map(revisions).unwrap_or_default()
+}
+
 /// The same of typed fields.
 pub(super) fn listed(revision: &str, revisions: &[String]) -> Vec<String> {
     match revisions.iter().any(|revision| !revision.is_empty()) {

@@ -13,8 +13,9 @@ use crate::cli::facts::Facts;
 use crate::cli::generate;
 use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::validation;
-use wavegate_api as api;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::sources::InEffect;
+use wavegate_api::{self as api, Application, Raw};
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_rollout::desired::inputs::Inputs;
 use wavegate_rollout::desired::{self, Generation};
@@ -64,7 +65,7 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
         let folder = here.join(folder);
         input::clean(&mut object.value);
         set_default_namespace(&mut object.value, &namespace);
-        if object.value["apiVersion"] == api::API_VERSION {
+        if input::api_version(&object.value) == api::API_VERSION {
             resolve_relative_urls(&mut object.value, &folder);
         }
     }
@@ -76,14 +77,16 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
 }
 
 fn namespace_of(object: &Value) -> Option<&str> {
-    object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty())
+    Some(object.namespace()).filter(|namespace| !namespace.is_empty())
 }
 
 /// Sets the control plane's namespace on objects of our kinds without a namespace.
 fn set_default_namespace(object: &mut Value, namespace: &str) {
-    let is_ours = object["apiVersion"] == api::API_VERSION || is_policy(object);
-    if is_ours && namespace_of(object).is_none() && object["metadata"].is_object() {
-        object["metadata"]["namespace"] = namespace.into();
+    let is_ours = input::api_version(object) == api::API_VERSION || is_policy(object);
+    if is_ours && namespace_of(object).is_none() {
+        edit_metadata(object, |metadata| {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        });
     }
 }
 
@@ -156,7 +159,7 @@ fn check(objects: &[Object], facts: &mut Facts) -> anyhow::Result<()> {
             ));
         }
     }
-    for object in objects.iter().filter(|object| object.value["kind"] == "Application") {
+    for object in objects.iter().filter(|object| object.value.kind() == Application::KIND) {
         check_sources(&object.value).map_err(|why| wrong(object, "cannot use the source", why))?;
     }
     Ok(())
@@ -171,7 +174,7 @@ fn wrong(object: &Object, what: &str, why: String) -> anyhow::Error {
 fn generate(set: &Object, facts: &mut Facts) -> anyhow::Result<Generation> {
     api::read::<api::ApplicationSet>(&set.value)
         .map_err(|error| wrong(set, "cannot read", error.to_string()))?;
-    check_repositories(&set.value["spec"]["generators"])
+    check_repositories(input::generators_of(&set.value))
         .map_err(|why| wrong(set, "cannot use the generator", why))?;
     let generated = block_on(async { Ok(facts.generate(&set.value).await) })?;
     Ok(generated.map_err(|error| {
@@ -216,8 +219,8 @@ fn check_repositories(generators: &Value) -> Result<(), String> {
 
 /// Whether all sources of an Application are local.
 fn check_sources(application: &Value) -> Result<(), String> {
-    for source in InEffect::of(&application["spec"]).list.iter() {
-        check_repository(source["repoURL"].as_str().unwrap_or_default())?;
+    for source in InEffect::of(application.spec()).list.iter() {
+        check_repository(source.field("repoURL"))?;
     }
     Ok(())
 }

@@ -13,7 +13,9 @@ use crate::cli::error::Error;
 use crate::cli::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
 use wavegate_api::annotations::{self, annotation};
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
+use wavegate_api::{AppProject, Application, ApplicationSet, Raw};
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_rollout::desired::inputs::Inputs;
 
@@ -99,22 +101,25 @@ impl Fixtures {
     fn complete(&mut self) {
         let namespace = self.namespace.clone();
         let is_default = |object: &&Value| {
-            object["kind"] == "AppProject"
-                && object["metadata"]["name"] == "default"
-                && object["metadata"]["namespace"] == namespace.as_str()
+            object.kind() == AppProject::KIND
+                && object.name() == "default"
+                && object.namespace() == namespace
         };
         if !self.objects.iter().any(|object| is_default(&object)) {
             let mut project = yaml::value(PROJECT).unwrap_or_default();
-            project["metadata"]["namespace"] = namespace.as_str().into();
+            edit_metadata(&mut project, |metadata| {
+                metadata.insert("namespace".to_owned(), namespace.as_str().into());
+            });
             self.objects.push(project);
         }
         let mut needed: BTreeSet<String> = self
             .objects
             .iter()
-            .filter_map(|object| Some(object["metadata"]["namespace"].as_str()?.to_owned()))
+            .filter_map(|object| object.pointer("/metadata/namespace")?.as_str())
+            .map(str::to_owned)
             .collect();
         needed.insert(namespace);
-        for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {
+        for object in self.objects.iter().filter(|object| object.kind() == "Namespace") {
             needed.remove(wavegate_rollout::desired::name_of(object));
         }
         needed.remove("default");
@@ -122,12 +127,12 @@ impl Fixtures {
             |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
         );
         self.objects.extend(namespaces);
-        self.objects.sort_by_key(|object| match object["kind"].as_str() {
-            Some("Namespace") => 0,
-            Some("CustomResourceDefinition") => 1,
-            Some("AppProject") => 2,
-            Some("ApplicationSet") => 5,
-            Some("Application") => 4,
+        self.objects.sort_by_key(|object| match object.kind() {
+            "Namespace" => 0,
+            "CustomResourceDefinition" => 1,
+            AppProject::KIND => 2,
+            ApplicationSet::KIND => 5,
+            Application::KIND => 4,
             _ => 3,
         });
     }

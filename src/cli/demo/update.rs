@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kube_sim::workloads::OUTCOME_ANNOTATION;
-use serde_json::{Value, json};
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
 
 use super::git;
 use crate::cli::input::is_application_set;
 use wavegate_api::Raw;
+use wavegate_api::raw::object_at;
 use wavegate_api::steering::{OnFailure, POLICY, RolloutPolicySpec};
 use wavegate_api::yaml;
 
@@ -28,9 +30,9 @@ pub(super) struct Update {
 
 /// Whether a policy among the objects takes changes back.
 pub(super) fn is_wanted(objects: &[Value]) -> bool {
-    let mut policies = objects.iter().filter(|object| object["kind"] == POLICY);
+    let mut policies = objects.iter().filter(|object| object.kind() == POLICY);
     policies.any(|policy| {
-        let spec = serde_json::from_value::<RolloutPolicySpec>(policy["spec"].clone());
+        let spec = RolloutPolicySpec::deserialize(policy.spec());
         let failures = spec.ok().and_then(|spec| spec.failures);
         failures.is_some_and(|failures| failures.on_failure == OnFailure::Rollback)
     })
@@ -46,7 +48,8 @@ impl Update {
     pub fn copy(objects: &mut [Value], folder: &Path) -> anyhow::Result<Self> {
         let mut copies: BTreeMap<String, PathBuf> = BTreeMap::new();
         for set in objects.iter_mut().filter(|object| is_application_set(object)) {
-            replace(&mut set["spec"]["template"], &mut |address| {
+            let Some(template) = set.pointer_mut("/spec/template") else { continue };
+            replace(template, &mut |address| {
                 let path = Path::new(address.strip_prefix("file://").unwrap_or(address));
                 let is_repository = path.join(".git").exists() || path.join("HEAD").exists();
                 if !path.is_dir() || is_repository {
@@ -85,8 +88,9 @@ impl Update {
         for repository in &self.repositories {
             git::init(repository)?;
             change(repository, &mut |workload| {
-                workload["spec"]["template"]["metadata"]["annotations"][OUTCOME_ANNOTATION] =
-                    "succeed".into();
+                if let Some(annotations) = annotations_of(workload) {
+                    annotations.insert(OUTCOME_ANNOTATION.to_owned(), "succeed".into());
+                }
             })?;
             git::commit(repository, "the first images")?;
         }
@@ -101,14 +105,12 @@ impl Update {
     pub fn apply(&self) -> anyhow::Result<()> {
         for repository in &self.repositories {
             change(repository, &mut |workload| {
-                let template = &mut workload["spec"]["template"];
-                if let Some(all) = template["metadata"]["annotations"].as_object_mut() {
-                    all.remove(OUTCOME_ANNOTATION);
+                if let Some(annotations) = annotations_of(workload) {
+                    annotations.remove(OUTCOME_ANNOTATION);
                 }
-                for container in template["spec"]["containers"].as_array_mut().into_iter().flatten()
-                {
-                    let image = container.field("image");
-                    container["image"] = format!("{image}{NEXT}").into();
+                for container in containers_of(workload) {
+                    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+                    container.insert("image".to_owned(), format!("{image}{NEXT}").into());
                 }
             })?;
             // Without workloads, only the revision differs.
@@ -152,6 +154,20 @@ fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// The annotations of the Pods of a workload.
+fn annotations_of(workload: &mut Value) -> Option<&mut Map<String, Value>> {
+    let spec = object_at(workload.as_object_mut()?, "spec")?;
+    let template = object_at(spec, "template")?;
+    object_at(object_at(template, "metadata")?, "annotations")
+}
+
+/// The containers of the Pods of a workload.
+fn containers_of(workload: &mut Value) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let containers = workload.pointer_mut("/spec/template/spec/containers");
+    let containers = containers.and_then(Value::as_array_mut).into_iter().flatten();
+    containers.filter_map(Value::as_object_mut)
+}
+
 /// Changes each Deployment, StatefulSet and DaemonSet below a directory. Files that are no
 /// manifests, such as templates of charts, stay as they are.
 fn change(folder: &Path, by: &mut dyn FnMut(&mut Value)) -> anyhow::Result<()> {
@@ -171,16 +187,11 @@ fn change(folder: &Path, by: &mut dyn FnMut(&mut Value)) -> anyhow::Result<()> {
         let Ok(documents) = yaml::documents(&text) else { continue };
         let mut values: Vec<Value> = documents.into_iter().map(|one| one.value).collect();
         let is_workload = |value: &&mut Value| {
-            let kind = value.field("kind");
-            ["Deployment", "StatefulSet", "DaemonSet"].contains(&kind)
-                && value["spec"]["template"].is_object()
+            ["Deployment", "StatefulSet", "DaemonSet"].contains(&value.kind())
+                && value.spec().get("template").is_some_and(Value::is_object)
         };
         let mut is_changed = false;
         for workload in values.iter_mut().filter(is_workload) {
-            let annotations = &mut workload["spec"]["template"]["metadata"]["annotations"];
-            if !annotations.is_object() {
-                *annotations = json!({});
-            }
             by(workload);
             is_changed = true;
         }
@@ -193,6 +204,8 @@ fn change(folder: &Path, by: &mut dyn FnMut(&mut Value)) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -102,7 +102,7 @@ pub(super) async fn compare(
     let controller = args.controller.in_namespace(&control_plane_of(application));
     let controller = Controller::read(connection, &controller).await?;
     let directory = args.local.as_deref().map(absolute).transpose()?;
-    let count = InEffect::of(&application["spec"]).list.len();
+    let count = InEffect::of(application.spec()).list.len();
     if !args.revisions.is_empty() && args.revisions.len() != count {
         let (given, s) = (args.revisions.len(), if count == 1 { "" } else { "s" });
         let why =

@@ -18,6 +18,7 @@ use super::super::plan::steering::{self, Policies};
 use super::args::Args;
 use super::field_change::FieldChange;
 use wavegate_api::Raw;
+use wavegate_api::raw::edit_metadata;
 use wavegate_engine::diff::{self, Strategy, unified};
 use wavegate_rollout::desired::name_of;
 
@@ -123,7 +124,7 @@ fn spec_of(application: &Value) -> Value {
     if let Some(object) = part.as_object_mut() {
         object.retain(|field, _| field != "status" && field != "operation");
     }
-    if let Some(metadata) = part["metadata"].as_object_mut() {
+    edit_metadata(&mut part, |metadata| {
         let of_server = [
             "creationTimestamp",
             "generation",
@@ -133,7 +134,7 @@ fn spec_of(application: &Value) -> Value {
             "uid",
         ];
         metadata.retain(|field, value| !of_server.contains(&field.as_str()) && !value.is_null());
-    }
+    });
     part
 }
 

@@ -11,8 +11,9 @@ use super::super::error::{CHECK_FAILED, Error, note};
 use super::super::input::{self, Object};
 use super::super::output::{self, Output};
 use super::field_change::FieldChange;
+use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
-use wavegate_api::resource_key::split_api_version;
+use wavegate_api::raw::edit_metadata;
 use wavegate_controller::config::comparison_settings;
 use wavegate_engine::diff::{Comparison, Config, compare, unified};
 
@@ -91,8 +92,8 @@ fn one(path: &Path) -> Result<Option<Object>, Error> {
         0 | 1 => Ok(objects.pop().map(|mut object| {
             // An API server ignores it there.
             let is_cluster_scoped = KindRef::of(&object.value).is_cluster_scoped();
-            if is_cluster_scoped && let Some(metadata) = object.value["metadata"].as_object_mut() {
-                metadata.remove("namespace");
+            if is_cluster_scoped {
+                edit_metadata(&mut object.value, |metadata| drop(metadata.remove("namespace")));
             }
             object
         })),
@@ -106,7 +107,7 @@ fn one(path: &Path) -> Result<Option<Object>, Error> {
 fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let Some(path) = path else { return Ok(Config::default()) };
     let objects = input::objects_of(path)?;
-    let of = |kind: &str| objects.iter().find(|object| object.value["kind"] == kind);
+    let of = |kind: &str| objects.iter().find(|object| object.value.kind() == kind);
     let (application, settings) = (of("Application"), of("ConfigMap"));
     if application.is_none() && settings.is_none() {
         let why = "contains no Application, and no ConfigMap argocd-cm";
@@ -119,10 +120,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
     let system = match settings {
         None => Arc::default(),
         Some(map) => {
-            let data = map.value["data"].as_object().into_iter().flatten();
-            let text = |value: &Value| value.as_str().map(str::to_owned);
-            let data = data.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect();
-            let system = comparison_settings(&data, &jq);
+            let system = comparison_settings(&input::data_of(&map.value), &jq);
             for warning in system.problems.iter().filter(|problem| !problem.is_error) {
                 note(&warning.message);
             }
@@ -156,8 +154,7 @@ fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
         let why = format!("{} and {} are different objects", desired.title(), live.title());
         return Err(Error::input("cannot compare", place, why));
     }
-    let version = |object: &Object| object.value["apiVersion"].as_str().map(str::to_owned);
-    if version(desired) != version(live) {
+    if input::api_version(&desired.value) != input::api_version(&live.value) {
         note(
             "the desired and the live object have different API versions, which are not converted",
         );
@@ -167,7 +164,5 @@ fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
 
 /// Group, kind, namespace and name.
 fn identity(object: &Value) -> [String; 4] {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = split_api_version(text("/apiVersion")).0;
-    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].map(str::to_owned)
+    [object.group(), object.kind(), object.namespace(), object.name()].map(str::to_owned)
 }

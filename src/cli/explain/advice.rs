@@ -299,7 +299,7 @@ fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<A
 /// What has to change for an Application that must not be written: another owner, the policy, or a
 /// rule of the set that cannot be evaluated for it.
 fn about_refusal(waiting: &Waiting<'_>) -> &'static str {
-    let is_controller = |owner: &Value| owner["controller"] == true;
+    let is_controller = |owner: &Value| owner.get("controller") == Some(&Value::Bool(true));
     match (waiting.live, &waiting.member.live) {
         (None, _) => "correct the template of the ApplicationSet",
         (Some(_), Some(_)) => "correct spec.ignoreApplicationDifferences of the ApplicationSet",

@@ -10,8 +10,8 @@ use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet}
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod, ReplicationController};
 use kube::api::ListParams;
-use kube::core::DynamicObject;
 use kube::core::discovery::ApiResource;
+use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
@@ -147,10 +147,13 @@ fn kind_of(resource: &BlockingResource) -> Option<ApiResource> {
 /// The labels of the Pods of a workload, as the parameter of a list; empty when it has none:
 /// owners decide then.
 fn selector_of(workload: &Value) -> String {
-    let selector = &workload["spec"]["selector"];
-    let labels = match selector["matchLabels"].as_object() {
+    let Some(selector) = workload.spec().get("selector").and_then(Value::as_object) else {
+        return String::new();
+    };
+    let labels = match selector.get("matchLabels").and_then(Value::as_object) {
         Some(labels) => Some(labels),
-        None if selector["matchExpressions"].is_null() => selector.as_object(),
+        // Of a ReplicationController, it is the labels.
+        None if selector.get("matchExpressions").is_none_or(Value::is_null) => Some(selector),
         None => None,
     };
     let labels = labels.into_iter().flatten();
@@ -230,8 +233,6 @@ impl Reader<'_> {
 
 /// An object as JSON, with its kind, which lists leave out.
 fn value(object: &DynamicObject, kind: &ApiResource) -> Option<Value> {
-    let mut value = serde_json::to_value(object).ok()?;
-    value["apiVersion"] = kind.api_version.clone().into();
-    value["kind"] = kind.kind.clone().into();
-    Some(value)
+    let types = TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() };
+    serde_json::to_value(DynamicObject { types: Some(types), ..object.clone() }).ok()
 }

@@ -11,15 +11,16 @@ use sha2::{Digest, Sha256};
 
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::error::note;
+use crate::cli::generate::strategy_of;
 use crate::cli::live_diff::{Change, Live};
 use wavegate_api::Raw;
-use wavegate_api::sources::revisions;
+use wavegate_api::sources::compared_revisions;
 use wavegate_api::steering::{POLICY, policy_spec};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::generated::{digest, labels, labels_of};
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::steer::rules::{self, Policy, Problem, Rules, Selectable};
-use wavegate_rollout::rollout::steps::{Strategy, memberships};
+use wavegate_rollout::rollout::steps::memberships;
 
 /// The most names of Applications in a line.
 const NAMES: usize = 5;
@@ -92,7 +93,7 @@ pub(in crate::cli) fn rules(
     set: &Value,
     generation: &Generation,
 ) -> Rules {
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let (strategy, _) = strategy_of(set);
     let labels = labels(generation);
     let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
     let steps = memberships(strategy.steps(), of);
@@ -141,7 +142,7 @@ impl Steering {
         existing: &BTreeMap<String, Arc<Value>>,
         live: &[Live],
     ) -> Self {
-        let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+        let (strategy, _) = strategy_of(set);
         let labels = labels(generation);
         let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
         let steps = memberships(strategy.steps(), of);
@@ -166,9 +167,9 @@ impl Steering {
             })
             .collect();
         let targets = generation.called().map(|(name, application)| {
-            let known = existing.get(name).map(|live| revisions(&live["status"]["sync"]));
+            let known = existing.get(name).map(|live| compared_revisions(live));
             let step = steps.get(name).and_then(|membership| membership.step());
-            (name, digest(&application["spec"]), known.unwrap_or_default(), step)
+            (name, digest(application.spec()), known.unwrap_or_default(), step)
         });
         let mut hash = Sha256::new();
         for (name, spec, revisions, step) in targets {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::set::Set;
 use super::steps;
@@ -62,7 +63,8 @@ impl Fleet {
         set.is_in_cluster = matches!(self.source, Source::Cluster(_));
         let mut read = shown::set(&raw);
         // The status changes much more often than the spec.
-        let version = (object.uid().to_owned(), raw["metadata"]["generation"].as_i64());
+        let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64);
+        let version = (object.uid().to_owned(), generation);
         read.generated = match &self.source {
             _ if version.1.is_some() && version == set.version => set.report.set.generated.take(),
             Source::Generated(inputs) => {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::cli::input::generators_of;
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};
@@ -150,7 +151,7 @@ async fn attempt(
         };
         owners.push(set.parse());
     }
-    let reads = owners.iter().filter(|set| reads_repositories(&set["spec"]["generators"]));
+    let reads = owners.iter().filter(|set| reads_repositories(generators_of(set)));
     let reads: Vec<ObjectKey> = reads.map(ObjectKey::of).collect();
     is_any |= !reads.is_empty();
     // First: they may generate other Applications, or others specs.
@@ -192,7 +193,7 @@ async fn of_sets(
                 let key = ObjectKey::of(&live);
                 let is_old =
                     known.get(&key).is_some_and(|at| at == live.text("/status/reconciledAt"));
-                let is_going = !live["metadata"]["deletionTimestamp"].is_null();
+                let is_going = live.is_deleting();
                 if is_old && !is_going && sets.iter().any(|set| is_owned(&live, set)) {
                     let is_hard = annotations::refresh(&live) == Some(Refresh::Hard);
                     found.push(((key, is_hard), sources_of(&live)));
@@ -219,7 +220,7 @@ fn chosen<T>(found: Vec<(T, String)>, most: usize) -> Vec<T> {
 
 /// What identifies the commits of an Application.
 pub(in crate::cli) fn sources_of(live: &Value) -> String {
-    let sources = InEffect::of(&live["spec"]).list;
+    let sources = InEffect::of(live.spec()).list;
     let texts = sources
         .iter()
         .map(|one| format!("{} {}", one.field("repoURL"), one.field("targetRevision")));

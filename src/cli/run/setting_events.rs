@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::ApiResource;
 
+use crate::cli::input::data_of;
 use wavegate_cluster::act::events::{EventRecord, Recorder};
 use wavegate_cluster::watch::failure;
 use wavegate_cluster::watch::object::{Object, api};
@@ -55,8 +56,7 @@ pub(super) async fn write(client: &Client, namespace: &str, problems: Problems) 
                 continue;
             }
         };
-        let json = map.parse();
-        let keys = json["data"].as_object().into_iter().flatten().map(|(key, _)| key.clone());
+        let keys = data_of(&map.parse()).into_keys();
         let keys: BTreeSet<String> = keys.filter(|key| !seen.contains(key)).collect();
         for (reason, lines) in [(NOT_UNDERSTOOD, not_understood), (WITHOUT_EFFECT, without_effect)]
         {

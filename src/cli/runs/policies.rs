@@ -158,15 +158,16 @@ fn list(policies: &[Policy]) -> String {
 
 impl Policy {
     fn of(policy: &Value) -> Self {
-        let spec: RolloutPolicySpec = read_leniently(&policy["spec"]);
-        let status: PolicyStatus = read_leniently(&policy["status"]);
+        let spec: RolloutPolicySpec = read_leniently(policy.spec());
+        let stored = policy.get("status").filter(|status| status.is_object());
+        let status: PolicyStatus = stored.map(read_leniently).unwrap_or_default();
         let condition = |wanted: &str| status.conditions.iter().find(|one| one.type_ == wanted);
         let mut problems: Vec<String> = condition("Valid")
             .filter(|valid| valid.status == "False")
             .map(|valid| valid.message.clone())
             .into_iter()
             .collect();
-        if !policy["status"].is_object() {
+        if stored.is_none() {
             problems.push("no controller has read it yet".to_owned());
         } else if status.selected <= 0 {
             problems.push("it selects no ApplicationSet".to_owned());
@@ -181,7 +182,7 @@ impl Policy {
             limits: limits(&spec),
             effective: condition("Effective").map(|one| one.message.clone()).unwrap_or_default(),
             problems,
-            spec: policy["spec"].clone(),
+            spec: policy.spec().clone(),
         }
     }
 }

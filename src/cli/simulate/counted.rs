@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::args::{NAMES, WRONG};
 use crate::cli::error::{Error, note};
+use crate::cli::generate;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::application_set::{autosync, shown};
 use wavegate_rollout::desired::{Generation, name_of};
-use wavegate_rollout::rollout::steps::{ProblemKind, Strategy, misspelt};
+use wavegate_rollout::rollout::steps::{ProblemKind, misspelt};
 
 /// The Applications of a set that no step selects: its rollout is complete without them. Says so
 /// of them.
@@ -20,7 +21,7 @@ use wavegate_rollout::rollout::steps::{ProblemKind, Strategy, misspelt};
 pub(super) fn uncounted(set: &Value, generation: &Generation) -> Result<Vec<String>, Error> {
     let place = || format!("ApplicationSet {}", name_of(set));
     let wrong = |why: String| Error::input(WRONG, place(), why);
-    let (strategy, problems) = Strategy::read(set["spec"].get("strategy"));
+    let (strategy, problems) = generate::strategy_of(set);
     let is_fatal = |kind: ProblemKind| kind == ProblemKind::UnsupportedOperator;
     let problems = problems.into_iter().filter(|problem| is_fatal(problem.kind));
     if let Some(problem) = misspelt(set).into_iter().chain(problems).next() {

@@ -117,9 +117,8 @@ impl Created {
 
 /// The resources of an Application of this cluster whose health counts, without hooks.
 fn resources(application: &Value) -> impl Iterator<Item = &Value> {
-    let destination = &application["spec"]["destination"];
-    let is_here = match destination.field("server") {
-        "" => destination.field("name") == IN_CLUSTER_NAME,
+    let is_here = match application.text("/spec/destination/server") {
+        "" => application.text("/spec/destination/name") == IN_CLUSTER_NAME,
         server => server == IN_CLUSTER_SERVER,
     };
     let counts = |resource: &&Value| resource["hook"] != true && resource["health"].is_object();

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use wavegate_api::Raw;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_api::raw::object_at;
 use wavegate_application::access::project_of;
 use wavegate_rollout::desired::name_of;
 
@@ -28,7 +30,9 @@ pub(super) fn frozen(mut set: Value, applications: &[Value]) -> Value {
     let empty =
         || json!({"spec": {"project": "default", "destination": {"server": IN_CLUSTER_SERVER}}});
     let mut template = parameters.common(&all).unwrap_or_else(empty);
-    template["metadata"]["name"] = NAME.into();
+    if let Some(metadata) = template.as_object_mut().and_then(|all| object_at(all, "metadata")) {
+        metadata.insert("name".to_owned(), NAME.into());
+    }
     let rests: Vec<Option<Value>> = contents.iter().map(|one| rest(one, &template)).collect();
     let is_patched = rests.iter().any(Option::is_some);
     let element = |(index, rest): (usize, &Option<Value>)| {
@@ -44,11 +48,11 @@ pub(super) fn frozen(mut set: Value, applications: &[Value]) -> Value {
         Value::Object(element)
     };
     let elements: Vec<Value> = rests.iter().enumerate().map(element).collect();
-    let spec = &mut set["spec"];
-    spec["generators"] = json!([{"list": {"elements": elements}}]);
-    spec["goTemplate"] = true.into();
-    spec["template"] = template;
-    if let Some(spec) = spec.as_object_mut() {
+    if let Some(spec) = set.as_object_mut().and_then(|set| object_at(set, "spec")) {
+        let generators = json!([{"list": {"elements": elements}}]);
+        spec.insert("generators".to_owned(), generators);
+        spec.insert("goTemplate".to_owned(), true.into());
+        spec.insert("template".to_owned(), template);
         spec.remove("goTemplateOptions");
         spec.remove("templatePatch");
         if is_patched {
@@ -60,14 +64,12 @@ pub(super) fn frozen(mut set: Value, applications: &[Value]) -> Value {
 
 /// What a set generates of an Application, but for its name.
 fn content(application: &Value) -> Value {
-    let metadata = &application["metadata"];
-    let kept = ["labels", "annotations", "finalizers"].map(|field| (field, &metadata[field]));
-    let kept: Map<String, Value> = kept
-        .into_iter()
-        .filter(|(_, value)| !value.is_null())
-        .map(|(field, value)| (field.to_owned(), value.clone()))
+    let kept = |field: &&str| application.get("metadata")?.get(field).filter(|one| !one.is_null());
+    let kept: Map<String, Value> = ["labels", "annotations", "finalizers"]
+        .iter()
+        .filter_map(|field| Some(((*field).to_owned(), kept(field)?.clone())))
         .collect();
-    let mut spec = application["spec"].clone();
+    let mut spec = application.spec().clone();
     if let Some(spec) = spec.as_object_mut() {
         // No patch may set it.
         spec.insert("project".to_owned(), project_of(application).into());

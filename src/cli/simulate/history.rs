@@ -14,10 +14,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::creation::Created;
+use crate::cli::generate::strategy_of;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RolloutRunStatus, RunPhase};
 use wavegate_rollout::rollout::budget::Limit;
-use wavegate_rollout::rollout::steps::Strategy;
 use wavegate_rollout::steering::{Run, number_of};
 
 /// A time that is stored differs from the real one by less than this.
@@ -57,12 +57,14 @@ pub(super) fn behaviors(
     runs: &[Arc<Value>],
     created: &Created,
 ) -> BTreeMap<String, Times> {
-    let owned = runs.iter().filter(|run| run["spec"]["applicationSet"] == *set.name());
-    let complete = owned.filter(|run| Run::read(run).status.phase == RunPhase::Complete);
-    let last = complete.max_by_key(|run| number_of(run.name())).map(|run| Run::read(run).status);
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let is_complete = |run: &Run| {
+        run.spec.application_set == set.name() && run.status.phase == RunPhase::Complete
+    };
+    let complete = runs.iter().map(|run| Run::read(run)).filter(is_complete);
+    let last = complete.max_by_key(|run| number_of(&run.name)).map(|run| run.status);
+    let (strategy, _) = strategy_of(set);
     let healthy: BTreeMap<&str, Timestamp> = (set.items("/status/applicationStatus").iter())
-        .filter(|entry| entry["status"] == "Healthy")
+        .filter(|entry| entry.field("status") == "Healthy")
         .filter_map(|entry| Some((entry.field("application"), entry.time("/lastTransitionTime")?)))
         .collect();
     let mut of_step: BTreeMap<Option<usize>, Vec<&String>> = BTreeMap::new();

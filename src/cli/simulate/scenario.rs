@@ -21,16 +21,16 @@ use crate::cli::input::{self, Object, is_application_set, is_policy};
 use crate::cli::plan::steering;
 use crate::cli::validation;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
+use wavegate_api::raw::{edit_metadata, object_at};
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::unknown::nearest;
-use wavegate_api::{ApplicationSet, Raw};
+use wavegate_api::{AppProject, ApplicationSet, Raw};
 use wavegate_application::access::project_of;
 use wavegate_controller::settings::CONTROL_PLANE_NAMESPACE;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::shown;
 use wavegate_rollout::desired::{Generation, name_of};
 use wavegate_rollout::rollout::budget::Limit;
-use wavegate_rollout::rollout::steps::Strategy;
 use wavegate_simulation::{Before, Behavior, Deployed, Outcome, Scenario, ScheduledAction};
 
 /// The most Applications of a simulation: each of them is an object, and its workload another.
@@ -95,8 +95,8 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
     let (policies, others): (Vec<Object>, Vec<Object>) =
         others.into_iter().partition(|object| is_policy(&object.value));
     let (projects, others): (Vec<Object>, Vec<Object>) =
-        others.into_iter().partition(|object| object.value["kind"] == "AppProject");
-    let is_unused = |object: &&Object| object.value["kind"] != "Secret";
+        others.into_iter().partition(|object| object.value.kind() == AppProject::KIND);
+    let is_unused = |object: &&Object| object.value.kind() != "Secret";
     for object in others.iter().filter(is_unused) {
         note(&format!("{} is not used", object.described()));
     }
@@ -235,9 +235,9 @@ impl Case {
 
     /// The `maxUpdate` of a step of a set, as a number of its Applications; `None` without one.
     pub fn limit(&self, set: &str, step: usize, total: u64) -> Option<u64> {
-        let of = |object: &&Value| object["kind"] == ApplicationSet::KIND && object.name() == set;
+        let of = |object: &&Value| object.kind() == ApplicationSet::KIND && object.name() == set;
         let found = self.objects.iter().find(of)?;
-        let (strategy, _) = Strategy::read(found["spec"].get("strategy"));
+        let (strategy, _) = generate::strategy_of(found);
         match strategy.steps().get(step)?.max_update.limit(total) {
             Limit::AtMost(limit) => Some(limit),
             Limit::Unlimited => None,
@@ -311,30 +311,32 @@ fn of_sets(
 }
 
 fn destination(application: &Value) -> String {
-    let namespace = application["spec"]["destination"]["namespace"].as_str().unwrap_or_default();
+    let namespace = application.text("/spec/destination/namespace");
     if namespace.is_empty() { "default".to_owned() } else { namespace.to_owned() }
 }
 
 fn in_one_cluster(application: &Value) -> Value {
     let mut application = application.clone();
     let namespace = destination(&application);
-    application["spec"]["destination"] =
-        json!({"server": IN_CLUSTER_SERVER, "namespace": namespace});
+    if let Some(spec) = application.as_object_mut().and_then(|all| object_at(all, "spec")) {
+        let destination = json!({"server": IN_CLUSTER_SERVER, "namespace": namespace});
+        spec.insert("destination".to_owned(), destination);
+    }
     application
 }
 
 /// Without what a server adds, and in a namespace.
 fn as_written(mut object: Value, namespace: &str) -> Value {
     input::clean(&mut object);
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    edit_metadata(&mut object, |metadata| {
         metadata.insert("namespace".to_owned(), namespace.into());
-    }
+    });
     object
 }
 
 /// The project of this name with its sync windows: what it permits is not simulated.
 fn project(name: &str, namespace: &str, given: Option<&Value>) -> Value {
-    let windows = given.map(|given| given["spec"]["syncWindows"].clone());
+    let windows = given.and_then(|given| given.spec().get("syncWindows").cloned());
     json!({
         "apiVersion": wavegate_api::API_VERSION,
         "kind": "AppProject",

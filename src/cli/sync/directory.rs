@@ -27,6 +27,7 @@ use super::request::{INTERRUPTED, not_requested};
 use super::result::OperationResult;
 use super::run_lease::RunLease;
 use wavegate_api::Raw;
+use wavegate_api::followed::{FollowedApplication, FollowedResource};
 use wavegate_application::manual;
 use wavegate_cluster::act::operation;
 use wavegate_cluster::watch::cluster_cache::SurveyMode;
@@ -212,17 +213,17 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
         let Some(version) = versions.next().await else {
             return Err(Error::input("cannot sync", "the manifests", "the run was removed"));
         };
-        let conditions = version.items("/status/conditions");
-        if let Some(error) = conditions.iter().find(|found| found.field("type").ends_with("Error"))
-        {
-            let message = error.field("message");
+        let status = FollowedApplication::read(&version).status;
+        let mut conditions = status.conditions.iter();
+        if let Some(error) = conditions.find(|found| found.type_.ends_with("Error")) {
+            let message = error.message.as_str();
             let message = message.strip_prefix("Failed to load live state: ").unwrap_or(message);
             let message = message.strip_prefix("Failed to load target state: ").unwrap_or(message);
             return Err(Error::input("cannot compare", "the manifests with the cluster", message));
         }
-        if version["status"]["reconciledAt"].is_string() {
-            for warning in conditions {
-                note(&format!("{}: {}", warning.field("type"), warning.field("message")));
+        if status.reconciled_at.is_some() {
+            for warning in &status.conditions {
+                note(&format!("{}: {}", warning.type_, warning.message));
             }
             return Ok(version);
         }
@@ -232,17 +233,18 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 /// What the sync has to do, in one line.
 fn summary(application: &Value, what: &What, manifests: &Manifests) -> String {
     // Others are neither applied nor pruned.
-    let selected = |resource: &&Value| {
-        what.resources.is_empty() || manual::is_selected(&what.resources, resource)
+    let selected = |(_, raw): &(FollowedResource, &Value)| {
+        what.resources.is_empty() || manual::is_selected(&what.resources, raw)
     };
     let left_over = match manifests.named {
         true => "left over (--prune deletes them)".to_owned(),
         false => format!("left over (--prune --name {} deletes them)", manifests.name),
     };
-    let resources = application.items("/status/resources").iter().filter(selected);
+    let resources = FollowedApplication::read(application).status.resources.into_iter();
+    let resources = resources.zip(application.items("/status/resources")).filter(selected);
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    for resource in resources.filter(|resource| resource["hook"] != true) {
-        let what = match (resource["requiresPruning"] == true, resource.field("status")) {
+    for (resource, _) in resources.filter(|(resource, _)| !resource.hook) {
+        let what = match (resource.requires_pruning, resource.status.as_str()) {
             (true, _) if what.prune => "to prune",
             (true, _) => &left_over,
             (false, "Synced") => "unchanged",

@@ -15,6 +15,7 @@ use super::super::watch_args::until;
 use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
 use wavegate_api::Raw;
+use wavegate_api::followed::FollowedApplication;
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_cluster::watch::follow::{Events, follow, words};
@@ -182,24 +183,26 @@ pub(in crate::cli) async fn operation(
         let Some(version) = version else {
             return Ok(End::Lost("the Application was deleted".to_owned()));
         };
-        match followed(&version, goal) {
+        let application = FollowedApplication::read(&version);
+        match followed(&application, goal) {
             Followed::Requested => {}
             Followed::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
             Followed::Running => {
                 warn_at = None;
-                let lines = progress.update(&version);
+                let lines = progress.update(&version, &application);
                 options.print(&lines, progress.width())?;
-                let state = &version["status"]["operationState"];
-                let is_retried = state["retryCount"].as_u64().is_some_and(|count| count > 0);
-                match state.field("message") {
+                let state = &application.status.operation_state;
+                match state.message.as_str() {
                     "" => {}
-                    _ if is_retried => waits_for = blocking_resource::of(&version).reason,
+                    _ if state.retry_count > 0 => {
+                        waits_for = blocking_resource::of(&version).reason;
+                    }
                     message => message.clone_into(&mut waits_for),
                 }
             }
             Followed::Ended(phase) => {
                 let result = OperationResult::of(&version);
-                let lines = progress.update(&version);
+                let lines = progress.update(&version, &application);
                 options.print(&lines, progress.width())?;
                 options.print(&result.lines(), progress.width())?;
                 return Ok(End::Over(phase, Box::new(result)));

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::note;
+use super::super::generate::strategy_of;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::{set_of, shown};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
 use wavegate_rollout::rollout::report::{Report, State};
-use wavegate_rollout::rollout::steps::Strategy;
 
 /// The rollouts of the Applications that one command syncs, each read once.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Rollouts {
 
 async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Option<Report> {
     let set = cluster.application_set(namespace, name).await.ok()??;
-    if Strategy::read(set["spec"].get("strategy")).0.steps().is_empty() {
+    if strategy_of(&set).0.steps().is_empty() {
         return None;
     }
     let applications = cluster.applications_by_name(namespace).await.ok()?;

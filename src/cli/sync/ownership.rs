@@ -71,7 +71,7 @@ pub(super) async fn check(
         };
         match other {
             Some(why) => refused.push((title, why)),
-            None if live["metadata"]["labels"][LABEL].is_null() => untracked.push(title),
+            None if live.label(LABEL).is_none() => untracked.push(title),
             None => {}
         }
     }
@@ -190,7 +190,7 @@ fn other(live: &Value, key: &ResourceKey, instance: &str) -> Option<String> {
             id.instance
         ));
     }
-    let label = live["metadata"]["labels"][LABEL].as_str()?;
+    let label = live.label(LABEL)?;
     if label == instance || label.is_empty() {
         return None;
     }
@@ -213,10 +213,8 @@ async fn labelled(
     manifest: &Value,
 ) -> Option<String> {
     let ByLabel { label, control_plane } = by?;
-    let value = |object: &Value| {
-        let value = object["metadata"]["labels"][label.as_str()].as_str();
-        value.filter(|value| !value.is_empty()).map(str::to_owned)
-    };
+    let value =
+        |object: &Value| object.label(label).filter(|value| !value.is_empty()).map(str::to_owned);
     let instance = value(live)?;
     let (namespace, name) = from_instance_name(&instance, control_plane);
     let applications = api(client, Some(namespace), &resource("Application"));

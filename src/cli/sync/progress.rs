@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use wavegate_api::Raw;
+use wavegate_api::followed::{
+    FollowedApplication, FollowedOperation, FollowedResource, FollowedResult,
+};
 use wavegate_api::operation::OperationPhase;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_application::manual::is_request;
-use wavegate_application::operation::given;
 use wavegate_engine::blocking_resource::{self, Attempt};
 use wavegate_engine::sync::TASKS_RUNNING;
 
@@ -36,19 +37,19 @@ pub(in crate::cli) enum Followed {
 }
 
 /// The state of the operation that is followed, in a version of its Application.
-pub(in crate::cli) fn followed(application: &Value, goal: &Goal) -> Followed {
-    let state = &application["status"]["operationState"];
+pub(in crate::cli) fn followed(application: &FollowedApplication, goal: &Goal) -> Followed {
+    let state = &application.status.operation_state;
     let is_it = match goal {
-        Goal::Request(id) => is_request(&state["operation"], id),
-        Goal::Started(at) => state.field("startedAt") == at,
+        Goal::Request(id) => is_request(&state.operation, id),
+        Goal::Started(at) => state.started_at == *at,
     };
     if is_it {
-        let phase = OperationPhase::from_word(state.field("phase"));
+        let phase = OperationPhase::from_word(&state.phase);
         return if phase.is_completed() { Followed::Ended(phase) } else { Followed::Running };
     }
     match goal {
-        Goal::Request(id) if is_request(&application["operation"], id) => Followed::Requested,
-        Goal::Request(_) if state["phase"] == "Running" => {
+        Goal::Request(id) if is_request(&application.operation, id) => Followed::Requested,
+        Goal::Request(_) if state.phase == "Running" => {
             Followed::Lost("another operation has replaced it")
         }
         Goal::Request(_) => Followed::Lost("its request was removed before it started"),
@@ -99,7 +100,7 @@ const AGAIN: &str = "Retrying operation";
 pub(in crate::cli) struct Progress {
     phase: String,
     message: String,
-    attempt: u64,
+    attempt: i64,
     revision: String,
     wave: Option<(String, i64)>,
     results: BTreeMap<ResultKey, (String, String)>,
@@ -116,8 +117,9 @@ impl Progress {
     /// Progress of an Application as it was before its operation: older health is not
     /// reported. `waves` are those of known manifests.
     pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
-        let health = health_of(application).collect();
-        let listed = application.items("/status/resources").iter().map(key);
+        let application = FollowedApplication::read(application);
+        let health = health_of(&application).collect();
+        let listed = application.status.resources.iter().map(FollowedResource::key);
         let subjects = listed.chain(waves.keys().cloned()).map(|key| indented(&title(&key)));
         let width = subjects.map(|subject| subject.chars().count()).max().unwrap_or_default();
         Self { health, waves, width, ..Self::default() }
@@ -130,46 +132,46 @@ impl Progress {
 
     /// The transitions in a new version of the Application; call it only while the
     /// operation that is followed is the one in its status.
-    pub fn update(&mut self, application: &Value) -> Vec<Line> {
+    pub fn update(&mut self, version: &Value, application: &FollowedApplication) -> Vec<Line> {
         let mut lines = Vec::new();
-        let state = &application["status"]["operationState"];
-        self.operation(state, &mut lines);
-        let listed: BTreeMap<ResourceKey, i64> = (application.items("/status/resources").iter())
-            .map(|item| (key(item), item["syncWave"].as_i64().unwrap_or(0)))
-            .collect();
-        for result in state.items("/syncResult/resources") {
+        let status = &application.status;
+        let of_version = || &version["status"]["operationState"];
+        let attempt = || Attempt::read(of_version()).map(|attempt| attempt.to_string());
+        self.operation(&status.operation_state, attempt, &mut lines);
+        let listed: BTreeMap<ResourceKey, i64> =
+            status.resources.iter().map(|item| (item.key(), item.sync_wave)).collect();
+        for result in &status.operation_state.sync_result.resources {
             self.result(result, &listed, &mut lines);
         }
-        let health: Vec<_> = health_of(application).collect();
-        for (key, (status, message)) in health {
-            let new = (status, message);
+        for (key, new) in health_of(application) {
             let old = self.health.insert(key.clone(), new.clone());
             // Of resources that this operation has not applied, others report.
             if old.as_ref() != Some(&new) && self.parts.contains(&key) {
                 lines.push(Line::new(title(&key), new.0, new.1));
             }
         }
-        self.message(application, &mut lines);
+        self.message(version, &status.operation_state, &mut lines);
         let longest = lines.iter().map(|line| line.subject.chars().count()).max();
         self.width = self.width.max(longest.unwrap_or_default());
         lines
     }
 
-    fn operation(&mut self, state: &Value, lines: &mut Vec<Line>) {
-        let attempt = state["retryCount"].as_u64().unwrap_or(0);
-        let between = state["finishedAt"].is_string();
-        if attempt != self.attempt && !between {
-            self.attempt = attempt;
+    fn operation(
+        &mut self,
+        state: &FollowedOperation,
+        number: impl FnOnce() -> Option<String>,
+        lines: &mut Vec<Line>,
+    ) {
+        if state.retry_count != self.attempt && state.finished_at.is_none() {
+            self.attempt = state.retry_count;
             self.wave = None;
             self.results.clear();
-            let number = Attempt::read(state).map(|attempt| attempt.to_string());
-            lines.push(Line::new("operation", "Retrying", number.unwrap_or_default()));
+            lines.push(Line::new("operation", "Retrying", number().unwrap_or_default()));
         }
-        let phase = state.field("phase");
+        let phase = state.phase.as_str();
         let revision = short_revision(state);
         let is_new = !revision.is_empty() && revision != self.revision;
-        let has_ended = OperationPhase::from_word(phase).is_completed();
-        if !has_ended && (phase != self.phase || is_new) {
+        if !state.is_completed() && (phase != self.phase || is_new) {
             let text = match revision.as_str() {
                 "" => String::new(),
                 revision => format!("revision {revision}"),
@@ -180,42 +182,37 @@ impl Progress {
         }
     }
 
-    fn message(&mut self, application: &Value, lines: &mut Vec<Line>) {
-        let state = &application["status"]["operationState"];
-        let message = state.field("message");
-        let has_ended = OperationPhase::from_word(state.field("phase")).is_completed();
-        if has_ended || message == self.message {
+    fn message(&mut self, version: &Value, state: &FollowedOperation, lines: &mut Vec<Line>) {
+        let message = state.message.as_str();
+        if state.is_completed() || message == self.message {
             return;
         }
         message.clone_into(&mut self.message);
         // What failed, and when the next attempt begins.
-        if state["finishedAt"].is_string() {
-            lines.push(Line::new(
-                "operation",
-                "Retrying",
-                blocking_resource::of(application).reason,
-            ));
+        if state.finished_at.is_some() {
+            let reason = blocking_resource::of(version).reason;
+            lines.push(Line::new("operation", "Retrying", reason));
             return;
         }
         // The lines of the tasks say more, and the attempt has its line.
         if !message.is_empty() && message != TASKS_RUNNING && !message.starts_with(AGAIN) {
-            lines.push(Line::new("operation", state.field("phase"), readable(message)));
+            lines.push(Line::new("operation", &state.phase, readable(message)));
         }
     }
 
     fn result(
         &mut self,
-        result: &Value,
+        result: &FollowedResult,
         listed: &BTreeMap<ResourceKey, i64>,
         lines: &mut Vec<Line>,
     ) {
         // Only announced: whether it happens is not known yet.
-        if result.field("status").is_empty() && result.field("hookPhase").is_empty() {
+        if result.status.is_empty() && result.hook_phase.is_empty() {
             return;
         }
-        let key = key(result);
-        let phase = result.field("syncPhase").to_owned();
-        let new = (state_of(result).to_owned(), result.field("message").to_owned());
+        let key = result.key();
+        let phase = result.sync_phase.clone();
+        let new = (state_of(result).to_owned(), result.message.clone());
         self.parts.insert(key.clone());
         let old = self.results.insert((phase.clone(), key.clone()), new.clone());
         if old.as_ref() == Some(&new) || (new.0.is_empty() && new.1.is_empty()) {
@@ -235,7 +232,7 @@ impl Progress {
                 self.wave = Some(at);
             }
         }
-        let subject = match result.field("hookType") {
+        let subject = match result.hook_type.as_str() {
             "" => title(&key),
             hook => format!("{hook} hook {}", title(&key)),
         };
@@ -249,9 +246,9 @@ fn indented(subject: &str) -> String {
 }
 
 /// The state of a result, in one word.
-pub(super) fn state_of(result: &Value) -> &str {
-    let (status, phase) = (result.field("status"), result.field("hookPhase"));
-    match (result.field("hookType").is_empty(), status) {
+pub(super) fn state_of(result: &FollowedResult) -> &str {
+    let (status, phase) = (result.status.as_str(), result.hook_phase.as_str());
+    match (result.hook_type.is_empty(), status) {
         // Whether it was applied is clear from its phase.
         (false, "Synced" | "") => phase,
         (true, "Synced") if matches!(phase, "Failed" | "Error") => phase,
@@ -271,31 +268,23 @@ pub(super) fn readable(message: &str) -> String {
 }
 
 /// The revisions of an operation, shortened as `git` does.
-fn short_revision(state: &Value) -> String {
+fn short_revision(state: &FollowedOperation) -> String {
     let short = |revision: &str| match revision.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => revision.chars().take(7).collect(),
         false => revision.to_owned(),
     };
-    let revisions = given(&state["syncResult"]);
+    let revisions = state.sync_result.all_revisions();
     revisions.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(", ")
 }
 
-fn health_of(application: &Value) -> impl Iterator<Item = (ResourceKey, (String, String))> {
-    let resources = application.items("/status/resources").iter();
-    let resources = resources.filter(|item| {
+fn health_of(
+    application: &FollowedApplication,
+) -> impl Iterator<Item = (ResourceKey, (String, String))> {
+    application.status.resources.iter().filter(|item| !item.hook).filter_map(|item| {
         // What is still to be created has no health to report.
-        item["hook"] != true && item["health"].is_object() && item["health"]["status"] != "Missing"
-    });
-    resources.map(|item| {
-        let health = &item["health"];
-        (key(item), (health.field("status").to_owned(), health.field("message").to_owned()))
+        let health = item.health.as_ref().filter(|health| health.status != "Missing")?;
+        Some((item.key(), (health.status.clone(), health.message.clone())))
     })
-}
-
-fn key(item: &Value) -> ResourceKey {
-    let [group, kind, namespace, name] =
-        ["group", "kind", "namespace", "name"].map(|field| item.field(field));
-    ResourceKey::new(group, kind, namespace, name)
 }
 
 /// `Deployment shop/web`.
@@ -322,7 +311,7 @@ mod tests {
     }
 
     fn lines(progress: &mut Progress, application: &Value) -> Vec<String> {
-        let lines = progress.update(application);
+        let lines = progress.update(application, &FollowedApplication::read(application));
         let words = |line: Line| line.plain(WIDTH).split_whitespace().collect::<Vec<_>>().join(" ");
         lines.into_iter().map(words).collect()
     }
@@ -384,7 +373,8 @@ mod tests {
         state["message"] = "over".into();
         state["syncResult"]["resources"][1]["status"] = "SyncFailed".into();
         let end = application(state, web("Degraded"));
-        let _ = progress.update(&end);
+        let read = FollowedApplication::read(&end);
+        let _ = progress.update(&end, &read);
         let result = OperationResult::of(&end);
         let end: Vec<String> = result.lines().iter().map(|line| line.plain(WIDTH)).collect();
         assert_eq!(end.len(), 1, "a single failure is in the error: {end:?}");
@@ -403,7 +393,8 @@ mod tests {
         let smoke = json!({"kind": "Job", "group": "batch", "namespace": "shop-prod-eu", "name": "smoke-test-of-all-regions",
             "hookType": "PostSync", "hookPhase": "Running", "syncPhase": "PostSync"});
         let state = json!({"phase": "Running", "syncResult": {"resources": [smoke]}});
-        let lines = progress.update(&application(state, json!([])));
+        let next = application(state, json!([]));
+        let lines = progress.update(&next, &FollowedApplication::read(&next));
         let hook = "  PostSync hook Job shop-prod-eu/smoke-test-of-all-regions";
         let columns: Vec<Option<usize>> =
             lines.iter().map(|line| line.plain(progress.width()).find("Running")).collect();
@@ -415,6 +406,8 @@ mod tests {
 
     #[test]
     fn an_operation_is_recognised_by_its_request() {
+        let followed =
+            |app: &Value, goal: &Goal| super::followed(&FollowedApplication::read(app), goal);
         let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
         let goal = Goal::Request("1".to_owned());
         let mut app = json!({"operation": operation("1")});

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::progress::{Line, readable, state_of, title};
 use wavegate_api::Raw;
+use wavegate_api::followed::{FollowedApplication, FollowedResult};
 use wavegate_api::resource_key::ResourceKey;
-use wavegate_application::operation::given;
 
 /// The result of an operation.
 #[derive(Clone, Debug, Serialize)]
@@ -59,30 +59,27 @@ impl ResourceResult {
 impl OperationResult {
     /// The result in the status of an Application.
     pub fn of(application: &Value) -> Self {
-        let state = &application["status"]["operationState"];
-        let text = |field: &str| state.field(field).to_owned();
-        let resource = |result: &Value| {
-            let text = |field: &str| result.field(field).to_owned();
-            ResourceResult {
-                phase: text("syncPhase"),
-                group: text("group"),
-                kind: text("kind"),
-                namespace: text("namespace"),
-                name: text("name"),
-                hook: text("hookType"),
-                status: state_of(result).to_owned(),
-                message: text("message"),
-            }
+        let state = FollowedApplication::read(application).status.operation_state;
+        let revisions = state.sync_result.all_revisions();
+        let resource = |result: FollowedResult| ResourceResult {
+            status: state_of(&result).to_owned(),
+            phase: result.sync_phase,
+            group: result.group,
+            kind: result.kind,
+            namespace: result.namespace,
+            name: result.name,
+            hook: result.hook_type,
+            message: result.message,
         };
         Self {
             namespace: application.namespace().to_owned(),
             application: application.name().to_owned(),
-            phase: text("phase"),
-            message: text("message"),
-            revisions: given(&state["syncResult"]),
-            started_at: text("startedAt"),
-            finished_at: text("finishedAt"),
-            resources: state.items("/syncResult/resources").iter().map(resource).collect(),
+            phase: state.phase,
+            message: state.message,
+            revisions,
+            started_at: state.started_at,
+            finished_at: state.finished_at.unwrap_or_default(),
+            resources: state.sync_result.resources.into_iter().map(resource).collect(),
         }
     }
 

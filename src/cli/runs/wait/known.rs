@@ -10,8 +10,8 @@ use crate::cli::rollout_view::events::{Scope, WatchEvent};
 use crate::cli::rollout_view::fleet::Source;
 use crate::cli::rollout_view::live::LiveRollouts;
 use crate::cli::rollout_view::newest::sources_of;
+use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
-use wavegate_application::operation::given;
 use wavegate_cluster::watch::failure::has_code;
 use wavegate_cluster::watch::follow::words;
 use wavegate_cluster::watch::object::Object;
@@ -69,7 +69,7 @@ impl KnownSet {
                 if set_of(&live) == Some(self.set.name.as_str()) {
                     let deployed = Deployed {
                         source: sources_of(&live),
-                        revisions: given(&live["status"]["sync"]),
+                        revisions: compared_revisions(&live),
                     };
                     self.deployed.insert(application.name().to_owned(), deployed);
                 }
