@@ -19,6 +19,7 @@ use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
 use super::source_directory::{SourceDirectory, leaves};
 use super::tools::Programs;
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Most dependencies of a chart.
 const MAX_DEPENDENCIES: usize = 200;
@@ -39,7 +40,8 @@ pub(super) async fn built(
     if missing.is_empty() && !anyway {
         return Ok(None);
     }
-    let pass = source["helm"]["passCredentials"].as_bool().unwrap_or(false);
+    let ApplicationSource { helm, .. } = read_leniently(source);
+    let pass = helm.is_some_and(|helm| helm.pass_credentials);
     let checked = {
         let (source_dir, subject, allow_http) =
             (source_dir.clone(), subject.clone(), programs.allow_http);

@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::chart_address::ChartAddress;
@@ -19,6 +20,7 @@ use super::error::Error;
 use super::helm_errors::{classified, reason};
 use super::process::{Failure, Run};
 use super::tools::Programs;
+use wavegate_api::read_leniently;
 use wavegate_sandbox::Policy;
 
 /// Limit on the output of one call.
@@ -156,6 +158,14 @@ impl Home {
     }
 }
 
+/// A chart, as `helm search repo` and `Chart.yaml` have it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChartEntry {
+    name: String,
+    version: String,
+}
+
 impl HelmClient<'_> {
     /// All versions of a chart, as the repository lists them.
     pub(super) async fn versions(&self, home: &Home, chart: &str) -> Result<Vec<String>, Error> {
@@ -166,10 +176,9 @@ impl HelmClient<'_> {
         let out = self
             .run(home, Call { what: "helm search repo", args: &args, ..Call::default() })
             .await?;
-        let found = serde_json::from_slice::<Vec<Value>>(&out).unwrap_or_default();
-        let same = found.iter().filter(|entry| entry["name"] == name.as_str());
-        let versions: Vec<String> =
-            same.filter_map(|entry| entry["version"].as_str()).map(str::to_owned).collect();
+        let found = serde_json::from_slice::<Vec<ChartEntry>>(&out).unwrap_or_default();
+        let same = found.into_iter().filter(|entry| entry.name == name);
+        let versions: Vec<String> = same.map(|entry| entry.version).collect();
         match versions.is_empty() {
             true => Err(Error::MissingRepository {
                 repo: login.address.shown.clone(),
@@ -195,8 +204,9 @@ impl HelmClient<'_> {
         let out = self.run(home, call).await?;
         let text = String::from_utf8_lossy(&out);
         let documents = wavegate_api::yaml::documents(&text).unwrap_or_default();
-        let version = documents.first().and_then(|document| document.value["version"].as_str());
-        version.map(str::to_owned).ok_or_else(|| Error::MissingRevision {
+        let chart_yaml = documents.first().map(|document| read_leniently(&document.value));
+        let ChartEntry { version, .. } = chart_yaml.unwrap_or_default();
+        Some(version).filter(|version| !version.is_empty()).ok_or_else(|| Error::MissingRevision {
             repo: login.address.shown.clone(),
             revision: range.to_owned(),
             detail: format!("chart {chart} has no version"),

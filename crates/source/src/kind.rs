@@ -143,20 +143,6 @@ fn discover(source_dir: &SourceDirectory) -> Result<SourceType, RenderError> {
     Ok(found)
 }
 
-/// Rejects fields of a block that would be ignored.
-pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
-    let fields = source[block].as_object().into_iter().flatten();
-    match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
-        None => Ok(()),
-        Some(field) => {
-            let reason = format!(
-                "{block}.{field} is not supported by the embedded engine; move it into the repository"
-            );
-            Err(RenderError::Source { reason })
-        }
-    }
-}
-
 /// A source block with the overrides of its repository.
 #[derive(Debug)]
 pub(super) struct Overridden {

@@ -16,6 +16,7 @@ use super::manifests::{Manifest, RenderError};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::Programs;
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Options of rendering, the same for all sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,14 +209,13 @@ fn jsonnet(
 
 /// Reads the `directory` block of a source; absent fields have their defaults.
 pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
-    let block = &source["directory"];
-    let switch = |field: &str| block[field].as_bool().unwrap_or(false);
-    let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+    let ApplicationSource { directory, .. } = read_leniently(source);
+    let block = directory.unwrap_or_default();
     DirectoryOptions {
-        recurse: switch("recurse"),
-        include: text("include"),
-        exclude: text("exclude"),
-        disable_extension_filter: switch("disableExtensionFilter"),
+        recurse: block.recurse,
+        include: block.include,
+        exclude: block.exclude,
+        disable_extension_filter: block.disable_extension_filter,
         max_bytes,
         ..DirectoryOptions::default()
     }
