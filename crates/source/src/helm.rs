@@ -124,10 +124,8 @@ pub(super) fn prepare(
     };
     if let Some(values) = inline {
         let path = scratch.join("values.yaml");
-        std::fs::write(&path, values).map_err(|error| RenderError::Read {
-            file: "helm.values".into(),
-            error: error.kind().to_string(),
-        })?;
+        std::fs::write(&path, values)
+            .map_err(|error| RenderError::read("helm.values", error.kind()))?;
         args.push(format!("--values={}", path.display()));
         shown.push((path, "helm.values".to_owned()));
     }
@@ -173,10 +171,10 @@ pub(super) fn prepare(
     }
     if scratch.to_string_lossy().contains([',', '"', '\n']) {
         // Helm would split it.
-        return Err(RenderError::Read {
-            file: "temporary directory".into(),
-            error: "its path must not contain commas, quotes or line breaks; choose another --cache-dir".into(),
-        });
+        return Err(RenderError::read(
+            "temporary directory",
+            "its path must not contain commas, quotes or line breaks; choose another --cache-dir",
+        ));
     }
     Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown, network })
 }
@@ -204,7 +202,7 @@ fn given(text: &str) -> Option<&str> {
 }
 
 fn source_error(reason: String) -> RenderError {
-    RenderError::Source { reason }
+    RenderError::source(reason)
 }
 
 /// The versions that Argo CD knows: both are rendered by the one that is installed.
@@ -216,7 +214,7 @@ fn check_version(version: &str) -> Result<(), RenderError> {
                 "helm.version: {other:?} is not supported; write v3 or v4, or remove it: the \
                  installed helm renders charts of API versions v1 and v2"
             );
-            Err(RenderError::Source { reason })
+            Err(RenderError::source(reason))
         }
     }
 }
@@ -261,7 +259,7 @@ impl Named<'_> {
 
     fn refused(&self, file: &str, why: &str) -> RenderError {
         let reason = format!("helm.{}[{}]: {file}: {why}", self.field, self.index);
-        RenderError::Source { reason: super::redact(&reason) }
+        RenderError::source(super::redact(&reason))
     }
 
     fn outside(&self, file: &str) -> RenderError {
@@ -284,10 +282,10 @@ impl Named<'_> {
                 let Some(checkout) = self.subject.references.get(name) else {
                     return Err(self.refused(file, &format!("no source has the ref {name}")));
                 };
-                let root = checkout.root().canonicalize().map_err(|error| RenderError::Read {
-                    file: format!("${name}"),
-                    error: error.kind().to_string(),
-                })?;
+                let root = checkout
+                    .root()
+                    .canonicalize()
+                    .map_err(|error| RenderError::read(format!("${name}"), error.kind()))?;
                 let path = self.environment.expand(path);
                 (root.clone(), root, path.clone(), format!("${name}/{path}"))
             }
@@ -397,13 +395,9 @@ impl Named<'_> {
     /// by Helm, and the target of a link may have any name.
     fn copy(&self, found: &Path, directory: &Path) -> Result<PathBuf, RenderError> {
         let what = format!("helm.{}[{}]", self.field, self.index);
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: what.clone(),
-            error: error.kind().to_string(),
-        };
+        let failed = |error: std::io::Error| RenderError::read(what.clone(), error.kind());
         if found.metadata().map_err(failed)?.len() > MAX_VALUES {
-            let what = format!("{what}: larger than {MAX_VALUES} bytes");
-            return Err(RenderError::TooLarge { what });
+            return Err(RenderError::too_large(format!("{what}: larger than {MAX_VALUES} bytes")));
         }
         let plain =
             |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use super::chart_address::ChartAddress;
 use super::credentials::Credentials;
@@ -118,11 +118,8 @@ impl Home {
             }
             Ok(directory)
         };
-        let made = write().map_err(|error| Error::Cache {
-            repo,
-            what: "write the files for helm".into(),
-            detail: error.kind().to_string(),
-        });
+        let made =
+            write().map_err(|error| Error::cache(repo, "write the files for helm", error.kind()));
         Ok(Self { directory: made?, logins })
     }
 
@@ -180,10 +177,10 @@ impl HelmClient<'_> {
         let same = found.into_iter().filter(|entry| entry.name == name);
         let versions: Vec<String> = same.map(|entry| entry.version).collect();
         match versions.is_empty() {
-            true => Err(Error::MissingRepository {
-                repo: login.address.shown.clone(),
-                detail: format!("the repository has no chart {chart:?}"),
-            }),
+            true => Err(Error::missing_repository(
+                &login.address.shown,
+                format!("the repository has no chart {chart:?}"),
+            )),
             false => Ok(versions),
         }
     }
@@ -206,10 +203,12 @@ impl HelmClient<'_> {
         let documents = wavegate_api::yaml::documents(&text).unwrap_or_default();
         let chart_yaml = documents.first().map(|document| read_leniently(&document.value));
         let ChartEntry { version, .. } = chart_yaml.unwrap_or_default();
-        Some(version).filter(|version| !version.is_empty()).ok_or_else(|| Error::MissingRevision {
-            repo: login.address.shown.clone(),
-            revision: range.to_owned(),
-            detail: format!("chart {chart} has no version"),
+        Some(version).filter(|version| !version.is_empty()).ok_or_else(|| {
+            Error::missing_revision(
+                &login.address.shown,
+                range,
+                format!("chart {chart} has no version"),
+            )
         })
     }
 
@@ -331,7 +330,7 @@ impl HelmClient<'_> {
             },
             helper: programs.helper.clone(),
         };
-        let failed = |detail: String| Error::Git { repo: repo(), what: what.to_owned(), detail };
+        let failed = |detail: String| Error::git(repo(), what, detail);
         let output = run.wait().await.map_err(|failure| match failure {
             Failure::Start(error) => Error::MissingProgram {
                 repo: repo(),
@@ -341,16 +340,14 @@ impl HelmClient<'_> {
             Failure::TimedOut => {
                 Error::TimedOut { repo: repo(), what: what.to_owned(), limit: programs.timeout }
             }
-            Failure::OutputLimit => Error::TooLarge {
-                repo: repo(),
-                what: format!("the output of {what}"),
-                limit: format!("{OUTPUT} bytes"),
-            },
-            Failure::DiskLimit => Error::TooLarge {
-                repo: repo(),
-                what: format!("what {what} writes"),
-                limit: format!("{} MiB", programs.disk_bytes >> 20),
-            },
+            Failure::OutputLimit => {
+                Error::too_large(repo(), format!("the output of {what}"), format!("{OUTPUT} bytes"))
+            }
+            Failure::DiskLimit => Error::too_large(
+                repo(),
+                format!("what {what} writes"),
+                format!("{} MiB", programs.disk_bytes >> 20),
+            ),
             Failure::CpuLimit => failed("stopped, since it used too much CPU time".to_owned()),
             Failure::Read(error) => failed(error.to_string()),
         })?;

@@ -123,11 +123,10 @@ async fn render_source(
             let rendered_by_helm = matches!(kind, SourceType::Helm | SourceType::Plugin);
             let other = is_chart && enabled.helm && !rendered_by_helm;
             if other && explicit.is_some() {
-                let reason = format!(
+                return Err(RenderError::source(format!(
                     "a chart is rendered by Helm: remove the settings for {} from the source",
                     kind.as_str()
-                );
-                return Err(RenderError::Source { reason });
+                )));
             }
             let kind = if other { SourceType::Helm } else { kind };
             let programs = kind != SourceType::Directory;
@@ -164,7 +163,7 @@ async fn render_source(
             options.programs.kustomize(&source_dir, &source, subject, revision).await?
         }
         SourceType::Plugin => {
-            let missing = || RenderError::Source { reason: "plugin: not a mapping".to_owned() };
+            let missing = || RenderError::source("plugin: not a mapping");
             let mut plugin = plugin.ok_or_else(missing)?;
             notes.append(&mut plugin.notes);
             let generated = options.programs.generate(plugin, &source_dir, subject);

@@ -148,11 +148,11 @@ impl NoToken {
         match self {
             Self::Refused(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::Refused { repo, detail }
+                Error::refused(repo, detail)
             }
             Self::Unreachable(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::Unreachable { repo, detail }
+                Error::unreachable(repo, detail)
             }
         }
     }

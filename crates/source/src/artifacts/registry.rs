@@ -191,11 +191,11 @@ impl<'a> Registry<'a> {
         };
         let said = self.send(call, &mut save).await;
         if let Some(error) = broken {
-            return Err(Error::Cache {
-                repo: self.address.shown.clone(),
-                what: "keep the layer of the artifact".into(),
-                detail: error.kind().to_string(),
-            });
+            return Err(Error::cache(
+                &self.address.shown,
+                "keep the layer of the artifact",
+                error.kind(),
+            ));
         }
         let said = said?;
         self.succeeded(call, &said, &said.body, layer.digest.text())?;
@@ -317,7 +317,7 @@ impl<'a> Registry<'a> {
                     true => "; it does not speak TLS: set insecureOCIForceHttp in its Secret",
                     false => "",
                 };
-                Error::Unreachable { repo: repo(), detail: format!("{host}: {why}{hint}") }
+                Error::unreachable(repo(), format!("{host}: {why}{hint}"))
             }
             Failed::TooLarge(limit) => self.too_large(what, limit),
         })
@@ -402,16 +402,16 @@ impl<'a> Registry<'a> {
                               these may not read the artifact"
                     }
                 };
-                Error::Refused { repo, detail: format!("{answer}; {advice}") }
+                Error::refused(repo, format!("{answer}; {advice}"))
             }
             StatusCode::NOT_FOUND if revision.is_empty() || codes.contains("NAME_UNKNOWN") => {
-                Error::MissingRepository { repo, detail: answer }
+                Error::missing_repository(repo, answer)
             }
-            StatusCode::NOT_FOUND => Error::MissingRevision {
+            StatusCode::NOT_FOUND => Error::missing_revision(
                 repo,
-                revision: revision.to_owned(),
-                detail: format!("{answer}; push it, or correct targetRevision"),
-            },
+                revision,
+                format!("{answer}; push it, or correct targetRevision"),
+            ),
             StatusCode::TOO_MANY_REQUESTS => {
                 let after = said.headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok());
                 let after: String = after
@@ -431,10 +431,10 @@ impl<'a> Registry<'a> {
                     }
                     false => "it limits requests: ask less often (timeout.reconciliation)",
                 };
-                Error::Unreachable { repo, detail: format!("{answer}{after}; {advice}") }
+                Error::unreachable(repo, format!("{answer}{after}; {advice}"))
             }
-            status if status.is_server_error() => Error::Unreachable { repo, detail: answer },
-            _ => Error::Git { repo, what: format!("reading {what}"), detail: answer },
+            status if status.is_server_error() => Error::unreachable(repo, answer),
+            _ => Error::git(repo, format!("reading {what}"), answer),
         })
     }
 
@@ -493,11 +493,11 @@ impl<'a> Registry<'a> {
 
     fn odd(&self, what: &str, detail: &str) -> Error {
         let repo = self.address.shown.clone();
-        Error::Git { repo, what: format!("reading {what}"), detail: detail.to_owned() }
+        Error::git(repo, format!("reading {what}"), detail)
     }
 
     fn too_large(&self, what: &str, limit: String) -> Error {
-        Error::TooLarge { repo: self.address.shown.clone(), what: what.to_owned(), limit }
+        Error::too_large(&self.address.shown, what, limit)
     }
 }
 

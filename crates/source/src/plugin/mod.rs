@@ -268,9 +268,8 @@ fn metadata(archive: &Archive, subject: &RenderFor, env: Vec<EnvEntry>) -> Metad
 
 /// The names of the sockets in a folder, in order; none when there is no folder.
 fn sockets(folder: &Path) -> Result<Vec<String>, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: format!("the sockets of plugins in {}", folder.display()),
-        error: error.to_string(),
+    let failed = |error: std::io::Error| {
+        RenderError::read(format!("the sockets of plugins in {}", folder.display()), error)
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
