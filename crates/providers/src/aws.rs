@@ -137,15 +137,8 @@ async fn own_identity(
         let form = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, form)]);
         let api = api(providers, "sts", region, asker, pem)?;
-        let mut attempts = Attempts::default();
-        loop {
-            let failure = match api.post_raw("/", headers.clone(), body.clone()).await {
-                Ok(reply) => return temporary(&reply),
-                Err(failure) => failure,
-            };
-            let waited = attempts.wait(&api, failure).await;
-            waited.map_err(|failure| failure.of(&format!("role {role}")))?;
-        }
+        let sent = retried(&api, || api.post_raw("/", headers.clone(), body.clone())).await;
+        return temporary(&sent.map_err(|failure| failure.of(&format!("role {role}")))?);
     }
     let relative = variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
     let full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned);
@@ -202,20 +195,20 @@ fn temporary(reply: &Reply) -> Result<Identity, Failure> {
     }
 }
 
-/// How often a request was sent that was one too many.
-#[derive(Debug, Default)]
-struct Attempts(usize);
-
-impl Attempts {
-    /// Waits before the next one, if there may be one after this failure.
-    async fn wait(&mut self, api: &Api, failure: Failure) -> Result<(), Failure> {
-        if !failure.is_throttled() {
-            return Err(failure);
+/// Sends a request, and again after a pause when it was one too many.
+async fn retried<F>(api: &Api, send: impl Fn() -> F) -> Result<Reply, Failure>
+where
+    F: Future<Output = Result<Reply, Failure>>,
+{
+    for pause in PAUSES {
+        match send().await {
+            Err(failure) if failure.is_throttled() => tokio::time::sleep(pause).await,
+            answered => return answered,
         }
-        let Some(pause) = PAUSES.get(self.0) else { return Err(api.limited()) };
-        self.0 += 1;
-        tokio::time::sleep(*pause).await;
-        Ok(())
+    }
+    match send().await {
+        Err(failure) if failure.is_throttled() => Err(api.limited()),
+        answered => answered,
     }
 }
 
@@ -226,13 +219,7 @@ impl Service {
     }
 
     async fn post(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {
-        let mut attempts = Attempts::default();
-        loop {
-            match self.post_once(kind, target, body.clone()).await {
-                Ok(reply) => return Ok(reply),
-                Err(failure) => attempts.wait(&self.api, failure).await?,
-            }
-        }
+        retried(&self.api, || self.post_once(kind, target, body.clone())).await
     }
 
     async fn post_once(&self, kind: &str, target: &str, body: String) -> Result<Reply, Failure> {

@@ -1,21 +1,22 @@
 //! Azure DevOps Services and Server: Git API 7.1.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
-use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::github::Label;
+use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// The public server.
-const PUBLIC: &str = "https://dev.azure.com";
+pub(super) const PUBLIC: &str = "https://dev.azure.com";
 const VERSION: &str = "api-version=7.1";
 /// Before the names of branches.
 const BRANCH: &str = "refs/heads/";
 /// Pull requests of a page.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 
 /// A project of an organization.
 #[derive(Debug)]
@@ -68,21 +69,13 @@ struct Request {
 }
 
 #[derive(Deserialize)]
-struct Label {
-    name: String,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct User {
     #[serde(default)]
     unique_name: String,
 }
 
-fn list<T: serde::de::DeserializeOwned>(
-    reply: &Reply,
-    _: usize,
-) -> Result<(Vec<T>, Option<String>), Failure> {
+fn list<T: DeserializeOwned>(_: &str, reply: &Reply, _: usize) -> Page<T> {
     let List { value } = reply.json()?;
     // Lists of servers that page name the next one by a token.
     match reply.header("x-ms-continuationtoken") {
@@ -92,25 +85,12 @@ fn list<T: serde::de::DeserializeOwned>(
 }
 
 impl AzureDevOps {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        organization: &str,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        let api = provider.api.trim_end_matches('/');
-        let api = if api.is_empty() { PUBLIC } else { api };
-        let base = format!("{api}/{}", segment(organization));
-        providers.api(provider, &base, "", asker).await
-    }
-
     fn place(&self) -> String {
         format!("/{}/_apis/git/repositories", segment(&self.query.project))
     }
 
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let path = format!("{}?{VERSION}", self.place());
-        let Pages { items, several } = self.api.pages(&path, list::<Listed>).await?;
         let is_ssh = self.query.clone_protocol == "ssh";
         // One without a default branch has no commits, and a disabled one cannot be read.
         let repository = |one: Listed| {
@@ -119,14 +99,13 @@ impl AzureDevOps {
             Some(Repository {
                 organization: self.query.owner.clone(),
                 name: one.name?,
-                slug: String::new(),
                 id: one.id?,
                 url: url?,
                 default_branch: default.strip_prefix(BRANCH).unwrap_or(&default).to_owned(),
-                labels: Vec::new(),
+                ..Repository::default()
             })
         };
-        Ok(Pages { items: items.into_iter().filter_map(repository).collect(), several })
+        Ok(self.api.pages(&path, list).await?.filter_map(repository))
     }
 
     pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
@@ -134,12 +113,10 @@ impl AzureDevOps {
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.commit_id);
         if self.query.all_branches {
             let path = format!("{place}?{VERSION}");
-            let Pages { items, several } = self.api.pages(&path, list::<ListedBranch>).await?;
-            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+            return Ok(self.api.pages(&path, list).await?.map(branch));
         }
         let path = format!("{place}?name={}&{VERSION}", segment(&repository.default_branch));
-        let found: ListedBranch = self.api.get(&path).await?.json()?;
-        Ok(Pages { items: vec![branch(found)], several: false })
+        Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
@@ -160,17 +137,17 @@ impl AzureDevOps {
         query: &PullRequests,
     ) -> Result<Pages<PullRequest>, Failure> {
         let path = format!(
-            "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE}&{VERSION}",
+            "/{}/_apis/git/repositories/{}/pullrequests?searchCriteria.status=active&$top={PAGE_SIZE}&{VERSION}",
             segment(&query.project),
             segment(&query.repository)
         );
-        let page = |reply: &Reply, number: usize| {
+        let page = |path: &str, reply: &Reply, number: usize| {
             let List { value } = reply.json::<List<Request>>()?;
             // The last page is the first that is not full.
-            let next = (value.len() >= PAGE).then(|| format!("{path}&$skip={}", number * PAGE));
+            let skipped = number * PAGE_SIZE;
+            let next = (value.len() >= PAGE_SIZE).then(|| format!("{path}&$skip={skipped}"));
             Ok((value, next))
         };
-        let Pages { items, several } = api.pages(&path, page).await?;
         let name = |text: &str| text.strip_prefix(BRANCH).unwrap_or(text).to_owned();
         let request = |one: Request| {
             let author = one.created_by.map(|user| user.unique_name).unwrap_or_default();
@@ -184,6 +161,6 @@ impl AzureDevOps {
                 author: author.split('@').next().unwrap_or_default().to_owned(),
             })
         };
-        Ok(Pages { items: items.into_iter().filter_map(request).collect(), several })
+        Ok(api.pages(&path, page).await?.filter_map(request))
     }
 }

@@ -1,17 +1,17 @@
 //! Bitbucket Cloud: API 2.0.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
-use super::http::{Api, Pages, Reply, continued, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::http::{Api, Page, Pages, Reply, continued, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// The public server; another one by this variable, as programs for Bitbucket have it.
-const PUBLIC: &str = "https://api.bitbucket.org/2.0";
-const ADDRESS: &str = "BITBUCKET_API_BASE_URL";
+pub(super) const PUBLIC: &str = "https://api.bitbucket.org/2.0";
+pub(super) const ADDRESS: &str = "BITBUCKET_API_BASE_URL";
 
 /// A workspace.
 #[derive(Debug)]
@@ -34,10 +34,18 @@ struct Links {
     clone: Vec<Link>,
 }
 
+/// A URL to clone from, by its protocol.
 #[derive(Deserialize)]
-struct Link {
+pub(super) struct Link {
     name: String,
     href: String,
+}
+
+/// The URL of a repository for a protocol.
+pub(super) fn clone_url(slug: &str, links: Vec<Link>, protocol: &str) -> Result<String, Failure> {
+    let link = links.into_iter().find(|link| link.name == protocol);
+    let missing = || Failure::new(format!("{slug}: has no URL for {protocol}"));
+    link.map(|link| link.href).ok_or_else(missing)
 }
 
 #[derive(Deserialize)]
@@ -79,57 +87,32 @@ struct Author {
 }
 
 #[derive(Deserialize)]
-#[serde(bound = "T: serde::de::DeserializeOwned")]
-struct Page<T> {
+struct Values<T> {
     values: Vec<T>,
-    #[serde(default)]
     next: Option<String>,
 }
 
 /// The items of a page; the next one is named by its URL.
-fn page<T: serde::de::DeserializeOwned>(
-    path: &str,
-) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let path = path.to_owned();
-    move |reply, _| {
-        let Page { values, next } = reply.json()?;
-        Ok((values, next.map(|url| continued(&path, &url))))
-    }
+fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
+    let Values { values, next } = reply.json()?;
+    Ok((values, next.map(|url| continued(path, &url))))
 }
 
 impl Bitbucket {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        let public = providers.variable(ADDRESS).unwrap_or(PUBLIC);
-        let base = if provider.api.is_empty() { public } else { &provider.api };
-        providers.api(provider, base, "", asker).await
-    }
-
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let Repositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/repositories/{}?role=member&pagelen=100", segment(owner));
-        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
         let protocol = if clone_protocol.is_empty() { "ssh" } else { clone_protocol };
-        let repository = |one: Listed| {
-            let link = one.links.clone.into_iter().find(|link| link.name == protocol);
-            let Some(Link { href, .. }) = link else {
-                return Err(Failure::new(format!("{}: has no URL for {protocol}", one.slug)));
-            };
+        self.api.pages(&path, page).await?.try_map(|one: Listed| {
             Ok(Repository {
                 organization: owner.clone(),
+                url: clone_url(&one.slug, one.links.clone, protocol)?,
                 name: one.slug,
-                slug: String::new(),
                 id: one.uuid,
-                url: href,
                 default_branch: one.mainbranch.map(|branch| branch.name).unwrap_or_default(),
-                labels: Vec::new(),
+                ..Repository::default()
             })
-        };
-        let items: Result<Vec<Repository>, Failure> = items.into_iter().map(repository).collect();
-        Ok(Pages { items: items?, several })
+        })
     }
 
     fn place(&self, repository: &Repository) -> String {
@@ -141,17 +124,14 @@ impl Bitbucket {
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.target.hash);
         if self.query.all_branches {
             let path = format!("{place}/refs/branches?pagelen=100");
-            let Pages { items, several } =
-                self.api.pages(&path, page::<ListedBranch>(&path)).await?;
-            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+            return Ok(self.api.pages(&path, page).await?.map(branch));
         }
         let default = &repository.default_branch;
         if default.is_empty() {
-            return Ok(Pages { items: Vec::new(), several: false });
+            return Ok(Pages::one(None));
         }
         let path = format!("{place}/refs/branches/{}", path_segments(default)?);
-        let found: ListedBranch = self.api.get(&path).await?.json()?;
-        Ok(Pages { items: vec![branch(found)], several: false })
+        Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
@@ -167,8 +147,7 @@ impl Bitbucket {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repositories/{owner}/{repository}/pullrequests?state=OPEN&pagelen=50");
-        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
-        let items = items.into_iter().map(|one| PullRequest {
+        Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {
             number: one.id,
             title: one.title,
             branch: one.source.branch.name,
@@ -176,7 +155,6 @@ impl Bitbucket {
             head_sha: one.source.commit.map(|commit| commit.hash).unwrap_or_default(),
             labels: Vec::new(),
             author: one.author.map(|author| author.nickname).unwrap_or_default(),
-        });
-        Ok(Pages { items: items.collect(), several })
+        }))
     }
 }

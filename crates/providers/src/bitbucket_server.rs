@@ -1,13 +1,13 @@
 //! Bitbucket Server and Data Center: REST API 1.0.
 
-use http::header::HeaderName;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
+use super::bitbucket::{Link, clone_url};
 use super::failure::{Failure, existing};
-use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// A project.
@@ -35,12 +35,6 @@ struct Project {
 struct Links {
     #[serde(default)]
     clone: Vec<Link>,
-}
-
-#[derive(Deserialize)]
-struct Link {
-    name: String,
-    href: String,
 }
 
 #[derive(Deserialize)]
@@ -72,65 +66,37 @@ struct User {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound = "T: serde::de::DeserializeOwned")]
-struct Page<T> {
+#[serde(rename_all = "camelCase")]
+struct Values<T> {
     values: Vec<T>,
     is_last_page: bool,
-    #[serde(default)]
     next_page_start: Option<u64>,
 }
 
-fn page<T: serde::de::DeserializeOwned>(
-    path: &str,
-) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let path = path.to_owned();
-    move |reply, _| {
-        let Page { values, is_last_page, next_page_start } = reply.json()?;
-        match (is_last_page, next_page_start) {
-            (true, _) => Ok((values, None)),
-            (false, Some(start)) => Ok((values, Some(format!("{path}&start={start}")))),
-            (false, None) => Err(Failure::new(format!("{path}: does not say where it goes on"))),
-        }
+fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
+    let Values { values, is_last_page, next_page_start } = reply.json()?;
+    match (is_last_page, next_page_start) {
+        (true, _) => Ok((values, None)),
+        (false, Some(start)) => Ok((values, Some(format!("{path}&start={start}")))),
+        (false, None) => Err(Failure::new(format!("{path}: does not say where it goes on"))),
     }
 }
 
 impl BitbucketServer {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        let api = provider.api.trim_end_matches('/');
-        let base = match api.ends_with("/rest") {
-            true => format!("{api}/api/1.0"),
-            false => format!("{api}/rest/api/1.0"),
-        };
-        let api = providers.api(provider, &base, "", asker).await?;
-        api.with(HeaderName::from_static("x-atlassian-token"), "no-check")
-    }
-
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let Repositories { owner, clone_protocol, .. } = &self.query;
         let path = format!("/projects/{}/repos?limit=100", segment(owner));
-        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
         let protocol = if clone_protocol == "https" { "http" } else { "ssh" };
-        let repository = |one: Listed| {
-            let link = one.links.clone.into_iter().find(|link| link.name == protocol);
-            let Some(Link { href, .. }) = link else {
-                return Err(Failure::new(format!("{}: has no URL for {protocol}", one.slug)));
-            };
+        self.api.pages(&path, page).await?.try_map(|one: Listed| {
             Ok(Repository {
                 organization: one.project.key,
                 name: one.name,
+                url: clone_url(&one.slug, one.links.clone, protocol)?,
                 slug: one.slug,
                 id: one.id.to_string(),
-                url: href,
-                default_branch: String::new(),
-                labels: Vec::new(),
+                ..Repository::default()
             })
-        };
-        let items: Result<Vec<Repository>, Failure> = items.into_iter().map(repository).collect();
-        Ok(Pages { items: items?, several })
+        })
     }
 
     fn place(repository: &Repository) -> String {
@@ -144,14 +110,13 @@ impl BitbucketServer {
         // 404 is a default branch that does not exist, 204 none: both have no commits.
         let reply = existing(self.api.get(&format!("{place}/branches/default")).await)?;
         let Some(reply) = reply.filter(|reply| reply.status != http::StatusCode::NO_CONTENT) else {
-            return Ok(Pages { items: Vec::new(), several: false });
+            return Ok(Pages::one(None));
         };
         if !self.query.all_branches {
-            return Ok(Pages { items: vec![branch(reply.json()?)], several: false });
+            return Ok(Pages::one([branch(reply.json()?)]));
         }
         let path = format!("{place}/branches?limit=100");
-        let Pages { items, several } = self.api.pages(&path, page::<Ref>(&path)).await?;
-        Ok(Pages { items: items.into_iter().map(branch).collect(), several })
+        Ok(self.api.pages(&path, page).await?.map(branch))
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
@@ -167,8 +132,7 @@ impl BitbucketServer {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (project, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/projects/{project}/repos/{repository}/pull-requests?limit=100");
-        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
-        let items = items.into_iter().map(|one| PullRequest {
+        Ok(api.pages(&path, page).await?.map(|one: Request| PullRequest {
             number: one.id,
             title: one.title,
             branch: one.from_ref.display_id,
@@ -176,7 +140,6 @@ impl BitbucketServer {
             head_sha: one.from_ref.latest_commit,
             labels: Vec::new(),
             author: one.author.map(|author| author.user.name).unwrap_or_default(),
-        });
-        Ok(Pages { items: items.collect(), several })
+        }))
     }
 }

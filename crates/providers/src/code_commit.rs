@@ -23,6 +23,15 @@ pub(super) struct CodeCommit {
     query: Repositories,
 }
 
+/// A repository in a list of either service.
+#[derive(Deserialize, Default)]
+struct Listed {
+    #[serde(rename = "repositoryName")]
+    name: Option<String>,
+    #[serde(rename = "ResourceARN")]
+    arn: Option<String>,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Found {
@@ -128,7 +137,7 @@ impl CodeCommit {
 
     async fn names(&self) -> Result<Pages<String>, Failure> {
         let tags = &self.query.scope.tags;
-        let Pages { items, several } = if tags.is_empty() {
+        let listed = if tags.is_empty() {
             let target = "CodeCommit_20150413.ListRepositories";
             Self::list(&self.service, target, json!({}), ("repositories", "nextToken")).await?
         } else {
@@ -146,15 +155,13 @@ impl CodeCommit {
             let fields = ("ResourceTagMappingList", "PaginationToken");
             Self::list(&self.tagging, target, body, fields).await?
         };
-        let name = |item: &Value| {
-            let name = item["repositoryName"].as_str().map(str::to_owned);
+        listed.try_map(|item| {
+            let Listed { name, arn } = serde_json::from_value(item).unwrap_or_default();
             // arn:aws:codecommit:REGION:ACCOUNT:NAME
-            let of_arn = || Some(item["ResourceARN"].as_str()?.splitn(6, ':').nth(5)?.to_owned());
+            let of_arn = || Some(arn?.splitn(6, ':').nth(5)?.to_owned());
             let missing = || Failure::new("a repository of the answer has no name");
             name.or_else(of_arn).ok_or_else(missing)
-        };
-        let items: Result<Vec<String>, Failure> = items.iter().map(name).collect();
-        Ok(Pages { items: items?, several })
+        })
     }
 
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
@@ -182,11 +189,10 @@ impl CodeCommit {
             repositories.push(Repository {
                 organization: one.account_id,
                 name: one.repository_name,
-                slug: String::new(),
                 id: one.repository_id,
                 url,
                 default_branch,
-                labels: Vec::new(),
+                ..Repository::default()
             });
         }
         Ok(Pages { items: repositories, several })
@@ -195,19 +201,15 @@ impl CodeCommit {
     /// The branches, without their commits: each would be a request.
     pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
         if !self.query.all_branches {
-            let items = vec![repository.branch(&repository.default_branch, "")];
-            return Ok(Pages { items, several: false });
+            return Ok(Pages::one([repository.branch(&repository.default_branch, "")]));
         }
         let body = json!({"repositoryName": repository.name});
         let target = "CodeCommit_20150413.ListBranches";
         let listed = Self::list(&self.service, target, body, ("branches", "nextToken")).await?;
-        let Pages { items, several } = listed;
-        let branch = |name: &Value| {
+        listed.try_map(|name| {
             let missing = || Failure::new("ListBranches: a branch of the answer has no name");
             Ok(repository.branch(name.as_str().ok_or_else(missing)?, ""))
-        };
-        let items: Result<Vec<Branch>, Failure> = items.iter().map(branch).collect();
-        Ok(Pages { items: items?, several })
+        })
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {

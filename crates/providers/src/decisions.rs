@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::failure::Failure;
 use super::objects::NamedKind;
 use super::providers::{Asker, Providers};
+use wavegate_api::Raw;
 use wavegate_rollout::desired::queries::{Answer, Decisions, Placements};
 
 /// Reads the resources. The ConfigMap and they are in the namespace of the control plane.
@@ -43,8 +44,9 @@ pub(super) async fn ask(
     let mut resources: Vec<(String, Value)> = objects
         .into_iter()
         .map(|mut object| {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            (name, object["status"][list_key].take())
+            let name = object.name().to_owned();
+            let status = object.get_mut("status").map(Value::take).unwrap_or_default();
+            (name, status.get(list_key).cloned().unwrap_or_default())
         })
         .collect();
     resources.sort_by(|(one, _), (other, _)| one.cmp(other));

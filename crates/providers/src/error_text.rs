@@ -39,6 +39,6 @@ pub(super) fn code_of_aws(body: &[u8]) -> Option<String> {
 }
 
 fn error_of(body: &Value) -> Option<String> {
-    let error = body["__type"].as_str()?;
+    let error = body.get("__type")?.as_str()?;
     Some(error.rsplit('#').next().unwrap_or(error).to_owned())
 }

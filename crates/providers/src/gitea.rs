@@ -2,13 +2,14 @@
 
 use futures::{StreamExt, TryStreamExt};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, existing};
-use super::github::Request;
-use super::http::{Api, PARALLEL, Pages, Reply, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::github::{Label, Request};
+use super::gitlab::ListedBranch;
+use super::http::{Api, PARALLEL, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Filters, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, Filters, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// An organization or a user.
@@ -33,69 +34,31 @@ struct Listed {
     empty: bool,
 }
 
-#[derive(Deserialize)]
-struct Label {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct ListedBranch {
-    name: String,
-    commit: Commit,
-}
-
-#[derive(Deserialize)]
-struct Commit {
-    id: String,
-}
-
 /// The items of a page. Servers without links end with an empty page.
-fn page<T: serde::de::DeserializeOwned>(
-    path: &str,
-) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let path = path.to_owned();
-    move |reply, number| {
-        let items: Option<Vec<T>> = reply.json()?;
-        let items = items.unwrap_or_default();
-        let has_links = reply.headers.contains_key("link");
-        let is_all = reply
-            .header("x-total-count")
-            .and_then(|total| total.parse::<usize>().ok())
-            .is_some_and(|total| total <= items.len());
-        let numbered = || {
-            let is_last = has_links || items.is_empty() || (number == 1 && is_all);
-            (!is_last).then(|| format!("{path}&page={}", number + 1))
-        };
-        let next = reply.next_link(&path).or_else(numbered);
-        Ok((items, next))
-    }
+fn page<T: DeserializeOwned>(path: &str, reply: &Reply, number: usize) -> Page<T> {
+    let items: Option<Vec<T>> = reply.json()?;
+    let items = items.unwrap_or_default();
+    let has_links = reply.headers.contains_key("link");
+    let is_all = reply
+        .header("x-total-count")
+        .and_then(|total| total.parse::<usize>().ok())
+        .is_some_and(|total| total <= items.len());
+    let numbered = || {
+        let is_last = has_links || items.is_empty() || (number == 1 && is_all);
+        (!is_last).then(|| format!("{path}&page={}", number + 1))
+    };
+    let next = reply.next_link(path).or_else(numbered);
+    Ok((items, next))
 }
 
 impl Gitea {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        let api = provider.api.trim_end_matches('/');
-        let base = match api.ends_with("/api/v1") {
-            true => api.to_owned(),
-            false => format!("{api}/api/v1"),
-        };
-        providers.api(provider, &base, "", asker).await
-    }
-
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let Repositories { owner, scope, clone_protocol, .. } = &self.query;
         let path = |of: &str| format!("/{of}/{}/repos?limit=50", segment(owner));
-        let of_organization = path("orgs");
-        let listed = self.api.pages(&of_organization, page::<Listed>(&of_organization)).await;
+        let listed = self.api.pages(&path("orgs"), page::<Listed>).await;
         let Pages { items, mut several } = match existing(listed)? {
             Some(listed) => listed,
-            None => {
-                let of_user = path("users");
-                self.api.pages(&of_user, page::<Listed>(&of_user)).await?
-            }
+            None => self.api.pages(&path("users"), page).await?,
         };
         let is_https = clone_protocol == "https";
         let kept = items.into_iter().filter(|one| scope.archived || !one.archived);
@@ -103,15 +66,15 @@ impl Gitea {
         let kept = kept.filter(|one| !one.empty && self.filters.name(&one.name));
         let read = kept.map(|one| async move {
             let path = format!("/repos/{}/{}/labels?limit=50", segment(owner), segment(&one.name));
-            let labels = self.api.pages(&path, page::<Label>(&path)).await?;
+            let labels = self.api.pages(&path, page::<Label>).await?;
             let repository = Repository {
                 organization: owner.clone(),
                 name: one.name,
-                slug: String::new(),
                 id: one.id.to_string(),
                 url: if is_https { one.html_url } else { one.ssh_url },
                 default_branch: one.default_branch,
                 labels: labels.items.into_iter().map(|label| label.name).collect(),
+                ..Repository::default()
             };
             Ok::<_, Failure>((repository, labels.several))
         });
@@ -127,18 +90,15 @@ impl Gitea {
 
     pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
         let place = self.place(repository);
-        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.id);
+        let branch = |one: ListedBranch| one.of(repository);
         if self.query.all_branches {
             let path = format!("{place}/branches?limit=50");
-            let listed = self.api.pages(&path, page::<ListedBranch>(&path)).await?;
-            let Pages { items, several } = listed;
-            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+            return Ok(self.api.pages(&path, page).await?.map(branch));
         }
         let default = &repository.default_branch;
         // A branch may contain slashes, which are part of this path.
-        let reply = self.api.get(&format!("{place}/branches/{}", path_segments(default)?)).await;
-        let found: ListedBranch = reply?.json()?;
-        Ok(Pages { items: vec![branch(found)], several: false })
+        let path = format!("{place}/branches/{}", path_segments(default)?);
+        Ok(Pages::one([branch(self.api.get_json(&path).await?)]))
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
@@ -154,8 +114,6 @@ impl Gitea {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?state=open&limit=50");
-        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
-        let items = items.into_iter().map(Request::pull_request);
-        Ok(Pages { items: items.collect(), several })
+        Ok(api.pages(&path, page).await?.map(Request::pull_request))
     }
 }

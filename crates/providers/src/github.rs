@@ -2,12 +2,12 @@
 
 use http::header::{ACCEPT, HeaderName};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
-use super::failure::{Failure, existing};
-use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::failure::Failure;
+use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// The public server.
@@ -89,9 +89,10 @@ struct Base {
     r#ref: String,
 }
 
+/// A label; servers of Gitea and Azure DevOps write it alike.
 #[derive(Deserialize)]
-struct Label {
-    name: String,
+pub(super) struct Label {
+    pub name: String,
 }
 
 /// The address of the API of a server: that of GitHub Enterprise is below `/api/v3`.
@@ -115,38 +116,25 @@ pub(super) fn headers(api: Api) -> Result<Api, Failure> {
 }
 
 /// The items of a page; the next one is named by a link.
-fn page<T: serde::de::DeserializeOwned>(
-    path: &str,
-) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let path = path.to_owned();
-    move |reply, _| Ok((reply.json()?, reply.next_link(&path)))
+fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
+    Ok((reply.json()?, reply.next_link(path)))
 }
 
 impl GitHub {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        owner: &str,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        headers(providers.api(provider, &base(&provider.api), owner, asker).await?)
-    }
-
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let path = format!("/orgs/{}/repos?per_page=100", segment(&self.query.owner));
-        let Pages { items, several } = self.api.pages(&path, page::<Listed>(&path)).await?;
+        let mut listed = self.api.pages(&path, page::<Listed>).await?;
+        listed.items.retain(|one| self.query.scope.archived || !one.archived);
         let is_https = self.query.clone_protocol == "https";
-        let items = items.into_iter().filter(|one| self.query.scope.archived || !one.archived);
-        let items = items.map(|one| Repository {
+        Ok(listed.map(|one| Repository {
             organization: one.owner.login,
             name: one.name,
-            slug: String::new(),
             id: one.id.to_string(),
             url: if is_https { one.clone_url } else { one.ssh_url },
             default_branch: one.default_branch.unwrap_or_default(),
             labels: one.topics.unwrap_or_default(),
-        });
-        Ok(Pages { items: items.collect(), several })
+            ..Repository::default()
+        }))
     }
 
     fn place(repository: &Repository) -> String {
@@ -158,21 +146,15 @@ impl GitHub {
         let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.sha);
         if self.query.all_branches {
             let path = format!("{place}/branches?per_page=100");
-            let Pages { items, several } =
-                self.api.pages(&path, page::<ListedBranch>(&path)).await?;
-            return Ok(Pages { items: items.into_iter().map(branch).collect(), several });
+            return Ok(self.api.pages(&path, page).await?.map(branch));
         }
         // A repository without commits names a default branch that does not exist.
         let default = &repository.default_branch;
-        let found = match default.is_empty() {
-            true => None,
-            false => {
-                let path = format!("{place}/branches/{}", segment(default));
-                existing(self.api.get(&path).await)?
-            }
-        };
-        let found = found.map(|reply| reply.json::<ListedBranch>()).transpose()?;
-        Ok(Pages { items: found.map(branch).into_iter().collect(), several: false })
+        if default.is_empty() {
+            return Ok(Pages::one(None));
+        }
+        let path = format!("{place}/branches/{}", segment(default));
+        Ok(Pages::one(self.api.find_json(&path).await?.map(branch)))
     }
 
     pub async fn has_path(&self, branch: &Branch, path: &str) -> Result<bool, Failure> {
@@ -188,8 +170,6 @@ impl GitHub {
     ) -> Result<Pages<PullRequest>, Failure> {
         let (owner, repository) = (segment(&query.owner), segment(&query.repository));
         let path = format!("/repos/{owner}/{repository}/pulls?per_page=100");
-        let Pages { items, several } = api.pages(&path, page::<Request>(&path)).await?;
-        let items = items.into_iter().map(Request::pull_request);
-        Ok(Pages { items: items.collect(), several })
+        Ok(api.pages(&path, page).await?.map(Request::pull_request))
     }
 }

@@ -1,16 +1,16 @@
 //! GitLab: REST API v4.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::failure::{Failure, existing};
-use super::http::{Api, Pages, Reply, path_segments, segment};
-use super::providers::{Asker, Providers};
+use super::http::{Api, Page, Pages, Reply, path_segments, segment};
 use wavegate_rollout::desired::queries::{
-    Branch, Provider, PullRequest, PullRequests, Repositories, Repository,
+    Branch, PullRequest, PullRequests, Repositories, Repository,
 };
 
 /// The public server.
-const PUBLIC: &str = "https://gitlab.com";
+pub(super) const PUBLIC: &str = "https://gitlab.com";
 
 /// A group.
 #[derive(Debug)]
@@ -42,8 +42,9 @@ struct Namespace {
     full_path: String,
 }
 
+/// A branch; servers of Gitea write it alike.
 #[derive(Deserialize)]
-struct ListedBranch {
+pub(super) struct ListedBranch {
     name: String,
     commit: Commit,
 }
@@ -51,6 +52,12 @@ struct ListedBranch {
 #[derive(Deserialize)]
 struct Commit {
     id: String,
+}
+
+impl ListedBranch {
+    pub fn of(self, repository: &Repository) -> Branch {
+        repository.branch(&self.name, &self.commit.id)
+    }
 }
 
 #[derive(Deserialize)]
@@ -77,31 +84,12 @@ struct Author {
 }
 
 /// The items of a page; the next one is named by its number, or by a link.
-fn page<T: serde::de::DeserializeOwned>(
-    path: &str,
-) -> impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure> {
-    let path = path.to_owned();
-    move |reply, _| {
-        let numbered = || Some(format!("{path}&page={}", segment(reply.header("x-next-page")?)));
-        Ok((reply.json()?, numbered().or_else(|| reply.next_link(&path))))
-    }
+fn page<T: DeserializeOwned>(path: &str, reply: &Reply, _: usize) -> Page<T> {
+    let numbered = || Some(format!("{path}&page={}", segment(reply.header("x-next-page")?)));
+    Ok((reply.json()?, numbered().or_else(|| reply.next_link(path))))
 }
 
 impl GitLab {
-    pub async fn api(
-        providers: &Providers,
-        provider: &Provider,
-        asker: &Asker,
-    ) -> Result<Api, Failure> {
-        let api = provider.api.trim_end_matches('/');
-        let api = if api.is_empty() { PUBLIC } else { api };
-        let base = match api.ends_with("/api/v4") {
-            true => api.to_owned(),
-            false => format!("{api}/api/v4"),
-        };
-        providers.api(provider, &base, "", asker).await
-    }
-
     pub async fn repositories(&self) -> Result<Pages<Repository>, Failure> {
         let Repositories { owner, scope, clone_protocol, .. } = &self.query;
         let mut path = format!(
@@ -116,13 +104,12 @@ impl GitLab {
         if !scope.archived {
             path.push_str("&archived=false");
         }
-        let Pages { items, several } = self.api.pages(&path, page::<Project>(&path)).await?;
+        let mut listed = self.api.pages(&path, page::<Project>).await?;
+        listed.items.retain(|one| scope.archived || !one.archived);
         let is_https = clone_protocol == "https";
-        let items = items.into_iter().filter(|one| scope.archived || !one.archived);
-        let items = items.map(|one| Repository {
+        Ok(listed.map(|one| Repository {
             organization: one.namespace.full_path,
             name: one.path,
-            slug: String::new(),
             id: one.id.to_string(),
             url: if is_https { one.http_url_to_repo } else { one.ssh_url_to_repo },
             default_branch: one.default_branch.unwrap_or_default(),
@@ -131,31 +118,24 @@ impl GitLab {
                 .filter(|topics| !topics.is_empty())
                 .or(one.tag_list)
                 .unwrap_or_default(),
-        });
-        Ok(Pages { items: items.collect(), several })
+            ..Repository::default()
+        }))
     }
 
     pub async fn branches(&self, repository: &Repository) -> Result<Pages<Branch>, Failure> {
         let place = format!("/projects/{}/repository/branches", segment(&repository.id));
-        let branch = |one: ListedBranch| repository.branch(&one.name, &one.commit.id);
-        let none = Pages { items: Vec::new(), several: false };
+        let branch = |one: ListedBranch| one.of(repository);
         if self.query.all_branches {
             let path = format!("{place}?per_page=100");
             // A project may have no repository.
-            let listed = existing(self.api.pages(&path, page::<ListedBranch>(&path)).await)?;
-            let listed = listed.map(|Pages { items, several }| Pages {
-                items: items.into_iter().map(branch).collect(),
-                several,
-            });
-            return Ok(listed.unwrap_or(none));
+            let listed = existing(self.api.pages(&path, page).await)?;
+            return Ok(listed.unwrap_or_else(|| Pages::one(None)).map(branch));
         }
         if repository.default_branch.is_empty() {
-            return Ok(none);
+            return Ok(Pages::one(None));
         }
         let path = format!("{place}/{}", segment(&repository.default_branch));
-        let found = existing(self.api.get(&path).await)?;
-        let found = found.map(|reply| reply.json::<ListedBranch>()).transpose()?;
-        Ok(Pages { items: found.map(branch).into_iter().collect(), several: false })
+        Ok(Pages::one(self.api.find_json(&path).await?.map(branch)))
     }
 
     /// There is no request for a path that may be a file or a directory, so its parent is
@@ -170,7 +150,7 @@ impl GitLab {
             segment(&branch.name),
             segment(parent)
         );
-        let found = existing(self.api.pages(&list, page::<Entry>(&list)).await)?;
+        let found = existing(self.api.pages(&list, page::<Entry>).await)?;
         Ok(found.is_some_and(|found| found.items.iter().any(|entry| entry.path == wanted)))
     }
 
@@ -186,8 +166,7 @@ impl GitLab {
         if !query.state.is_empty() {
             path.push_str(&format!("&state={}", segment(&query.state)));
         }
-        let Pages { items, several } = api.pages(&path, page::<MergeRequest>(&path)).await?;
-        let items = items.into_iter().map(|one| PullRequest {
+        Ok(api.pages(&path, page).await?.map(|one: MergeRequest| PullRequest {
             number: one.iid,
             title: one.title,
             branch: one.source_branch,
@@ -195,7 +174,6 @@ impl GitLab {
             head_sha: one.sha.unwrap_or_default(),
             labels: one.labels,
             author: one.author.map(|author| author.username).unwrap_or_default(),
-        });
-        Ok(Pages { items: items.collect(), several })
+        }))
     }
 }

@@ -164,6 +164,35 @@ pub(super) struct Pages<T> {
     pub several: bool,
 }
 
+/// The items of a page, and where the next one is: a path, or a URL of this server.
+pub(super) type Page<T> = Result<(Vec<T>, Option<String>), Failure>;
+
+impl<T> Pages<T> {
+    /// Items that were not listed in pages.
+    pub fn one(items: impl IntoIterator<Item = T>) -> Self {
+        Self { items: items.into_iter().collect(), several: false }
+    }
+
+    /// The same list of what is made of each item.
+    pub fn map<U>(self, made: impl FnMut(T) -> U) -> Pages<U> {
+        Pages { items: self.items.into_iter().map(made).collect(), several: self.several }
+    }
+
+    /// The same list of what is made of some items.
+    pub fn filter_map<U>(self, made: impl FnMut(T) -> Option<U>) -> Pages<U> {
+        Pages { items: self.items.into_iter().filter_map(made).collect(), several: self.several }
+    }
+
+    /// The same list of what is made of each item, unless one fails.
+    pub fn try_map<U>(
+        self,
+        made: impl FnMut(T) -> Result<U, Failure>,
+    ) -> Result<Pages<U>, Failure> {
+        let items: Result<Vec<U>, Failure> = self.items.into_iter().map(made).collect();
+        Ok(Pages { items: items?, several: self.several })
+    }
+}
+
 impl Api {
     /// The API at an address.
     pub fn new(
@@ -230,12 +259,20 @@ impl Api {
         self.get_url(&format!("{}{path}", self.base)).await
     }
 
+    /// Gets the document at a path.
+    pub async fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.get(path).await?.json()
+    }
+
+    /// Gets the document at a path; `None` when there is none.
+    pub async fn find_json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
+        existing(self.get(path).await)?.map(|reply| reply.json()).transpose()
+    }
+
     /// Whether there is something at a path. A page of HTML with a code of success, such as that
     /// of a proxy or of a sign-in, is no answer to that.
     pub async fn has(&self, path: &str) -> Result<bool, Failure> {
-        let found = existing(self.get(path).await)?;
-        let read = found.map(|reply| reply.json::<IgnoredAny>()).transpose()?;
-        Ok(read.is_some())
+        Ok(self.find_json::<IgnoredAny>(path).await?.is_some())
     }
 
     /// Posts a document to a path.
@@ -257,12 +294,12 @@ impl Api {
         self.send(&Method::POST, &url, headers, body.into()).await
     }
 
-    /// All pages of a list, from the one at `path`. `read` takes the items of a page and says
-    /// where the next one is: a path, or a URL of this server.
+    /// All pages of a list, from the one at `path`. `read` gets `path`, a page and its number,
+    /// from 1.
     pub async fn pages<T>(
         &self,
         path: &str,
-        read: impl Fn(&Reply, usize) -> Result<(Vec<T>, Option<String>), Failure>,
+        read: impl Fn(&str, &Reply, usize) -> Page<T>,
     ) -> Result<Pages<T>, Failure> {
         let mut items = Vec::new();
         let mut url = format!("{}{path}", self.base);
@@ -278,7 +315,7 @@ impl Api {
             }
             let page = seen.len();
             let read = match self.get_url(&url).await {
-                Ok(reply) => read(&reply, page),
+                Ok(reply) => read(path, &reply, page),
                 // A list that exists has all of its pages.
                 Err(failure) if page > 1 => Err(Failure {
                     kind: match failure.kind {

@@ -54,32 +54,17 @@ impl Server {
         query: &Repositories,
         asker: &Asker,
     ) -> Result<Self, Failure> {
-        let query = query.clone();
-        let (provider, owner) = (&query.provider, &query.owner);
-        Ok(match provider.kind {
-            Kind::GitHub => Self::GitHub(GitHub {
-                api: GitHub::api(providers, provider, owner, asker).await?,
-                query,
-            }),
-            Kind::GitLab => {
-                Self::GitLab(GitLab { api: GitLab::api(providers, provider, asker).await?, query })
-            }
-            Kind::Gitea => {
-                let api = Gitea::api(providers, provider, asker).await?;
-                Self::Gitea(Gitea { api, filters: compiled(&query)?, query })
-            }
-            Kind::Bitbucket => Self::Bitbucket(Bitbucket {
-                api: Bitbucket::api(providers, provider, asker).await?,
-                query,
-            }),
+        let api = || providers.server_api(&query.provider, &query.owner, asker);
+        let (kind, filters, query) = (query.provider.kind, compiled(query), query.clone());
+        Ok(match kind {
+            Kind::GitHub => Self::GitHub(GitHub { api: api().await?, query }),
+            Kind::GitLab => Self::GitLab(GitLab { api: api().await?, query }),
+            Kind::Gitea => Self::Gitea(Gitea { api: api().await?, filters: filters?, query }),
+            Kind::Bitbucket => Self::Bitbucket(Bitbucket { api: api().await?, query }),
             Kind::BitbucketServer => {
-                let api = BitbucketServer::api(providers, provider, asker).await?;
-                Self::BitbucketServer(BitbucketServer { api, query })
+                Self::BitbucketServer(BitbucketServer { api: api().await?, query })
             }
-            Kind::AzureDevOps => {
-                let api = AzureDevOps::api(providers, provider, owner, asker).await?;
-                Self::AzureDevOps(AzureDevOps { api, query })
-            }
+            Kind::AzureDevOps => Self::AzureDevOps(AzureDevOps { api: api().await?, query }),
             Kind::CodeCommit => Self::CodeCommit(CodeCommit::open(providers, query, asker).await?),
         })
     }

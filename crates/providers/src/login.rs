@@ -5,11 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{AUTHORIZATION, HeaderName};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::app;
 use super::failure::Failure;
-use super::http::Api;
+use super::http::{Api, segment};
 use super::objects::text_of;
 use super::providers::{Asker, Providers};
+use super::{app, azure_devops, bitbucket, github, gitlab};
 use wavegate_net::redact;
 use wavegate_net::tls;
 use wavegate_rollout::desired::queries::{KeyRef, Kind, Login, Provider};
@@ -44,8 +44,47 @@ impl Providers {
         }
     }
 
+    /// The API of a server of source code.
+    pub(super) async fn server_api(
+        &self,
+        provider: &Provider,
+        owner: &str,
+        asker: &Asker,
+    ) -> Result<Api, Failure> {
+        let api = self.api(provider, &self.base(provider, owner), owner, asker).await?;
+        match provider.kind {
+            Kind::GitHub => github::headers(api),
+            Kind::BitbucketServer => {
+                api.with(HeaderName::from_static("x-atlassian-token"), "no-check")
+            }
+            _ => Ok(api),
+        }
+    }
+
+    /// The address of the API of a server.
+    fn base(&self, provider: &Provider, owner: &str) -> String {
+        let own = provider.api.trim_end_matches('/');
+        let or_public = |public| if own.is_empty() { public } else { own };
+        let below = |api: &str, path: &str| match api.ends_with(path) {
+            true => api.to_owned(),
+            false => format!("{api}{path}"),
+        };
+        match provider.kind {
+            Kind::GitHub => github::base(own),
+            Kind::GitLab => below(or_public(gitlab::PUBLIC), "/api/v4"),
+            Kind::Gitea => below(own, "/api/v1"),
+            Kind::Bitbucket if provider.api.is_empty() => {
+                self.variable(bitbucket::ADDRESS).unwrap_or(bitbucket::PUBLIC).to_owned()
+            }
+            Kind::BitbucketServer => format!("{}/api/1.0", below(own, "/rest")),
+            Kind::AzureDevOps => format!("{}/{}", or_public(azure_devops::PUBLIC), segment(owner)),
+            // CodeCommit has an address for each of its services.
+            Kind::Bitbucket | Kind::CodeCommit => provider.api.clone(),
+        }
+    }
+
     /// The API of a provider at an address, with the headers of its login.
-    pub(super) async fn api(
+    async fn api(
         &self,
         provider: &Provider,
         base: &str,

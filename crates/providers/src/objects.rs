@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use serde_json::Value;
 
 use super::failure::Failure;
+use wavegate_api::Raw;
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::secrets;
 
@@ -58,11 +60,30 @@ impl Objects {
     /// A Secret.
     pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<Secret, Failure> {
         let what = format!("Secret {namespace}/{name}");
+        self.named(namespace, name, &what).await
+    }
+
+    /// An object of the core group.
+    async fn named<K>(&self, namespace: &str, name: &str, what: &str) -> Result<K, Failure>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
+    {
         match self {
             Self::Cluster(client) => {
-                get(Api::namespaced(client.clone(), namespace), name, &what).await
+                get(Api::namespaced(client.clone(), namespace), name, what).await
             }
-            Self::Files(objects) => typed(find(objects, "v1", "Secret", namespace, name), &what),
+            Self::Files(objects) => {
+                let (api_version, kind) = (K::api_version(&()), K::kind(&()));
+                let is_this = |object: &&Value| {
+                    object.field("apiVersion") == api_version
+                        && object.kind() == kind
+                        && is_named(object, namespace, name)
+                };
+                typed(objects.iter().find(is_this), what)
+            }
             Self::Unknown(why) => Err(Failure::new(format!("{what}: {why}"))),
         }
     }
@@ -74,15 +95,7 @@ impl Objects {
         name: &str,
     ) -> Result<BTreeMap<String, String>, Failure> {
         let what = format!("ConfigMap {namespace}/{name}");
-        let found: ConfigMap = match self {
-            Self::Cluster(client) => {
-                get(Api::namespaced(client.clone(), namespace), name, &what).await?
-            }
-            Self::Files(objects) => {
-                typed(find(objects, "v1", "ConfigMap", namespace, name), &what)?
-            }
-            Self::Unknown(why) => return Err(Failure::new(format!("{what}: {why}"))),
-        };
+        let found: ConfigMap = self.named(namespace, name, &what).await?;
         Ok(found.data.unwrap_or_default())
     }
 
@@ -105,10 +118,9 @@ impl Objects {
                     return Err(Failure::new(format!("{what}: {text}")));
                 }
                 let fits = |object: &&Value| {
-                    object["apiVersion"] == api_version.as_str()
-                        && object["metadata"]["name"] == name
-                        && is_in(object, namespace)
-                        && object["kind"].as_str().is_some_and(|kind| is_named(kind, named))
+                    object.field("apiVersion") == api_version
+                        && is_named(object, namespace, name)
+                        && is_kind(object.kind(), named)
                 };
                 Ok(objects.iter().filter(fits).cloned().collect())
             }
@@ -165,30 +177,16 @@ async fn resource(client: &Client, kind: &NamedKind, what: &str) -> Result<ApiRe
 }
 
 /// Whether a kind is the one that a ConfigMap names, by its kind or its plural.
-fn is_named(kind: &str, named: &str) -> bool {
+fn is_kind(kind: &str, named: &str) -> bool {
     let (kind, named) = (kind.to_lowercase(), named.to_lowercase());
     let plurals = [format!("{kind}s"), format!("{kind}es")];
     let ies = kind.strip_suffix('y').map(|stem| format!("{stem}ies"));
     kind == named || plurals.contains(&named) || ies.is_some_and(|plural| plural == named)
 }
 
-fn is_in(object: &Value, namespace: &str) -> bool {
-    object["metadata"]["namespace"].as_str().is_none_or(|own| own == namespace)
-}
-
-fn find<'a>(
-    objects: &'a [Value],
-    api_version: &str,
-    kind: &str,
-    namespace: &str,
-    name: &str,
-) -> Option<&'a Value> {
-    objects.iter().find(|object| {
-        object["apiVersion"] == api_version
-            && object["kind"] == kind
-            && object["metadata"]["name"] == name
-            && is_in(object, namespace)
-    })
+/// Whether an object of a file is this one; one without a namespace is in any.
+fn is_named(object: &Value, namespace: &str, name: &str) -> bool {
+    object.name() == name && (object.namespace().is_empty() || object.namespace() == namespace)
 }
 
 fn typed<T: serde::de::DeserializeOwned>(found: Option<&Value>, what: &str) -> Result<T, Failure> {

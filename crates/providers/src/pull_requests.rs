@@ -26,31 +26,14 @@ pub(super) async fn ask(
         false => format!("{owner}/{}", query.repository),
     };
     // Without the API there is no repository that could be missing.
+    let api = || providers.server_api(provider, owner, asker);
     let listed = match provider.kind {
-        Kind::GitHub => {
-            let api = GitHub::api(providers, provider, owner, asker).await?;
-            GitHub::pull_requests(&api, query).await
-        }
-        Kind::GitLab => {
-            let api = GitLab::api(providers, provider, asker).await?;
-            GitLab::pull_requests(&api, query).await
-        }
-        Kind::Gitea => {
-            let api = Gitea::api(providers, provider, asker).await?;
-            Gitea::pull_requests(&api, query).await
-        }
-        Kind::Bitbucket => {
-            let api = Bitbucket::api(providers, provider, asker).await?;
-            Bitbucket::pull_requests(&api, query).await
-        }
-        Kind::BitbucketServer => {
-            let api = BitbucketServer::api(providers, provider, asker).await?;
-            BitbucketServer::pull_requests(&api, query).await
-        }
-        Kind::AzureDevOps => {
-            let api = AzureDevOps::api(providers, provider, owner, asker).await?;
-            AzureDevOps::pull_requests(&api, query).await
-        }
+        Kind::GitHub => GitHub::pull_requests(&api().await?, query).await,
+        Kind::GitLab => GitLab::pull_requests(&api().await?, query).await,
+        Kind::Gitea => Gitea::pull_requests(&api().await?, query).await,
+        Kind::Bitbucket => Bitbucket::pull_requests(&api().await?, query).await,
+        Kind::BitbucketServer => BitbucketServer::pull_requests(&api().await?, query).await,
+        Kind::AzureDevOps => AzureDevOps::pull_requests(&api().await?, query).await,
         Kind::CodeCommit => {
             return Err(Failure::new("AWS CodeCommit has no pullRequest generator"));
         }

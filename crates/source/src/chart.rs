@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::files::{parse_yaml, read_file};
 use super::manifests::RenderError;
 use super::mirror::replace;
 use super::remote::folded;
@@ -64,9 +65,8 @@ impl Naming {
     ) -> Result<Vec<Dependency>, RenderError> {
         let mut found = Vec::new();
         for (name, document) in &self.0 {
-            let unreadable = |reason: String| RenderError::Unreadable {
-                file: source_dir.shown(name),
-                reason: super::redact(&reason),
+            let unreadable = |reason: String| {
+                RenderError::unreadable(source_dir.shown(name), super::redact(&reason))
             };
             for one in entries(document).map_err(unreadable)? {
                 if !found.contains(&one) {
@@ -124,15 +124,13 @@ pub(super) fn missing_by_helm(
     // Its repository was not compared with the project.
     let unknown = names.iter().find(|name| !declared.iter().any(|one| one.name == **name));
     Some(match unknown {
-        Some(name) => RenderError::Source {
-            reason: format!(
-                "application {}: helm misses the dependency {name:?} of the chart, which {} does \
+        Some(name) => RenderError::source(format!(
+            "application {}: helm misses the dependency {name:?} of the chart, which {} does \
                  not declare in a form that is understood here; write it as `dependencies` with \
                  `name` and `repository`",
-                subject.application,
-                source_dir.shown(DECLARING[0])
-            ),
-        },
+            subject.application,
+            source_dir.shown(DECLARING[0])
+        )),
         None => missing_dependencies(source_dir, subject, &names),
     })
 }
@@ -215,10 +213,7 @@ fn field<'a>(object: &'a Value, name: &str) -> Result<&'a Value, String> {
 
 /// The first document of a file, which is the one that Helm reads; `None` without the file.
 fn document(file: &Path, shown: &str) -> Result<Option<Value>, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: shown.to_owned(),
-        error: error.kind().to_string(),
-    };
+    let failed = |error: std::io::Error| RenderError::read(shown, error.kind());
     let meta = match file.metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         meta => meta.map_err(failed)?,
@@ -227,20 +222,9 @@ fn document(file: &Path, shown: &str) -> Result<Option<Value>, RenderError> {
         return Ok(None);
     }
     if !meta.is_file() {
-        let error = "not a regular file".to_owned();
-        return Err(RenderError::Read { file: shown.to_owned(), error });
+        return Err(RenderError::read(shown, "not a regular file"));
     }
-    if meta.len() > MAX_FILE {
-        let what = format!("{shown}: larger than {MAX_FILE} bytes");
-        return Err(RenderError::TooLarge { what });
-    }
-    let bytes = std::fs::read(file).map_err(failed)?;
-    let unreadable = |error: wavegate_api::yaml::Error| RenderError::Unreadable {
-        file: shown.to_owned(),
-        reason: error.to_string(),
-    };
-    let text = wavegate_api::yaml::decode(&bytes).map_err(unreadable)?;
-    let documents = wavegate_api::yaml::documents(&text).map_err(unreadable)?;
+    let documents = parse_yaml(&read_file(file, shown, MAX_FILE, failed)?, shown)?;
     let first = documents.into_iter().next().map(|document| document.value);
     Ok(Some(first.unwrap_or_else(|| Value::Object(serde_json::Map::new()))))
 }
@@ -310,16 +294,14 @@ pub(super) fn walk(
         }
         let shown =
             |path: &Path| path.strip_prefix(&source_dir.root).unwrap_or(path).display().to_string();
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: shown(&directory),
-            error: error.kind().to_string(),
-        };
+        let failed = |error: std::io::Error| RenderError::read(shown(&directory), error.kind());
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             seen += 1;
             if seen > MAX_ENTRIES {
-                let what = format!("the chart has more than {MAX_ENTRIES} files");
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "the chart has more than {MAX_ENTRIES} files"
+                )));
             }
             let path = entry.path();
             entry.file_type().map_err(failed)?;

@@ -54,11 +54,11 @@ fn is_archive(name: &str) -> bool {
 }
 
 fn unread(shown: &str, error: &std::io::Error) -> RenderError {
-    RenderError::Read { file: shown.to_owned(), error: error.kind().to_string() }
+    RenderError::read(shown, error.kind())
 }
 
 fn too_large(shown: &str, limit: u64) -> RenderError {
-    RenderError::TooLarge { what: format!("{shown}: larger than {limit} bytes") }
+    RenderError::too_large(format!("{shown}: larger than {limit} bytes"))
 }
 
 fn check_archive(
@@ -68,14 +68,15 @@ fn check_archive(
     depth: usize,
 ) -> Result<(), RenderError> {
     if depth > MAX_DEPTH {
-        let what = format!("{shown}: archives contain archives more than {MAX_DEPTH} deep");
-        return Err(RenderError::TooLarge { what });
+        return Err(RenderError::too_large(format!(
+            "{shown}: archives contain archives more than {MAX_DEPTH} deep"
+        )));
     }
-    let invalid = |error: std::io::Error| RenderError::Source {
-        reason: format!(
+    let invalid = |error: std::io::Error| {
+        RenderError::source(format!(
             "{shown}: cannot read the archive for its schemas: {error}; pack it again, or set \
              helm.skipSchemaValidation"
-        ),
+        ))
     };
     let limit = *left;
     let mut archive = tar::Archive::new(MultiGzDecoder::new(packed).take(limit + 1));
@@ -109,11 +110,11 @@ fn check(bytes: &[u8], shown: &str) -> Result<(), RenderError> {
     }
     // As Helm, which reads some texts that are refused here.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let schema: Value = serde_json::from_slice(bytes).map_err(|error| RenderError::Source {
-        reason: format!(
+    let schema: Value = serde_json::from_slice(bytes).map_err(|error| {
+        RenderError::source(format!(
             "{shown}: cannot be read as JSON: {error}; correct it, or set \
              helm.skipSchemaValidation"
-        ),
+        ))
     })?;
     let mut names = Vec::new();
     identifiers(&schema, &mut names);
@@ -123,7 +124,7 @@ fn check(bytes: &[u8], shown: &str) -> Result<(), RenderError> {
         "{shown}: $ref {reference:?} is not in the schema, and nothing is read from elsewhere; copy \
          it into the schema, or set helm.skipSchemaValidation"
     );
-    Err(RenderError::Source { reason })
+    Err(RenderError::source(reason))
 }
 
 fn identifiers<'a>(schema: &'a Value, names: &mut Vec<&'a str>) {

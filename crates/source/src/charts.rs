@@ -104,9 +104,7 @@ pub(super) fn login(
     pass_credentials: bool,
 ) -> Result<Login, Error> {
     let credentials = credentials.cloned().unwrap_or_default();
-    let refused = |detail: &str| {
-        Err(Error::Refused { repo: address.shown.clone(), detail: detail.to_owned() })
-    };
+    let refused = |detail: &str| Err(Error::refused(&address.shown, detail));
     if !credentials.refusal.is_empty() {
         return refused(&credentials.refusal);
     }
@@ -141,11 +139,8 @@ impl Charts {
         let wanted = Wanted::new(surroundings, source, credentials)?;
         let given = wanted.version;
         let of = |version: &str| Revision { sha: version.to_owned(), reference: None };
-        let missing = |detail: String| Error::MissingRevision {
-            repo: wanted.address.shown.clone(),
-            revision: given.to_owned(),
-            detail,
-        };
+        let missing =
+            |detail: String| Error::missing_revision(&wanted.address.shown, given, detail);
         let Some(range) = Range::of_chart(given) else {
             return match version(given) {
                 Some(_) => Ok(of(given)),
@@ -219,7 +214,7 @@ fn client<'a>(surroundings: &Surroundings<'a>) -> HelmClient<'a> {
 fn of_version(error: Error, version: &str) -> Error {
     match error {
         Error::MissingRevision { repo, detail, .. } => {
-            Error::MissingRevision { repo, revision: version.to_owned(), detail }
+            Error::missing_revision(repo, version, detail)
         }
         other => other,
     }
@@ -227,11 +222,7 @@ fn of_version(error: Error, version: &str) -> Error {
 
 async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Checkout, Error> {
     let repo = || wanted.address.shown.clone();
-    let failed = |error: std::io::Error| Error::Cache {
-        repo: repo(),
-        what: "unpack the chart".into(),
-        detail: error.kind().to_string(),
-    };
+    let failed = |error: std::io::Error| Error::cache(repo(), "unpack the chart", error.kind());
     let home = Home::new(surroundings.cache.path(), vec![wanted.login.clone()])?;
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let builder = tempfile::Builder::new()
@@ -253,7 +244,7 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted<'_>) -> Result<Ch
     }
     let [directory] = &found[..] else {
         let detail = format!("the archive contains {} charts instead of one", found.len());
-        return Err(Error::Git { repo: repo(), what: "helm pull".into(), detail });
+        return Err(Error::git(repo(), "helm pull", detail));
     };
     let target = surroundings.cache.unused("checkout");
     std::fs::rename(directory, target.path()).map_err(failed)?;

@@ -14,7 +14,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, RenderError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
         // Happens only when the runtime is shutting down.
-        Err(RenderError::Read { file: what.to_owned(), error: error.to_string() })
+        Err(RenderError::read(what, error))
     })
 }
 
@@ -24,16 +24,14 @@ pub(super) fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
     let mut seen = 0;
     while let Some(directory) = open.pop() {
         let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: shown(&directory),
-            error: error.to_string(),
-        };
+        let failed = |error: std::io::Error| RenderError::read(shown(&directory), error);
         for entry in std::fs::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             seen += 1;
             if seen > MAX_ENTRIES {
-                let what = format!("the repository has more than {MAX_ENTRIES} files");
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "the repository has more than {MAX_ENTRIES} files"
+                )));
             }
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {

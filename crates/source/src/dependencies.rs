@@ -19,6 +19,7 @@ use super::mirror::{self, Content, Mirror};
 use super::render_for::RenderFor;
 use super::source_directory::{SourceDirectory, leaves};
 use super::tools::Programs;
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Most dependencies of a chart.
 const MAX_DEPENDENCIES: usize = 200;
@@ -39,7 +40,8 @@ pub(super) async fn built(
     if missing.is_empty() && !anyway {
         return Ok(None);
     }
-    let pass = source["helm"]["passCredentials"].as_bool().unwrap_or(false);
+    let ApplicationSource { helm, .. } = read_leniently(source);
+    let pass = helm.is_some_and(|helm| helm.pass_credentials);
     let checked = {
         let (source_dir, subject, allow_http) =
             (source_dir.clone(), subject.clone(), programs.allow_http);
@@ -56,10 +58,7 @@ pub(super) async fn built(
         let names: Vec<String> = missing.into_iter().map(|one| one.name).collect();
         return Err(chart::missing_dependencies(source_dir, subject, &names));
     };
-    let unwritten = |error: std::io::Error| RenderError::Read {
-        file: "copy of the chart".to_owned(),
-        error: error.kind().to_string(),
-    };
+    let unwritten = |error: std::io::Error| RenderError::read("copy of the chart", error.kind());
     let (copy, naming) = {
         let (source_dir, limit) = (source_dir.clone(), programs.disk_bytes);
         let make = move || {
@@ -110,12 +109,13 @@ fn logins(
             subject.application,
             super::redact(why)
         );
-        RenderError::Source { reason }
+        RenderError::source(reason)
     };
     // All of them: Helm builds all of the dependencies, or none.
     if all.len() > MAX_DEPENDENCIES {
-        let what = format!("the chart has more than {MAX_DEPENDENCIES} dependencies");
-        return Err(RenderError::TooLarge { what });
+        return Err(RenderError::too_large(format!(
+            "the chart has more than {MAX_DEPENDENCIES} dependencies"
+        )));
     }
     let mut logins: Vec<Login> = Vec::new();
     for Dependency { name, repository } in all {
@@ -160,9 +160,10 @@ fn logins(
         logins.push(login.map_err(|error| refused(name, &error.to_string()))?);
     }
     if let Some(why) = contradiction(&logins) {
-        let reason =
-            format!("application {}: dependencies of the chart: {why}", subject.application);
-        return Err(RenderError::Source { reason });
+        return Err(RenderError::source(format!(
+            "application {}: dependencies of the chart: {why}",
+            subject.application
+        )));
     }
     Ok(Some(logins))
 }

@@ -3,10 +3,10 @@
 //! Blocking. Reads inside the checkout only: every path is resolved including symbolic
 //! links, and a path that leaves the checkout is an error.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::files::read_file;
 use super::jsonnet::{Evaluator, JsonnetOptions};
 use super::manifests::{Manifest, RenderError, Sink, lfs_pointer};
 use super::source_directory::{
@@ -182,25 +182,23 @@ impl Reader<'_> {
     /// Collects candidates in lexical order; a directory is ordered by its own name.
     fn walk(&mut self, directory: &Path, below: &str, depth: usize) -> Result<(), RenderError> {
         let shown = self.source_dir.shown(below);
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: shown.clone(),
-            error: error.to_string(),
-        };
+        let failed = |error: std::io::Error| RenderError::read(shown.clone(), error);
         if self.submodules.contains(&shown.trim_end_matches('/').to_owned()) {
             return Err(RenderError::Submodule { path: shown });
         }
         if depth > MAX_DEPTH {
-            return Err(RenderError::TooLarge {
-                what: format!("{shown}: more than {MAX_DEPTH} directory levels"),
-            });
+            return Err(RenderError::too_large(format!(
+                "{shown}: more than {MAX_DEPTH} directory levels"
+            )));
         }
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(failed)? {
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
-                let what =
-                    format!("more than {MAX_ENTRIES} files below {:?}", self.source_dir.relative);
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "more than {MAX_ENTRIES} files below {:?}",
+                    self.source_dir.relative
+                )));
             }
             entries.push(entry.map_err(failed)?);
         }
@@ -252,15 +250,13 @@ impl Reader<'_> {
                 }
                 // What it was to contain would be missing, and pruned.
                 return Err(match error.kind() {
-                    std::io::ErrorKind::PermissionDenied => {
-                        RenderError::Read { file: shown, error: error.to_string() }
-                    }
+                    std::io::ErrorKind::PermissionDenied => RenderError::read(shown, error),
                     _ => RenderError::DanglingLink { file: shown },
                 });
             }
         };
         let meta = std::fs::metadata(&resolved)
-            .map_err(|error| RenderError::Read { file: shown.clone(), error: error.to_string() })?;
+            .map_err(|error| RenderError::read(shown.clone(), error))?;
         if !meta.is_file() {
             tracing::warn!(file = shown, "skipping an entry that is not a regular file");
             return Ok(());
@@ -271,12 +267,10 @@ impl Reader<'_> {
         if !below.ends_with(".jsonnet") {
             self.bytes = self.bytes.saturating_add(meta.len());
             if self.options.max_bytes > 0 && self.bytes > self.options.max_bytes {
-                return Err(RenderError::TooLarge {
-                    what: format!(
-                        "{shown}: the manifests of this source exceed {} bytes in total",
-                        self.options.max_bytes
-                    ),
-                });
+                return Err(RenderError::too_large(format!(
+                    "{shown}: the manifests of this source exceed {} bytes in total",
+                    self.options.max_bytes
+                )));
             }
         }
         self.files.push(Candidate { resolved, shown });
@@ -290,10 +284,9 @@ impl Reader<'_> {
         self.glob_steps = self.glob_steps.saturating_add(cost);
         if self.glob_steps > MAX_GLOB_STEPS {
             let shown = self.source_dir.shown(below);
-            let what = format!(
+            return Err(RenderError::too_large(format!(
                 "{shown}: directory.include and directory.exclude are too expensive to match for this number of files"
-            );
-            return Err(RenderError::TooLarge { what });
+            )));
         }
         let is_excluded = self.exclude.as_ref().is_some_and(|glob| glob.matches(below));
         Ok(!is_excluded && self.include.as_ref().is_none_or(|glob| glob.matches(below)))
@@ -302,26 +295,17 @@ impl Reader<'_> {
     /// The text of a file; `None` for one with the marker.
     fn read(&self, file: &Candidate) -> Result<Option<String>, RenderError> {
         let name = &file.shown;
-        let failed = |error: String| RenderError::Read { file: name.clone(), error };
         let limit = match self.options.max_bytes {
             0 => MAX_UNCOUNTED,
             limit => limit.min(MAX_UNCOUNTED),
         };
-        let content = std::fs::File::open(&file.resolved).map_err(|e| failed(e.to_string()))?;
-        let mut bytes = Vec::new();
-        content.take(limit + 1).read_to_end(&mut bytes).map_err(|e| failed(e.to_string()))?;
-        if bytes.len() as u64 > limit {
-            return Err(RenderError::TooLarge {
-                what: format!("{name}: larger than {limit} bytes"),
-            });
-        }
+        let failed = |error| RenderError::read(name, error);
+        let bytes = read_file(&file.resolved, name, limit, failed)?;
         if bytes.windows(SKIP_MARKER.len()).any(|window| window == SKIP_MARKER.as_bytes()) {
             return Ok(None);
         }
-        let text = wavegate_api::yaml::decode(&bytes).map_err(|error| RenderError::Unreadable {
-            file: name.clone(),
-            reason: error.to_string(),
-        })?;
+        let text = wavegate_api::yaml::decode(&bytes)
+            .map_err(|error| RenderError::unreadable(name, error))?;
         Ok((!text.contains(SKIP_MARKER)).then(|| text.into_owned()))
     }
 }

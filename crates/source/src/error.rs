@@ -143,6 +143,58 @@ pub enum Error {
 }
 
 impl Error {
+    /// Another failure of `git`, or of a program or server.
+    pub(super) fn git(
+        repo: impl Into<String>,
+        what: impl Into<String>,
+        detail: impl ToString,
+    ) -> Self {
+        Self::Git { repo: repo.into(), what: what.into(), detail: detail.to_string() }
+    }
+
+    /// A failure of the local cache directory.
+    pub(super) fn cache(
+        repo: impl Into<String>,
+        what: impl Into<String>,
+        detail: impl ToString,
+    ) -> Self {
+        Self::Cache { repo: repo.into(), what: what.into(), detail: detail.to_string() }
+    }
+
+    /// Data that exceeds a limit.
+    pub(super) fn too_large(
+        repo: impl Into<String>,
+        what: impl Into<String>,
+        limit: impl ToString,
+    ) -> Self {
+        Self::TooLarge { repo: repo.into(), what: what.into(), limit: limit.to_string() }
+    }
+
+    /// A refusal of a server, or of this process to log in.
+    pub(super) fn refused(repo: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Refused { repo: repo.into(), detail: detail.into() }
+    }
+
+    /// A server that does not answer.
+    pub(super) fn unreachable(repo: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Unreachable { repo: repo.into(), detail: detail.into() }
+    }
+
+    /// A repository that does not exist, as far as its server says.
+    pub(super) fn missing_repository(repo: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::MissingRepository { repo: repo.into(), detail: detail.into() }
+    }
+
+    /// A revision that does not exist.
+    pub(super) fn missing_revision(
+        repo: impl Into<String>,
+        revision: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let (repo, revision, detail) = (repo.into(), revision.into(), detail.into());
+        Self::MissingRevision { repo, revision, detail }
+    }
+
     /// Whether the same request may succeed later without a change of its input.
     ///
     /// A missing revision is not transient: regular polling finds it once it is pushed.

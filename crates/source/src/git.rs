@@ -260,23 +260,19 @@ impl Git {
             Failure::TimedOut => {
                 Error::TimedOut { repo: repo(), what: call.what.into(), limit: limits.timeout }
             }
-            Failure::OutputLimit => Error::TooLarge {
-                repo: repo(),
-                what: format!("the output of {}", call.what),
-                limit: format!("{} bytes", call.stdout_limit),
-            },
+            Failure::OutputLimit => Error::too_large(
+                repo(),
+                format!("the output of {}", call.what),
+                format!("{} bytes", call.stdout_limit),
+            ),
             Failure::DiskLimit if call.watch == call.git_dir => {
                 too_large(call.address, "the fetched repository", limits.fetch_bytes)
             }
             Failure::DiskLimit => too_large(call.address, "the checkout", limits.fetch_bytes),
-            Failure::CpuLimit => Error::Git {
-                repo: repo(),
-                what: call.what.into(),
-                detail: "stopped, since it used too much CPU time".into(),
-            },
-            Failure::Read(error) => {
-                Error::Git { repo: repo(), what: call.what.into(), detail: error.to_string() }
+            Failure::CpuLimit => {
+                Error::git(repo(), call.what, "stopped, since it used too much CPU time")
             }
+            Failure::Read(error) => Error::git(repo(), call.what, error),
         }
     }
 
@@ -333,11 +329,11 @@ impl Git {
 
 /// The error of a size limit, with a remedy.
 pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
-    Error::TooLarge {
-        repo: address.shown.clone(),
-        what: what.to_owned(),
-        limit: format!("{} MiB; use a smaller repository or raise the limit", limit >> 20),
-    }
+    Error::too_large(
+        &address.shown,
+        what,
+        format!("{} MiB; use a smaller repository or raise the limit", limit >> 20),
+    )
 }
 
 /// What to do about a server that is not trusted.
@@ -391,7 +387,7 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
     let said = output.stderr.to_ascii_lowercase();
     let any = |needles: &[&str]| needles.iter().any(|needle| said.contains(needle));
     if any(&["couldn't find remote ref", "not our ref", "unadvertised object", "no such ref"]) {
-        return Error::MissingRevision { repo, revision: String::new(), detail };
+        return Error::missing_revision(repo, String::new(), detail);
     }
     if any(&[
         "authentication failed",
@@ -413,7 +409,7 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "too many authentication failures",
         "load key ",
     ]) {
-        return Error::Refused { repo, detail };
+        return Error::refused(repo, detail);
     }
     if any(&[
         "could not resolve host",
@@ -432,13 +428,13 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "returned error: 429",
     ]) && !any(&["not found", "does not exist", "does not appear to be a git"])
     {
-        return Error::Unreachable { repo, detail };
+        return Error::unreachable(repo, detail);
     }
     if any(&["not found", "does not exist", "does not appear to be a git", "not a git repository"])
     {
-        return Error::MissingRepository { repo, detail };
+        return Error::missing_repository(repo, detail);
     }
-    Error::Git { repo, what: what.to_owned(), detail }
+    Error::git(repo, what, detail)
 }
 
 /// Output of `git` as a single truncated line without secrets.

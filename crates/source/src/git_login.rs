@@ -49,17 +49,14 @@ impl Login {
         let none = Credentials::default();
         let credentials = credentials.unwrap_or(&none);
         let proxy = match address.transport {
-            Transport::Ssh => socks(&credentials.proxy).map_err(|why| Error::Refused {
-                repo: address.shown.clone(),
-                detail: why.to_owned(),
-            })?,
+            Transport::Ssh => {
+                socks(&credentials.proxy).map_err(|why| Error::refused(&address.shown, why))?
+            }
             Transport::Http { .. } | Transport::Local(_) => None,
         };
         let written = write_all(secrets, address, credentials, proactive, proxy);
-        let (env, directory) = written.map_err(|error| Error::Cache {
-            repo: address.shown.clone(),
-            what: "write the credentials files for git".into(),
-            detail: error.kind().to_string(),
+        let (env, directory) = written.map_err(|error| {
+            Error::cache(&address.shown, "write the credentials files for git", error.kind())
         })?;
         Ok(Self { env, _directory: directory })
     }

@@ -143,11 +143,8 @@ impl GitRepositories {
         }
         let repository = self.repository(&address, credentials);
         let refs = self.refs(&repository, &address, credentials, freshness).await?;
-        let missing = |detail: &str| Error::MissingRevision {
-            repo: address.shown.clone(),
-            revision: target.revision.to_owned(),
-            detail: detail.to_owned(),
-        };
+        let missing =
+            |detail: &str| Error::missing_revision(&address.shown, target.revision, detail);
         match refs.find(target) {
             Found::One(revision) => Ok(revision),
             Found::Nothing if matches!(target.revision, "" | "HEAD") => Err(missing(
@@ -312,12 +309,11 @@ impl GitRepositories {
         if let Some(directory) = self.directory(address) {
             let taken = self.snapshot(address, directory.to_owned(), Some(target.path())).await?;
             if taken.hash != revision.sha {
-                return Err(Error::MissingRevision {
+                return Err(Error::missing_revision(
                     repo,
-                    revision: sha,
-                    detail: "the directory has changed since it was resolved; resolve it again"
-                        .into(),
-                });
+                    sha,
+                    "the directory has changed since it was resolved; resolve it again",
+                ));
             }
             return Ok(Checkout::new(target, repo, sha, taken.bytes));
         }
@@ -384,19 +380,14 @@ impl GitRepositories {
             snapshot::take(&directory, copy_to.as_deref(), bytes, files)
         };
         let repo = address.shown.clone();
-        let failed = |detail: String| Error::Cache {
-            repo: repo.clone(),
-            what: "read the directory".into(),
-            detail,
-        };
+        let failed = |detail: String| Error::cache(repo.clone(), "read the directory", detail);
         let taken = tokio::task::spawn_blocking(work).await;
         taken.map_err(|error| failed(error.to_string()))?.map_err(|failure| match failure {
-            snapshot::Failure::Missing => Error::MissingRepository {
-                repo: repo.clone(),
-                detail: "the directory does not exist".into(),
-            },
+            snapshot::Failure::Missing => {
+                Error::missing_repository(repo.clone(), "the directory does not exist")
+            }
             snapshot::Failure::TooLarge(limit) => {
-                Error::TooLarge { repo: repo.clone(), what: "the directory".into(), limit }
+                Error::too_large(repo.clone(), "the directory", limit)
             }
             snapshot::Failure::Io(error) => failed(error.to_string()),
         })
@@ -406,14 +397,13 @@ impl GitRepositories {
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
             let detail =
-                "username, password, bearerToken, proxy and noProxy must be a single line each"
-                    .into();
-            return Err(Error::Refused { repo: address.shown, detail });
+                "username, password, bearerToken, proxy and noProxy must be a single line each";
+            return Err(Error::refused(address.shown, detail));
         }
         if let Some(detail) =
             credentials.map(|own| own.refusal.clone()).filter(|why| !why.is_empty())
         {
-            return Err(Error::Refused { repo: address.shown, detail });
+            return Err(Error::refused(address.shown, detail));
         }
         Ok(address)
     }

@@ -12,32 +12,14 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::build_environment::BuildEnvironment;
-use super::kind::only_known;
 use super::manifests::{RenderError, lfs_pointer};
 use super::pattern::{self, Braces};
 use super::render_for::RenderFor;
 use super::source_directory::{SourceDirectory, leaves};
 use super::version::kube_version;
 use super::{chart, chart_schema};
-
-/// Fields of the `helm` block that are passed on.
-const KNOWN: [&str; 15] = [
-    "releaseName",
-    "namespace",
-    "kubeVersion",
-    "apiVersions",
-    "valueFiles",
-    "ignoreMissingValueFiles",
-    "values",
-    "valuesObject",
-    "parameters",
-    "skipCrds",
-    "skipTests",
-    "skipSchemaValidation",
-    "version",
-    "fileParameters",
-    "passCredentials",
-];
+use wavegate_api::source::{HelmFileParameter, HelmParameter};
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Schemes of URLs of values files that Helm reads without a plugin.
 pub const VALUES_SCHEMES: [&str; 2] = ["https", "http"];
@@ -65,40 +47,39 @@ pub(super) fn prepare(
     schemes: &[String],
     scratch: &Path,
 ) -> Result<Prepared, RenderError> {
-    only_known(source, "helm", &KNOWN)?;
-    let helm = &source["helm"];
-    check_version(helm)?;
-    let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
-    let list = |field: &str| helm[field].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
+    let ApplicationSource { helm, .. } = read_leniently(source);
+    let helm = helm.unwrap_or_default();
+    if let Some(field) = helm.extra.keys().next() {
+        return Err(source_error(format!(
+            "helm.{field} is not supported by the embedded engine; move it into the repository"
+        )));
+    }
+    check_version(&helm.version)?;
     chart::check_links(source_dir)?;
-    if !switch("skipSchemaValidation") {
+    if !helm.skip_schema_validation {
         chart_schema::check_schemas(source_dir)?;
     }
     // Each value is joined to its option, so that it cannot be read as an option.
-    let release = text("releaseName").unwrap_or(&subject.application);
+    let release = given(&helm.release_name).unwrap_or(&subject.application);
     let mut args = vec!["template".to_owned(), ".".into(), format!("--name-template={release}")];
-    let namespace = text("namespace").unwrap_or(&subject.namespace);
+    let namespace = given(&helm.namespace).unwrap_or(&subject.namespace);
     if !namespace.is_empty() {
         args.push(format!("--namespace={namespace}"));
     }
     let cluster = subject.cluster.as_ref();
-    let version = match text("kubeVersion") {
+    let version = match given(&helm.kube_version) {
         Some(given) => Some(kube_version("helm.kubeVersion", given).map_err(source_error)?),
         None => cluster.map(|cluster| cluster.kube_version.clone()),
     };
     args.extend(version.map(|version| format!("--kube-version={version}")));
-    let mut api_versions: Vec<&str> = list("apiVersions").collect();
-    if api_versions.is_empty() {
-        let known = cluster.map(|cluster| &cluster.api_versions[..]).unwrap_or_default();
-        api_versions = known.iter().map(String::as_str).collect();
-    }
+    let known = cluster.map(|cluster| &cluster.api_versions[..]).unwrap_or_default();
+    let api_versions = if helm.api_versions.is_empty() { known } else { &helm.api_versions[..] };
     args.extend(api_versions.iter().map(|version| format!("--api-versions={version}")));
     let (mut shown, mut network) = (Vec::new(), false);
     let mut found = Vec::new();
-    for (index, file) in list("valueFiles").enumerate() {
+    for (index, file) in helm.value_files.iter().enumerate() {
         let named = Named { source_dir, subject, environment, schemes, field: "valueFiles", index };
-        let files = named.files(file, switch("ignoreMissingValueFiles"))?;
+        let files = named.files(file, helm.ignore_missing_value_files)?;
         found.push((named, file, files));
     }
     // A file that is named is not taken by a pattern, too.
@@ -136,34 +117,25 @@ pub(super) fn prepare(
             shown.push((copy, name));
         }
     }
-    let inline = match &helm["valuesObject"] {
-        Value::Null => text("values").map(|values| environment.expand_known(values)),
+    let inline = match &helm.values_object {
+        None => given(&helm.values).map(|values| environment.expand_known(values)),
         // JSON is YAML.
-        values => Some(environment.expand_in(values).to_string()),
+        Some(values) => Some(environment.expand_in(values).to_string()),
     };
     if let Some(values) = inline {
         let path = scratch.join("values.yaml");
-        std::fs::write(&path, values).map_err(|error| RenderError::Read {
-            file: "helm.values".into(),
-            error: error.kind().to_string(),
-        })?;
+        std::fs::write(&path, values)
+            .map_err(|error| RenderError::read("helm.values", error.kind()))?;
         args.push(format!("--values={}", path.display()));
         shown.push((path, "helm.values".to_owned()));
     }
-    for parameter in helm["parameters"].as_array().into_iter().flatten() {
-        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
-        let option = match parameter["forceString"].as_bool() {
-            Some(true) => "--set-string",
-            _ => "--set",
-        };
-        let value = environment.expand(part("value"));
-        args.push(format!("{option}={}={}", part("name"), one_value(&value)));
+    for HelmParameter { name, value, force_string } in &helm.parameters {
+        let option = if *force_string { "--set-string" } else { "--set" };
+        args.push(format!("{option}={name}={}", one_value(&environment.expand(value))));
     }
-    for (index, parameter) in helm["fileParameters"].as_array().into_iter().flatten().enumerate() {
-        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
+    for (index, HelmFileParameter { name, path: file }) in helm.file_parameters.iter().enumerate() {
         let field = "fileParameters";
         let named = Named { source_dir, subject, environment, schemes, field, index };
-        let (file, name) = (part("path"), part("name"));
         if name.is_empty() || name.contains(['=', ',']) {
             return Err(named.refused(file, "its parameter has no name, or one with '=' or ','"));
         }
@@ -185,25 +157,24 @@ pub(super) fn prepare(
         args.push(format!("--set-file={name}={}", copy.display()));
         shown.push((copy, named.shown(file)));
     }
-    if network && !switch("skipSchemaValidation") {
+    if network && !helm.skip_schema_validation {
         chart_schema::check_archives(source_dir)?;
     }
-    if !switch("skipCrds") {
+    if !helm.skip_crds {
         args.push("--include-crds".into());
     }
-    for (field, option) in
-        [("skipTests", "--skip-tests"), ("skipSchemaValidation", "--skip-schema-validation")]
-    {
-        if switch(field) {
-            args.push(option.into());
-        }
+    if helm.skip_tests {
+        args.push("--skip-tests".into());
+    }
+    if helm.skip_schema_validation {
+        args.push("--skip-schema-validation".into());
     }
     if scratch.to_string_lossy().contains([',', '"', '\n']) {
         // Helm would split it.
-        return Err(RenderError::Read {
-            file: "temporary directory".into(),
-            error: "its path must not contain commas, quotes or line breaks; choose another --cache-dir".into(),
-        });
+        return Err(RenderError::read(
+            "temporary directory",
+            "its path must not contain commas, quotes or line breaks; choose another --cache-dir",
+        ));
     }
     Ok(Prepared { args: args.into_iter().map(OsString::from).collect(), shown, network })
 }
@@ -226,20 +197,24 @@ fn one_value(value: &str) -> String {
     out
 }
 
+fn given(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
 fn source_error(reason: String) -> RenderError {
-    RenderError::Source { reason }
+    RenderError::source(reason)
 }
 
 /// The versions that Argo CD knows: both are rendered by the one that is installed.
-fn check_version(helm: &Value) -> Result<(), RenderError> {
-    match helm["version"].as_str().unwrap_or_default() {
+fn check_version(version: &str) -> Result<(), RenderError> {
+    match version {
         "" | "v3" | "v4" => Ok(()),
         other => {
             let reason = format!(
                 "helm.version: {other:?} is not supported; write v3 or v4, or remove it: the \
                  installed helm renders charts of API versions v1 and v2"
             );
-            Err(RenderError::Source { reason })
+            Err(RenderError::source(reason))
         }
     }
 }
@@ -284,7 +259,7 @@ impl Named<'_> {
 
     fn refused(&self, file: &str, why: &str) -> RenderError {
         let reason = format!("helm.{}[{}]: {file}: {why}", self.field, self.index);
-        RenderError::Source { reason: super::redact(&reason) }
+        RenderError::source(super::redact(&reason))
     }
 
     fn outside(&self, file: &str) -> RenderError {
@@ -307,10 +282,10 @@ impl Named<'_> {
                 let Some(checkout) = self.subject.references.get(name) else {
                     return Err(self.refused(file, &format!("no source has the ref {name}")));
                 };
-                let root = checkout.root().canonicalize().map_err(|error| RenderError::Read {
-                    file: format!("${name}"),
-                    error: error.kind().to_string(),
-                })?;
+                let root = checkout
+                    .root()
+                    .canonicalize()
+                    .map_err(|error| RenderError::read(format!("${name}"), error.kind()))?;
                 let path = self.environment.expand(path);
                 (root.clone(), root, path.clone(), format!("${name}/{path}"))
             }
@@ -420,13 +395,9 @@ impl Named<'_> {
     /// by Helm, and the target of a link may have any name.
     fn copy(&self, found: &Path, directory: &Path) -> Result<PathBuf, RenderError> {
         let what = format!("helm.{}[{}]", self.field, self.index);
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: what.clone(),
-            error: error.kind().to_string(),
-        };
+        let failed = |error: std::io::Error| RenderError::read(what.clone(), error.kind());
         if found.metadata().map_err(failed)?.len() > MAX_VALUES {
-            let what = format!("{what}: larger than {MAX_VALUES} bytes");
-            return Err(RenderError::TooLarge { what });
+            return Err(RenderError::too_large(format!("{what}: larger than {MAX_VALUES} bytes")));
         }
         let plain =
             |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));

@@ -11,7 +11,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Map, json};
 
 use super::chart_address::ChartAddress;
 use super::credentials::Credentials;
@@ -19,6 +20,7 @@ use super::error::Error;
 use super::helm_errors::{classified, reason};
 use super::process::{Failure, Run};
 use super::tools::Programs;
+use wavegate_api::read_leniently;
 use wavegate_sandbox::Policy;
 
 /// Limit on the output of one call.
@@ -116,11 +118,8 @@ impl Home {
             }
             Ok(directory)
         };
-        let made = write().map_err(|error| Error::Cache {
-            repo,
-            what: "write the files for helm".into(),
-            detail: error.kind().to_string(),
-        });
+        let made =
+            write().map_err(|error| Error::cache(repo, "write the files for helm", error.kind()));
         Ok(Self { directory: made?, logins })
     }
 
@@ -156,6 +155,14 @@ impl Home {
     }
 }
 
+/// A chart, as `helm search repo` and `Chart.yaml` have it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ChartEntry {
+    name: String,
+    version: String,
+}
+
 impl HelmClient<'_> {
     /// All versions of a chart, as the repository lists them.
     pub(super) async fn versions(&self, home: &Home, chart: &str) -> Result<Vec<String>, Error> {
@@ -166,15 +173,14 @@ impl HelmClient<'_> {
         let out = self
             .run(home, Call { what: "helm search repo", args: &args, ..Call::default() })
             .await?;
-        let found = serde_json::from_slice::<Vec<Value>>(&out).unwrap_or_default();
-        let same = found.iter().filter(|entry| entry["name"] == name.as_str());
-        let versions: Vec<String> =
-            same.filter_map(|entry| entry["version"].as_str()).map(str::to_owned).collect();
+        let found = serde_json::from_slice::<Vec<ChartEntry>>(&out).unwrap_or_default();
+        let same = found.into_iter().filter(|entry| entry.name == name);
+        let versions: Vec<String> = same.map(|entry| entry.version).collect();
         match versions.is_empty() {
-            true => Err(Error::MissingRepository {
-                repo: login.address.shown.clone(),
-                detail: format!("the repository has no chart {chart:?}"),
-            }),
+            true => Err(Error::missing_repository(
+                &login.address.shown,
+                format!("the repository has no chart {chart:?}"),
+            )),
             false => Ok(versions),
         }
     }
@@ -195,11 +201,14 @@ impl HelmClient<'_> {
         let out = self.run(home, call).await?;
         let text = String::from_utf8_lossy(&out);
         let documents = wavegate_api::yaml::documents(&text).unwrap_or_default();
-        let version = documents.first().and_then(|document| document.value["version"].as_str());
-        version.map(str::to_owned).ok_or_else(|| Error::MissingRevision {
-            repo: login.address.shown.clone(),
-            revision: range.to_owned(),
-            detail: format!("chart {chart} has no version"),
+        let chart_yaml = documents.first().map(|document| read_leniently(&document.value));
+        let ChartEntry { version, .. } = chart_yaml.unwrap_or_default();
+        Some(version).filter(|version| !version.is_empty()).ok_or_else(|| {
+            Error::missing_revision(
+                &login.address.shown,
+                range,
+                format!("chart {chart} has no version"),
+            )
         })
     }
 
@@ -321,7 +330,7 @@ impl HelmClient<'_> {
             },
             helper: programs.helper.clone(),
         };
-        let failed = |detail: String| Error::Git { repo: repo(), what: what.to_owned(), detail };
+        let failed = |detail: String| Error::git(repo(), what, detail);
         let output = run.wait().await.map_err(|failure| match failure {
             Failure::Start(error) => Error::MissingProgram {
                 repo: repo(),
@@ -331,16 +340,14 @@ impl HelmClient<'_> {
             Failure::TimedOut => {
                 Error::TimedOut { repo: repo(), what: what.to_owned(), limit: programs.timeout }
             }
-            Failure::OutputLimit => Error::TooLarge {
-                repo: repo(),
-                what: format!("the output of {what}"),
-                limit: format!("{OUTPUT} bytes"),
-            },
-            Failure::DiskLimit => Error::TooLarge {
-                repo: repo(),
-                what: format!("what {what} writes"),
-                limit: format!("{} MiB", programs.disk_bytes >> 20),
-            },
+            Failure::OutputLimit => {
+                Error::too_large(repo(), format!("the output of {what}"), format!("{OUTPUT} bytes"))
+            }
+            Failure::DiskLimit => Error::too_large(
+                repo(),
+                format!("what {what} writes"),
+                format!("{} MiB", programs.disk_bytes >> 20),
+            ),
             Failure::CpuLimit => failed("stopped, since it used too much CPU time".to_owned()),
             Failure::Read(error) => failed(error.to_string()),
         })?;

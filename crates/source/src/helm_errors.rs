@@ -74,20 +74,20 @@ pub(super) fn classified(address: Option<&ChartAddress>, what: &str, said: Strin
         || any(&["certificate required", "unknown certificate", "certificate input"])
         || any(&["credential required", "credential not found", "no basic auth"])
     {
-        return Error::Refused { repo, detail: said };
+        return Error::refused(repo, said);
     }
     if matches!(status, Some(408 | 425 | 429 | 500..)) || is_network(&plain) {
-        return Error::Unreachable { repo, detail: said };
+        return Error::unreachable(repo, said);
     }
     if any(&["no chart version found", "improper constraint", "could not locate a version"])
         || any(&["chart version not found", "manifest unknown"])
     {
-        return Error::MissingRevision { repo, revision: String::new(), detail: said };
+        return Error::missing_revision(repo, String::new(), said);
     }
     if matches!(status, Some(404 | 410)) || any(&["not found"]) {
-        return Error::MissingRepository { repo, detail: said };
+        return Error::missing_repository(repo, said);
     }
-    Error::Git { repo, what: what.to_owned(), detail: said }
+    Error::git(repo, what, said)
 }
 
 /// Whether a program that fetches something failed since a server did not answer, or answered

@@ -162,12 +162,9 @@ impl Hosts {
             return Ok(());
         }
         // The last failure of the host may concern another repository.
-        Err(repository.last.clone().unwrap_or_else(|| Error::Unreachable {
-            repo: address.shown.clone(),
-            detail: format!(
+        Err(repository.last.clone().unwrap_or_else(|| Error::unreachable(&address.shown, format!(
                 "the server {name} does not answer; requests to it are paused with increasing delays"
-            ),
-        }))
+            ))))
     }
 
     /// Records the result of a call that lists references.

@@ -9,11 +9,14 @@ use std::io::Read;
 use std::path::{Component, Path};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::build_environment::BuildEnvironment;
+use super::given::{Given, Variable};
 use super::manifests::{RenderError, Sink, lfs_pointer};
 use super::source_directory::{SourceDirectory, points_outside, submodule_behind};
+use wavegate_api::read_leniently;
 use wavegate_sandbox::{Failure, Limits, Pool, Program};
 
 /// Longest evaluation of one file.
@@ -38,6 +41,36 @@ const OUTPUT: usize = 64 << 20;
 /// Most names of a block that are reported as set more than once.
 const MAX_NOTES: usize = 20;
 
+/// What a source says about Jsonnet.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Blocks {
+    directory: Given<Directory>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Directory {
+    jsonnet: Given<JsonnetBlock>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct JsonnetBlock {
+    ext_vars: Given<Vec<Given<Variable>>>,
+    tlas: Given<Vec<Given<Variable>>>,
+    libs: Given<Vec<Given<String>>>,
+}
+
+/// An import that the evaluator asks for.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Import {
+    from: String,
+    path: String,
+    line: Option<u64>,
+}
+
 /// The `directory.jsonnet` block of a source, with the build environment filled in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct JsonnetOptions {
@@ -53,52 +86,41 @@ pub(super) struct JsonnetOptions {
 impl JsonnetOptions {
     /// Reads the block. What is not as the definition says is refused.
     pub(super) fn new(source: &Value, environment: &BuildEnvironment) -> Result<Self, RenderError> {
-        let block = &source["directory"]["jsonnet"];
-        let wrong = |what: String| RenderError::Source {
-            reason: format!("directory.jsonnet.{what}; correct the source"),
+        let Blocks { directory } = Blocks::deserialize(source).unwrap_or_default();
+        let Directory { jsonnet } = directory.right().unwrap_or_default();
+        let JsonnetBlock { ext_vars, tlas, libs } = jsonnet.right().unwrap_or_default();
+        let wrong = |what: String| {
+            RenderError::source(format!("directory.jsonnet.{what}; correct the source"))
         };
-        let list = |field: &str| match &block[field] {
-            Value::Null => Ok(Vec::new()),
-            Value::Array(items) => Ok(items.clone()),
-            _ => Err(wrong(format!("{field}: not a list"))),
-        };
+        let no_list = |field: &str| wrong(format!("{field}: not a list"));
         let mut notes = Vec::new();
-        let mut variables = |field: &str| -> Result<Vec<Value>, RenderError> {
+        let mut variables = |field: &str, list: Given<Vec<Given<Variable>>>| {
             let mut variables = BTreeMap::new();
-            for (index, item) in list(field)?.iter().enumerate() {
+            let list = list.or_wrong(|| no_list(field))?.unwrap_or_default();
+            for (index, item) in list.into_iter().enumerate() {
                 let at = |what: &str| wrong(format!("{field}[{index}]: {what}"));
-                let name = item["name"].as_str().filter(|name| !name.is_empty());
-                let name = name.ok_or_else(|| at("name is missing"))?;
-                let value = match &item["value"] {
-                    Value::Null => "",
-                    Value::String(text) => text,
-                    _ => return Err(at("value is not a string")),
-                };
-                let code = match &item["code"] {
-                    Value::Null => false,
-                    Value::Bool(code) => *code,
-                    _ => return Err(at("code is neither true nor false")),
-                };
-                let value = environment.expand(value);
+                let mut item = item.right().unwrap_or_default();
+                let (name, value) = item.parts(at)?;
+                let code = item.code.or_wrong(|| at("code is neither true nor false"))?;
+                let (value, code) = (environment.expand(&value), code.unwrap_or(false));
                 let variable = json!({"name": name, "value": value, "code": code});
                 // The last one counts, as in Argo CD.
-                if variables.insert(name.to_owned(), variable).is_some() && notes.len() < MAX_NOTES
-                {
+                if variables.insert(name.clone(), variable).is_some() && notes.len() < MAX_NOTES {
                     notes.push(format!(
                         "directory.jsonnet.{field}[{index}]: {name} is set more than once; only \
                          the last one is used"
                     ));
                 }
             }
-            Ok(variables.into_values().collect())
+            Ok::<Vec<Value>, RenderError>(variables.into_values().collect())
         };
-        let lib = |(index, item): (usize, &Value)| {
-            let text = item.as_str().map(str::to_owned);
-            text.ok_or_else(|| wrong(format!("libs[{index}]: not a string")))
+        let lib = |(index, item): (usize, Given<String>)| {
+            item.right().ok_or_else(|| wrong(format!("libs[{index}]: not a string")))
         };
-        let libs = list("libs")?.iter().enumerate().map(lib).collect::<Result<_, _>>()?;
+        let libs = libs.or_wrong(|| no_list("libs"))?.unwrap_or_default();
+        let libs = libs.into_iter().enumerate().map(lib).collect::<Result<_, _>>()?;
         let application = environment.application().to_owned();
-        let (ext_vars, tlas) = (variables("extVars")?, variables("tlas")?);
+        let (ext_vars, tlas) = (variables("extVars", ext_vars)?, variables("tlas", tlas)?);
         Ok(Self { ext_vars, tlas, libs, application, notes })
     }
 
@@ -147,11 +169,11 @@ impl<'a> Evaluator<'a> {
         for (index, lib) in options.libs.iter().enumerate().rev() {
             // A path that begins with a slash is relative to the repository root, too.
             let inside = joined("", lib.trim_start_matches('/'));
-            search.push(inside.ok_or_else(|| RenderError::Source {
-                reason: format!(
+            search.push(inside.ok_or_else(|| {
+                RenderError::source(format!(
                     "directory.jsonnet.libs[{index}]: {lib}: outside of the repository; write \
                      the path relative to its root"
-                ),
+                ))
             })?);
         }
         search.push(source_dir.relative.clone());
@@ -181,22 +203,19 @@ impl<'a> Evaluator<'a> {
                 return Err(RenderError::Jsonnet { file: file.to_owned(), reason });
             };
             for import in wanted {
-                let text = |field: &str| import[field].as_str().unwrap_or_default();
-                let line = import["line"].as_u64().unwrap_or(1);
-                let (from, path) = (text("from"), text("path"));
+                let Import { from, path, line } = read_leniently(&import);
                 let failed = |reason: String| {
-                    let place = match from {
+                    let place = match from.as_str() {
                         "" => "code in directory.jsonnet".to_owned(),
-                        from => format!("{from}:{line}"),
+                        from => format!("{from}:{}", line.unwrap_or(1)),
                     };
                     RenderError::Jsonnet {
                         file: file.to_owned(),
                         reason: format!("{place}: import {path:?}: {reason}"),
                     }
                 };
-                let found = self.find(from, path).map_err(failed)?;
-                let known = self.imports.entry(from.to_owned()).or_default();
-                known.insert(path.to_owned(), found);
+                let found = self.find(&from, &path).map_err(failed)?;
+                self.imports.entry(from).or_default().insert(path, found);
             }
         }
         let reason = format!("imports are nested more than {MAX_ROUNDS} deep");
@@ -245,10 +264,9 @@ impl<'a> Evaluator<'a> {
             Failure::TooLarge(limit) => {
                 failed(format!("the result, or what it imports, has more than {limit} bytes"))
             }
-            Failure::Unavailable(reason) => RenderError::Read {
-                file: file.to_owned(),
-                error: format!("no process for the evaluation: {reason}"),
-            },
+            Failure::Unavailable(reason) => {
+                RenderError::read(file, format!("no process for the evaluation: {reason}"))
+            }
         })
     }
 
@@ -383,19 +401,15 @@ pub(super) fn joined(folder: &str, path: &str) -> Option<String> {
 ///
 /// [`RenderError`] with file and line.
 pub fn evaluate_local(file: &Path) -> Result<Vec<Value>, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: file.display().to_string(),
-        error: error.to_string(),
-    };
+    let failed = |error: std::io::Error| RenderError::read(file.display().to_string(), error);
     let file = std::fs::canonicalize(file).map_err(failed)?;
     let folder = file.parent().unwrap_or(&file);
     let root = folder.ancestors().find(|parent| parent.join(".git").exists());
     let root = root.unwrap_or(folder);
     let utf8 = |path: &Path| {
-        path.to_str().map(str::to_owned).ok_or_else(|| RenderError::Read {
-            file: path.display().to_string(),
-            error: "its name is not UTF-8".to_owned(),
-        })
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| RenderError::read(path.display().to_string(), "its name is not UTF-8"))
     };
     let source_dir =
         SourceDirectory::new(root, &utf8(folder.strip_prefix(root).unwrap_or(folder))?)?;
@@ -406,10 +420,8 @@ pub fn evaluate_local(file: &Path) -> Result<Vec<Value>, RenderError> {
         return Err(failed(std::io::ErrorKind::NotFound.into()));
     }
     let text = evaluator.contents.get(&name).and_then(|content| content["text"].as_str());
-    let text = text.ok_or_else(|| RenderError::Unreadable {
-        file: name.clone(),
-        reason: "the file is not UTF-8".to_owned(),
-    })?;
+    let text =
+        text.ok_or_else(|| RenderError::unreadable(name.clone(), "the file is not UTF-8"))?;
     let text = text.to_owned();
     let mut sink = Sink::new(super::source_directory::DEFAULT_MAX_MEMORY);
     sink.value(evaluator.evaluate(&name, &text)?, &name)?;

@@ -3,10 +3,9 @@
 //! Works on the raw `source` block, so that unknown fields are kept. Blocking: reads the
 //! directory.
 
-use std::io::Read;
-
 use serde_json::Value;
 
+use super::files::read_file;
 use super::manifests::{RenderError, lfs_pointer};
 use super::source_directory::SourceDirectory;
 use wavegate_api::yaml::Document;
@@ -89,7 +88,7 @@ pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> 
         _ => {
             let names: Vec<&str> = types.into_iter().map(SourceType::as_str).collect();
             let reason = format!("multiple application sources defined: {}", names.join(","));
-            Err(RenderError::Source { reason })
+            Err(RenderError::source(reason))
         }
     }
 }
@@ -125,10 +124,7 @@ pub(super) fn detect(
 }
 
 fn discover(source_dir: &SourceDirectory) -> Result<SourceType, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: source_dir.relative.clone(),
-        error: error.to_string(),
-    };
+    let failed = |error: std::io::Error| RenderError::read(source_dir.relative.clone(), error);
     let mut found = SourceType::Directory;
     for entry in std::fs::read_dir(&source_dir.directory).map_err(failed)? {
         match entry.map_err(failed)?.file_name().to_str() {
@@ -141,20 +137,6 @@ fn discover(source_dir: &SourceDirectory) -> Result<SourceType, RenderError> {
         }
     }
     Ok(found)
-}
-
-/// Rejects fields of a block that would be ignored.
-pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
-    let fields = source[block].as_object().into_iter().flatten();
-    match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
-        None => Ok(()),
-        Some(field) => {
-            let reason = format!(
-                "{block}.{field} is not supported by the embedded engine; move it into the repository"
-            );
-            Err(RenderError::Source { reason })
-        }
-    }
 }
 
 /// A source block with the overrides of its repository.
@@ -194,7 +176,7 @@ pub(super) fn with_overrides(
         let Some(patch) = override_file(source_dir, name)? else { continue };
         api::read::<ApplicationSource>(&patch.value).map_err(|error| {
             let reason = format!("{error}; write it as in the source of an Application");
-            RenderError::Unreadable { file: name.to_owned(), reason: super::redact(&reason) }
+            RenderError::unreadable(name, super::redact(&reason))
         })?;
         warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
         let unknown = api::unknown::in_source(&patch.value);
@@ -236,28 +218,17 @@ fn override_file(
         }
         Err(_) if path.is_symlink() => return Err(RenderError::DanglingLink { file: file() }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(RenderError::Read { file: file(), error: error.to_string() }),
+        Err(error) => return Err(RenderError::read(file(), error)),
     };
     if !resolved.starts_with(&source_dir.root) {
         return Err(RenderError::LinkOutside { file: file() });
     }
-    let failed =
-        |error: std::io::Error| RenderError::Read { file: file(), error: error.to_string() };
+    let failed = |error: std::io::Error| RenderError::read(file(), error);
     if !resolved.is_file() {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    let content = std::fs::File::open(&resolved).map_err(failed)?;
-    content.take(MAX_OVERRIDE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_OVERRIDE {
-        return Err(RenderError::TooLarge {
-            what: format!("{name}: larger than {MAX_OVERRIDE} bytes"),
-        });
-    }
-    let unreadable = |error: wavegate_api::yaml::Error| RenderError::Unreadable {
-        file: file(),
-        reason: error.to_string(),
-    };
+    let bytes = read_file(&resolved, name, MAX_OVERRIDE, failed)?;
+    let unreadable = |error: wavegate_api::yaml::Error| RenderError::unreadable(file(), error);
     let text = wavegate_api::yaml::decode(&bytes).map_err(unreadable)?;
     if let Some(what) = lfs_pointer(&text) {
         return Err(RenderError::NotAManifest { file: file(), what });
@@ -267,8 +238,8 @@ fn override_file(
         (None, _) => Ok(None),
         (Some(document), true) if document.value.is_object() => Ok(Some(document)),
         _ => {
-            let reason = "expected one mapping with the fields of a source".into();
-            Err(RenderError::Unreadable { file: file(), reason })
+            let reason = "expected one mapping with the fields of a source";
+            Err(RenderError::unreadable(file(), reason))
         }
     }
 }

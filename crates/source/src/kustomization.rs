@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::build_environment::BuildEnvironment;
+use wavegate_api::read_leniently;
 
 /// Longest list of a block.
 const MAX_ITEMS: usize = 10_000;
@@ -50,22 +51,16 @@ impl Block {
     ///
     /// What is not supported, or of another type.
     pub(super) fn of(source: &Value) -> Result<Self, String> {
-        let Some(fields) = source["kustomize"].as_object() else { return Ok(Self::default()) };
+        let Some(fields) = source.get("kustomize").and_then(Value::as_object) else {
+            return Ok(Self::default());
+        };
         // As in Go, null is as absent.
         let given = fields.iter().filter(|(_, value)| !value.is_null());
-        let mut block = Self::default();
-        for (field, value) in given {
-            // One by one, so that the error names the field.
-            let one = Value::Object(Map::from_iter([(field.clone(), value.clone())]));
-            let read = serde_json::from_value::<Self>(one).map_err(|error| {
-                let error = error.to_string();
-                match error.starts_with("unknown field") {
-                    true => format!("kustomize.{field} is not supported; remove it"),
-                    false => format!("kustomize.{field}: {error}"),
-                }
-            })?;
-            block.take(field, read);
-        }
+        let given: Map<String, Value> = given.map(|(k, v)| (k.clone(), v.clone())).collect();
+        let block = match Self::deserialize(&given) {
+            Ok(block) => block,
+            Err(error) => return Err(Self::problem(given).unwrap_or_else(|| error.to_string())),
+        };
         let items = [block.images.len(), block.replicas.len(), block.patches.len()];
         if items.into_iter().chain([block.components.len()]).any(|count| count > MAX_ITEMS) {
             return Err(format!("kustomize: a list has more than {MAX_ITEMS} items"));
@@ -73,33 +68,16 @@ impl Block {
         Ok(block)
     }
 
-    fn take(&mut self, field: &str, read: Self) {
-        match field {
-            "namePrefix" => self.name_prefix = read.name_prefix,
-            "nameSuffix" => self.name_suffix = read.name_suffix,
-            "images" => self.images = read.images,
-            "commonLabels" => self.common_labels = read.common_labels,
-            "commonAnnotations" => self.common_annotations = read.common_annotations,
-            "commonAnnotationsEnvsubst" => {
-                self.common_annotations_envsubst = read.common_annotations_envsubst;
-            }
-            "forceCommonLabels" => self.force_common_labels = read.force_common_labels,
-            "forceCommonAnnotations" => {
-                self.force_common_annotations = read.force_common_annotations;
-            }
-            "labelWithoutSelector" => self.label_without_selector = read.label_without_selector,
-            "labelIncludeTemplates" => self.label_include_templates = read.label_include_templates,
-            "namespace" => self.namespace = read.namespace,
-            "replicas" => self.replicas = read.replicas,
-            "patches" => self.patches = read.patches,
-            "components" => self.components = read.components,
-            "ignoreMissingComponents" => {
-                self.ignore_missing_components = read.ignore_missing_components;
-            }
-            "version" => self.version = read.version,
-            "kubeVersion" => self.kube_version = read.kube_version,
-            _ => self.api_versions = read.api_versions,
-        }
+    /// What is wrong with a field: they are read one by one, so that the error names it.
+    fn problem(given: Map<String, Value>) -> Option<String> {
+        given.into_iter().find_map(|(field, value)| {
+            let one = Map::from_iter([(field.clone(), value)]);
+            let error = Self::deserialize(one).err()?.to_string();
+            Some(match error.starts_with("unknown field") {
+                true => format!("kustomize.{field} is not supported; remove it"),
+                false => format!("kustomize.{field}: {error}"),
+            })
+        })
     }
 
     /// Whether the kustomization is edited.
@@ -207,21 +185,20 @@ impl Block {
             images.insert(image.name.clone(), image);
         }
         for known in list(field, "images")?.drain(..) {
-            let text = |field: &str| known[field].as_str().unwrap_or_default().to_owned();
-            let name = text("name");
+            let Image { name, new_name, new_tag, digest, .. } = read_leniently(&known);
             let Some(image) = images.get_mut(&name) else {
                 images.insert(name, Image { other: Some(known), ..Image::default() });
                 continue;
             };
             // An asterisk keeps what is there.
             let parts = [
-                (&mut image.new_name, "newName"),
-                (&mut image.new_tag, "newTag"),
-                (&mut image.digest, "digest"),
+                (&mut image.new_name, new_name),
+                (&mut image.new_tag, new_tag),
+                (&mut image.digest, digest),
             ];
-            for (part, field) in parts {
+            for (part, own) in parts {
                 if part == "*" {
-                    *part = text(field);
+                    *part = own;
                 }
             }
         }
@@ -232,7 +209,8 @@ impl Block {
     fn edit_replicas(&self, field: &mut Value) -> Result<(), String> {
         let mut all = BTreeMap::new();
         for known in list(field, "replicas")?.drain(..) {
-            all.insert(known["name"].as_str().unwrap_or_default().to_owned(), known);
+            let Image { name, .. } = read_leniently(&known);
+            all.insert(name, known);
         }
         for (index, Replicas { name, count }) in self.replicas.iter().enumerate() {
             let number = match count {
@@ -258,17 +236,15 @@ impl Block {
     /// The labels that are added without selectors.
     fn labels<'a>(&self, field: &'a mut Value) -> Result<&'a mut Value, String> {
         let list = list(field, "labels")?;
-        let switch = |entry: &Value, name: &str| entry[name].as_bool().unwrap_or(false);
         let fits = |entry: &Value| {
-            !switch(entry, "includeSelectors")
-                && switch(entry, "includeTemplates") == self.label_include_templates
+            let LabelSwitches { include_selectors, include_templates } = read_leniently(entry);
+            !include_selectors && include_templates == self.label_include_templates
         };
         let at = list.iter().position(fits).unwrap_or_else(|| {
-            let mut entry = json!({"pairs": {}});
-            if self.label_include_templates {
-                entry["includeTemplates"] = true.into();
-            }
-            list.push(entry);
+            list.push(match self.label_include_templates {
+                true => json!({"pairs": {}, "includeTemplates": true}),
+                false => json!({"pairs": {}}),
+            });
             list.len() - 1
         });
         match list[at].as_object_mut() {
@@ -278,14 +254,24 @@ impl Block {
     }
 }
 
-/// An entry of `images`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// To what else the labels of an entry of `labels` are added.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LabelSwitches {
+    include_selectors: bool,
+    include_templates: bool,
+}
+
+/// An entry of `images`; one of `replicas` has a name, too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Image {
     name: String,
     new_name: String,
     new_tag: String,
     digest: String,
     /// An entry that stays as it is.
+    #[serde(skip)]
     other: Option<Value>,
 }
 

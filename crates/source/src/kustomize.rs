@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::build_environment::BuildEnvironment;
+use super::files::{parse_yaml, read_file};
 use super::kustomization::Block;
 use super::manifests::RenderError;
 use super::mirror::{self, Content, Mirror};
@@ -62,7 +63,7 @@ pub(super) struct Prepared {
 fn permitted(text: &str) -> Result<Vec<String>, RenderError> {
     let refused = |option: &str, why: &str| {
         let reason = format!("kustomize.buildOptions of ConfigMap argocd-cm: {option}: {why}");
-        Err(RenderError::Source { reason })
+        Err(RenderError::source(reason))
     };
     let mut words = text.split_whitespace();
     let mut options = Vec::new();
@@ -104,7 +105,7 @@ pub(super) fn prepare(
     configured: &BuildOptions,
     limit: u64,
 ) -> Result<Prepared, RenderError> {
-    let block = Block::of(source).map_err(|reason| RenderError::Source { reason })?;
+    let block = Block::of(source).map_err(|reason| RenderError::source(reason))?;
     let (program, options) = configured.of(&block.version)?;
     let mut options = permitted(options)?;
     let helm = options.iter().any(|option| option == "--enable-helm");
@@ -114,7 +115,7 @@ pub(super) fn prepare(
         let version = match block.kube_version.as_str() {
             "" => known.to_owned(),
             given => kube_version("kustomize.kubeVersion", given)
-                .map_err(|reason| RenderError::Source { reason })?,
+                .map_err(|reason| RenderError::source(reason))?,
         };
         if !version.is_empty() {
             options.push(format!("--helm-kube-version={version}"));
@@ -147,58 +148,46 @@ fn edited(
     let name = match found[..] {
         [name] => name,
         [] => {
-            let reason = format!(
+            return Err(RenderError::source(format!(
                 "kustomize: Missing kustomization file '{}'; add it, or remove the kustomize block",
                 shown(NAMES[0])
-            );
-            return Err(RenderError::Source { reason });
+            )));
         }
         _ => {
-            let reason = format!(
+            return Err(RenderError::source(format!(
                 "kustomize: Found multiple kustomization files: {}; keep one of them",
                 found.join(", ")
-            );
-            return Err(RenderError::Source { reason });
+            )));
         }
     };
     let mut kustomization = read(source_dir, name, &shown(name))?;
     let components = components(source_dir, block)?;
     block.edit(&mut kustomization, environment, &components).map_err(|reason| {
         let reason = format!("{}: {reason}", shown(name));
-        RenderError::Source { reason }
+        RenderError::source(reason)
     })?;
     let mirror = mirror::mirror(source_dir, Content::Shared, limit)?;
     // JSON is YAML.
     let text = kustomization.to_string();
-    mirror::replace(&mirror.source_dir.directory.join(name), &text).map_err(|error| {
-        RenderError::Read { file: shown(name), error: error.kind().to_string() }
-    })?;
+    mirror::replace(&mirror.source_dir.directory.join(name), &text)
+        .map_err(|error| RenderError::read(shown(name), error.kind()))?;
     Ok(mirror)
 }
 
 fn read(source_dir: &SourceDirectory, name: &str, shown: &str) -> Result<Value, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: shown.to_owned(),
-        error: error.kind().to_string(),
-    };
+    let failed = |error: std::io::Error| RenderError::read(shown, error.kind());
     // Before it is resolved: the answer must not reveal which files of the machine exist.
     if leaves(&source_dir.directory, name, &source_dir.root) {
         return Err(RenderError::LinkOutside { file: shown.to_owned() });
     }
     let path = source_dir.directory.join(name).canonicalize().map_err(failed)?;
-    if path.metadata().map_err(failed)?.len() > MAX_FILE {
-        let what = format!("{shown}: larger than {MAX_FILE} bytes");
-        return Err(RenderError::TooLarge { what });
-    }
-    let bytes = std::fs::read(&path).map_err(failed)?;
-    let unreadable = |reason: String| RenderError::Unreadable { file: shown.to_owned(), reason };
-    let text = wavegate_api::yaml::decode(&bytes).map_err(|error| unreadable(error.to_string()))?;
-    let documents =
-        wavegate_api::yaml::documents(&text).map_err(|error| unreadable(error.to_string()))?;
-    match &documents[..] {
+    match &parse_yaml(&read_file(&path, shown, MAX_FILE, failed)?, shown)?[..] {
         [] => Ok(json!({})),
         [one] => Ok(one.value.clone()),
-        _ => Err(unreadable("a kustomization is one document; remove the others".to_owned())),
+        _ => {
+            let reason = "a kustomization is one document; remove the others";
+            Err(RenderError::unreadable(shown, reason))
+        }
     }
 }
 
@@ -209,7 +198,7 @@ fn components(source_dir: &SourceDirectory, block: &Block) -> Result<Vec<String>
     for (index, component) in block.components.iter().enumerate() {
         let refused = |why: &str| {
             let reason = format!("kustomize.components[{index}]: {component}: {why}");
-            RenderError::Source { reason: super::redact(&reason) }
+            RenderError::source(super::redact(&reason))
         };
         let is_remote = component.contains("://") || component.starts_with('/');
         if component.contains(['*', '?', '[']) && !is_remote {

@@ -43,7 +43,7 @@ pub(super) async fn fill(
     checkout: &Path,
 ) -> Result<(), Error> {
     let repo = || remote.address.shown.clone();
-    let failed = |detail: String| Error::Git { repo: repo(), what: "git lfs fetch".into(), detail };
+    let failed = |detail: String| Error::git(repo(), "git lfs fetch", detail);
     let root = checkout.to_owned();
     let found = tokio::task::spawn_blocking(move || (pointers(&root), names_a_server(&root)));
     let (pointers, names_a_server) = found.await.map_err(|error| failed(error.to_string()))?;
@@ -56,7 +56,7 @@ pub(super) async fn fill(
             "{CONFIG} names a server of Git LFS, and only that of the repository itself is used; \
              remove the URL from the file, or enableLfs from the Secret"
         );
-        return Err(Error::Refused { repo: repo(), detail });
+        return Err(Error::refused(repo(), detail));
     }
     let limit = remote.limits.fetch_bytes;
     let bytes = pointers.iter().fold(0_u64, |sum, pointer| sum.saturating_add(pointer.size));

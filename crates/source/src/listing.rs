@@ -63,7 +63,7 @@ pub fn files(
         if kind.is_dir() {
             return Ok(path != ".git");
         }
-        if !wanted(path).map_err(|what| RenderError::TooLarge { what })? {
+        if !wanted(path).map_err(|what| RenderError::too_large(what))? {
             return Ok(false);
         }
         let target = match entry.path().canonicalize() {
@@ -81,13 +81,13 @@ pub fn files(
         let mut bytes = Vec::new();
         let file = std::fs::File::open(&target).map_err(|error| failed(path, &error))?;
         file.take(left + 1).read_to_end(&mut bytes).map_err(|error| failed(path, &error))?;
-        left = left.checked_sub(bytes.len() as u64).ok_or_else(|| RenderError::TooLarge {
-            what: format!("{path}: the files of this generator exceed {MAX_BYTES} bytes in total"),
+        left = left.checked_sub(bytes.len() as u64).ok_or_else(|| {
+            RenderError::too_large(format!(
+                "{path}: the files of this generator exceed {MAX_BYTES} bytes in total"
+            ))
         })?;
-        let text = String::from_utf8(bytes).map_err(|_| RenderError::Read {
-            file: path.to_owned(),
-            error: "the file is not UTF-8 text".to_owned(),
-        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| RenderError::read(path, "the file is not UTF-8 text"))?;
         found.insert(path.to_owned(), text);
         Ok(false)
     })?;
@@ -104,15 +104,17 @@ fn walk(
     let mut visited = 0;
     while let Some((directory, below, depth)) = left.pop() {
         if depth > MAX_DEPTH {
-            let what = format!("{below}: more than {MAX_DEPTH} directory levels");
-            return Err(RenderError::TooLarge { what });
+            return Err(RenderError::too_large(format!(
+                "{below}: more than {MAX_DEPTH} directory levels"
+            )));
         }
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&directory).map_err(|error| failed(&below, &error))? {
             visited += 1;
             if visited > MAX_ENTRIES {
-                let what = format!("more than {MAX_ENTRIES} files and directories");
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "more than {MAX_ENTRIES} files and directories"
+                )));
             }
             entries.push(entry.map_err(|error| failed(&below, &error))?);
         }
@@ -133,5 +135,5 @@ fn walk(
 }
 
 fn failed(path: &str, error: &std::io::Error) -> RenderError {
-    RenderError::Read { file: path.to_owned(), error: error.to_string() }
+    RenderError::read(path, error)
 }

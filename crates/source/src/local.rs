@@ -23,18 +23,14 @@ pub async fn render_local(
     subject: &RenderFor,
     options: &RenderOptions,
 ) -> Result<Option<Vec<Manifest>>, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: directory.display().to_string(),
-        error: error.to_string(),
-    };
+    let failed = |error: std::io::Error| RenderError::read(directory.display().to_string(), error);
     let directory = std::fs::canonicalize(directory).map_err(failed)?;
     // Overlays refer to bases beside them.
     let root = directory.ancestors().find(|parent| parent.join(".git").exists());
     let root = root.unwrap_or(&directory);
     let relative = directory.strip_prefix(root).unwrap_or(Path::new(""));
-    let relative = relative.to_str().ok_or_else(|| RenderError::Read {
-        file: directory.display().to_string(),
-        error: "its name is not UTF-8".to_owned(),
+    let relative = relative.to_str().ok_or_else(|| {
+        RenderError::read(directory.display().to_string(), "its name is not UTF-8")
     })?;
     let source = Value::Null;
     let directory = SourceDirectory::new(root, relative)?;

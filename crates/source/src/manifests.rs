@@ -203,6 +203,26 @@ pub enum RenderError {
 }
 
 impl RenderError {
+    /// A file that cannot be read.
+    pub(super) fn read(file: impl Into<String>, error: impl ToString) -> Self {
+        Self::Read { file: file.into(), error: error.to_string() }
+    }
+
+    /// A file that is not a valid manifest.
+    pub(super) fn unreadable(file: impl Into<String>, reason: impl ToString) -> Self {
+        Self::Unreadable { file: file.into(), reason: reason.to_string() }
+    }
+
+    /// A source block that is invalid.
+    pub(super) fn source(reason: impl Into<String>) -> Self {
+        Self::Source { reason: reason.into() }
+    }
+
+    /// Something that exceeds a limit.
+    pub(super) fn too_large(what: impl Into<String>) -> Self {
+        Self::TooLarge { what: what.into() }
+    }
+
     /// Adds repository and revision to the error.
     #[must_use]
     pub fn at(self, repo: &str, revision: &str) -> Self {
@@ -284,7 +304,7 @@ impl Sink {
             }
             if let Some(problem) = object_problem(&value) {
                 let reason = format!("the value at index {index}: {problem}");
-                return Err(RenderError::Unreadable { file: file.to_owned(), reason });
+                return Err(RenderError::unreadable(file, reason));
             }
             self.expand(Document { line: 1, value, repeated: Vec::new() }, file)?;
         }
@@ -302,7 +322,7 @@ impl Sink {
     /// Adds an object, or the items of a list (SE-102).
     fn expand(&mut self, document: Document, file: &str) -> Result<(), RenderError> {
         let Document { line, value: mut object, mut repeated } = document;
-        let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
+        let unreadable = |reason: String| RenderError::unreadable(file, reason);
         let empty_list = object.get("items").is_some_and(Value::is_null)
             && object.get("spec").is_none()
             && object.get("status").is_none();
@@ -329,8 +349,9 @@ impl Sink {
                 }
             }
             if self.manifests.len() >= MAX_OBJECTS {
-                let what = format!("{file}: more than {MAX_OBJECTS} objects in one source");
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "{file}: more than {MAX_OBJECTS} objects in one source"
+                )));
             }
             let weight = FIXED_WEIGHT + yaml::weight(&object);
             self.left =
@@ -351,7 +372,7 @@ fn too_much(file: &str, line: usize, limit: u64) -> RenderError {
         "{file}: line {line}: the manifests take more than {limit} MiB of memory; split the source \
          or raise --manifest-memory"
     );
-    RenderError::TooLarge { what }
+    RenderError::too_large(what)
 }
 
 /// That a text is a pointer of Git LFS, and what to do.
@@ -429,7 +450,7 @@ fn documents(
             }
         }
         Err(error) if error.is_limit() => {
-            return Err(RenderError::TooLarge { what: format!("{file}: {error}") });
+            return Err(RenderError::too_large(format!("{file}: {error}")));
         }
         Err(error) => {
             let begins = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
@@ -443,7 +464,7 @@ fn documents(
         tracing::debug!(file, reason, "ignoring a file that contains no manifests");
         return Ok(Vec::new());
     }
-    Err(RenderError::Unreadable { file: file.to_owned(), reason })
+    Err(RenderError::unreadable(file, reason))
 }
 
 /// The template that the output of Helm names before a line, or as the first line of a document.
@@ -492,10 +513,10 @@ fn object_problem(value: &Value) -> Option<&'static str> {
 
 /// The only object of a JSON text (SE-100).
 fn json(text: &str, file: &str, memory: u64) -> Result<Document, RenderError> {
-    let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
+    let unreadable = |reason: String| RenderError::unreadable(file, reason);
     let (document, rest) = yaml::json(text, memory).map_err(|error| match error {
         yaml::Error::Count { .. } => unreadable("the file is empty".into()),
-        error if error.is_limit() => RenderError::TooLarge { what: format!("{file}: {error}") },
+        error if error.is_limit() => RenderError::too_large(format!("{file}: {error}")),
         error => unreadable(error.to_string()),
     })?;
     if !rest.trim().is_empty() {

@@ -37,13 +37,14 @@ pub(super) fn mirror(
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix("copy-").permissions(private).tempdir_in(&source_dir.temporary);
-    let failed = |error: &std::io::Error, file: &Path| RenderError::Read {
-        file: file
-            .strip_prefix(&source_dir.root)
-            .unwrap_or(Path::new("temporary directory"))
-            .display()
-            .to_string(),
-        error: error.kind().to_string(),
+    let failed = |error: &std::io::Error, file: &Path| {
+        RenderError::read(
+            file.strip_prefix(&source_dir.root)
+                .unwrap_or(Path::new("temporary directory"))
+                .display()
+                .to_string(),
+            error.kind(),
+        )
     };
     let files = made.map_err(|error| failed(&error, Path::new("/")))?;
     let to = files.path().canonicalize().map_err(|error| failed(&error, files.path()))?;
@@ -61,8 +62,9 @@ pub(super) fn mirror(
             let (path, name) = (entry.path(), entry.file_name());
             entries += 1;
             if entries > MAX_ENTRIES {
-                let what = format!("the repository has more than {MAX_ENTRIES} files");
-                return Err(RenderError::TooLarge { what });
+                return Err(RenderError::too_large(format!(
+                    "the repository has more than {MAX_ENTRIES} files"
+                )));
             }
             let kind = entry.file_type().map_err(|e| failed(&e, &path))?;
             if kind.is_dir() {
@@ -87,8 +89,11 @@ pub(super) fn mirror(
                 continue;
             }
             let size = entry.metadata().map_err(|e| failed(&e, &path))?.len();
-            left = left.checked_sub(size).ok_or_else(|| RenderError::TooLarge {
-                what: format!("the files of the source exceed {} MiB", limit >> 20),
+            left = left.checked_sub(size).ok_or_else(|| {
+                RenderError::too_large(format!(
+                    "the files of the source exceed {} MiB",
+                    limit >> 20
+                ))
             })?;
             std::fs::copy(&path, &copy).map_err(|e| failed(&e, &path))?;
         }

@@ -122,11 +122,8 @@ impl Objects {
             self.dirty = false;
         }
         self.bytes = disk_use(self.directory.path()).await;
-        let missing = |detail: String| Error::MissingRevision {
-            repo: remote.address.shown.clone(),
-            revision: sha.clone(),
-            detail,
-        };
+        let missing =
+            |detail: String| Error::missing_revision(&remote.address.shown, sha.clone(), detail);
         match outcome {
             Ok(()) => {}
             Err(Error::MissingRevision { detail, .. }) => {
@@ -176,11 +173,11 @@ impl Objects {
         if is_tag && is_of_commit {
             return Ok(());
         }
-        Err(Error::Git {
-            repo: remote.address.shown.clone(),
-            what: "reading a tag".into(),
-            detail: format!("{name} has moved since it was resolved"),
-        })
+        Err(Error::git(
+            &remote.address.shown,
+            "reading a tag",
+            format!("{name} has moved since it was resolved"),
+        ))
     }
 
     /// The directory of the repository.
@@ -230,10 +227,8 @@ impl Objects {
 
     async fn recreate(&mut self, remote: Remote<'_>, format: Format) -> Result<(), Error> {
         self.dirty = true;
-        let failed = |error: std::io::Error| Error::Cache {
-            repo: remote.address.shown.clone(),
-            what: "create the repository cache".into(),
-            detail: error.kind().to_string(),
+        let failed = |error: std::io::Error| {
+            Error::cache(&remote.address.shown, "create the repository cache", error.kind())
         };
         match tokio::fs::remove_dir_all(self.directory.path()).await {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -274,11 +269,11 @@ impl Objects {
         if is_full_hash(&commit) {
             return Ok(commit);
         }
-        Err(Error::Git {
-            repo: remote.address.shown.clone(),
-            what: "git rev-parse".into(),
-            detail: format!("the output is not the hash of a {kind}"),
-        })
+        Err(Error::git(
+            &remote.address.shown,
+            "git rev-parse",
+            format!("the output is not the hash of a {kind}"),
+        ))
     }
 
     /// Exports the files of a fetched commit to a new directory.
@@ -301,16 +296,14 @@ impl Objects {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
         }
         if files > remote.limits.checkout_files {
-            return Err(Error::TooLarge {
-                repo: remote.address.shown.clone(),
-                what: "the checkout".into(),
-                limit: format!("{} files and directories", remote.limits.checkout_files),
-            });
+            return Err(Error::too_large(
+                &remote.address.shown,
+                "the checkout",
+                format!("{} files and directories", remote.limits.checkout_files),
+            ));
         }
-        tokio::fs::create_dir(target).await.map_err(|error| Error::Cache {
-            repo: remote.address.shown.clone(),
-            what: "create the checkout directory".into(),
-            detail: error.kind().to_string(),
+        tokio::fs::create_dir(target).await.map_err(|error| {
+            Error::cache(&remote.address.shown, "create the checkout directory", error.kind())
         })?;
         // A separate index: exports share no state.
         let index = target.with_extension("index");

@@ -159,7 +159,7 @@ impl Programs {
                 RenderError::Program { application, program, detail, transient }
             }
             (RenderError::Unreadable { file, reason }, Some(hint)) => {
-                RenderError::Unreadable { file, reason: format!("{reason}; {hint}") }
+                RenderError::unreadable(file, format!("{reason}; {hint}"))
             }
             (error, _) => error,
         })
@@ -311,8 +311,10 @@ fn scratch(
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix("render-").permissions(private).tempdir_in(&source_dir.temporary);
-    made.map_err(|error| RenderError::Read {
-        file: format!("temporary directory for application {}", subject.application),
-        error: error.kind().to_string(),
+    made.map_err(|error| {
+        RenderError::read(
+            format!("temporary directory for application {}", subject.application),
+            error.kind(),
+        )
     })
 }

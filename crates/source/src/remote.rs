@@ -6,11 +6,11 @@
 //! runs; the proxy and protocol settings of the program are a second safeguard.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
+use super::files::{parse_yaml, read_file};
 use super::manifests::RenderError;
 use super::source_directory::SourceDirectory;
 
@@ -97,8 +97,9 @@ impl Visit<'_> {
         }
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let reason = format!("kustomizations refer to each other more than {MAX_DEPTH} deep");
-            return Err(RenderError::Source { reason });
+            return Err(RenderError::source(format!(
+                "kustomizations refer to each other more than {MAX_DEPTH} deep"
+            )));
         }
         for name in NAMES {
             let file = directory.join(name);
@@ -205,39 +206,25 @@ impl Visit<'_> {
     /// Whether the file is visited for the first time.
     fn first_visit(&mut self, path: &Path, configuring: bool) -> Result<bool, RenderError> {
         if self.seen.len() >= MAX_VISITED {
-            let what = format!("the kustomization names more than {MAX_VISITED} directories");
-            return Err(RenderError::TooLarge { what });
+            return Err(RenderError::too_large(format!(
+                "the kustomization names more than {MAX_VISITED} directories"
+            )));
         }
         Ok(self.seen.insert((path.to_owned(), configuring)))
     }
 
     fn documents(&mut self, path: &Path) -> Result<Vec<Value>, RenderError> {
         let file = self.shown(path);
-        let failed = |error: std::io::Error| RenderError::Read {
-            file: file.clone(),
-            error: error.kind().to_string(),
-        };
-        let mut bytes = Vec::new();
-        let content = std::fs::File::open(path).map_err(failed)?;
-        content.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > MAX_FILE {
-            let what = format!("{file}: larger than {MAX_FILE} bytes");
-            return Err(RenderError::TooLarge { what });
-        }
+        let failed = |error: std::io::Error| RenderError::read(file.clone(), error.kind());
+        let bytes = read_file(path, &file, MAX_FILE, failed)?;
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
-            let what =
-                format!("{file} and the files read before it exceed {MAX_BYTES} bytes in total");
-            return Err(RenderError::TooLarge { what });
+            return Err(RenderError::too_large(format!(
+                "{file} and the files read before it exceed {MAX_BYTES} bytes in total"
+            )));
         }
         // Kustomize might accept a file that cannot be parsed here.
-        let unreadable = |error: wavegate_api::yaml::Error| RenderError::Unreadable {
-            file: file.clone(),
-            reason: error.to_string(),
-        };
-        let text = wavegate_api::yaml::decode(&bytes).map_err(unreadable)?;
-        let documents = wavegate_api::yaml::documents(&text).map_err(unreadable)?;
-        Ok(documents.into_iter().map(|document| document.value).collect())
+        Ok(parse_yaml(&bytes, &file)?.into_iter().map(|document| document.value).collect())
     }
 
     fn shown(&self, path: &Path) -> String {
@@ -247,11 +234,9 @@ impl Visit<'_> {
     fn refused(&self, file: &Path, at: &str, entry: &str) -> RenderError {
         let (file, entry) = (self.shown(file), super::redact(entry));
         let entry: String = entry.chars().take(200).collect();
-        RenderError::Source {
-            reason: format!(
-                "{file}: {at}: {entry:?} is not in the repository, and nothing is fetched from \
+        RenderError::source(format!(
+            "{file}: {at}: {entry:?} is not in the repository, and nothing is fetched from \
                  elsewhere; copy it into the repository, or allow it with --kustomize-remote"
-            ),
-        }
+        ))
     }
 }

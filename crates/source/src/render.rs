@@ -16,6 +16,7 @@ use super::manifests::{Manifest, RenderError};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::Programs;
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Options of rendering, the same for all sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,11 +123,10 @@ async fn render_source(
             let rendered_by_helm = matches!(kind, SourceType::Helm | SourceType::Plugin);
             let other = is_chart && enabled.helm && !rendered_by_helm;
             if other && explicit.is_some() {
-                let reason = format!(
+                return Err(RenderError::source(format!(
                     "a chart is rendered by Helm: remove the settings for {} from the source",
                     kind.as_str()
-                );
-                return Err(RenderError::Source { reason });
+                )));
             }
             let kind = if other { SourceType::Helm } else { kind };
             let programs = kind != SourceType::Directory;
@@ -163,7 +163,7 @@ async fn render_source(
             options.programs.kustomize(&source_dir, &source, subject, revision).await?
         }
         SourceType::Plugin => {
-            let missing = || RenderError::Source { reason: "plugin: not a mapping".to_owned() };
+            let missing = || RenderError::source("plugin: not a mapping");
             let mut plugin = plugin.ok_or_else(missing)?;
             notes.append(&mut plugin.notes);
             let generated = options.programs.generate(plugin, &source_dir, subject);
@@ -208,14 +208,13 @@ fn jsonnet(
 
 /// Reads the `directory` block of a source; absent fields have their defaults.
 pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
-    let block = &source["directory"];
-    let switch = |field: &str| block[field].as_bool().unwrap_or(false);
-    let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+    let ApplicationSource { directory, .. } = read_leniently(source);
+    let block = directory.unwrap_or_default();
     DirectoryOptions {
-        recurse: switch("recurse"),
-        include: text("include"),
-        exclude: text("exclude"),
-        disable_extension_filter: switch("disableExtensionFilter"),
+        recurse: block.recurse,
+        include: block.include,
+        exclude: block.exclude,
+        disable_extension_filter: block.disable_extension_filter,
         max_bytes,
         ..DirectoryOptions::default()
     }

@@ -163,14 +163,11 @@ impl KeyRing {
         let bytes: usize = keys.values().map(String::len).sum();
         if keys.len() > MOST_KEYS || bytes > MOST_BYTES {
             let limit = format!("{MOST_KEYS} keys and {} MiB", MOST_BYTES >> 20);
-            return Err(Error::TooLarge { repo: repo(), what: "the key ring".into(), limit });
+            return Err(Error::too_large(repo(), "the key ring", limit));
         }
         let home = cache.unused("gnupg");
-        write(home.path(), keys).map_err(|error| Error::Cache {
-            repo: repo(),
-            what: "write the key ring".into(),
-            detail: error.kind().to_string(),
-        })?;
+        write(home.path(), keys)
+            .map_err(|error| Error::cache(repo(), "write the key ring", error.kind()))?;
         // One by one: an entry that is no key leaves the others as they are.
         for (index, id) in keys.keys().enumerate() {
             let file = home.path().join("keys").join(index.to_string());
@@ -193,11 +190,11 @@ impl KeyRing {
         }
         let detail: String = output.stderr.trim().chars().take(300).collect();
         let detail = detail.replace(&cache.path().display().to_string(), "(cache)");
-        Err(Error::Git {
-            repo: repo(),
-            what: "gpg".into(),
-            detail: format!("{detail}; signatures of commits cannot be verified"),
-        })
+        Err(Error::git(
+            repo(),
+            "gpg",
+            format!("{detail}; signatures of commits cannot be verified"),
+        ))
     }
 
     /// What identifies the result of a check of an object.

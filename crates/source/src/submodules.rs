@@ -104,11 +104,7 @@ impl GitRepositories {
             let repo = base.repo().to_owned();
             if depth >= MAX_DEPTH || base.modules().len() > MAX_SUBMODULES {
                 let limit = format!("{MAX_SUBMODULES} in a commit, and {MAX_DEPTH} levels");
-                return Err(Error::TooLarge {
-                    repo,
-                    what: "the number of submodules".into(),
-                    limit,
-                });
+                return Err(Error::too_large(repo, "the number of submodules", limit));
             }
             let mut parts: Vec<Part> = Vec::new();
             // What the submodules lack is missing in the whole.
@@ -140,15 +136,13 @@ impl GitRepositories {
             let limits = &self.settings.limits;
             if bytes > limits.fetch_bytes {
                 let limit = format!("{} MiB", limits.fetch_bytes >> 20);
-                let what = "the checkout with its submodules".into();
-                return Err(Error::TooLarge { repo, what, limit });
+                let what = "the checkout with its submodules";
+                return Err(Error::too_large(repo, what, limit));
             }
             let target = self.cache.unused("checkout");
             let (root, files) = (target.path().to_owned(), limits.checkout_files);
-            let failed = |detail: String| Error::Cache {
-                repo: repo.clone(),
-                what: "put the submodules into the checkout".into(),
-                detail,
+            let failed = |detail: String| {
+                Error::cache(repo.clone(), "put the submodules into the checkout", detail)
             };
             let shared = Arc::clone(&base);
             let put =
@@ -190,8 +184,7 @@ impl GitRepositories {
             return Err(Error::LocalNotAllowed { repo: address.shown });
         }
         let credentials = access.credentials(&url);
-        let credentials =
-            credentials.map_err(|detail| Error::Refused { repo: address.shown.clone(), detail })?;
+        let credentials = credentials.map_err(|detail| Error::refused(&address.shown, detail))?;
         let revision = Revision::pinned(&module.commit);
         let found = self.checkout(&url, &revision, credentials.as_ref()).await?;
         self.completed(&url, found, access, depth + 1).await

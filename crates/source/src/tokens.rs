@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::address::{Address, Transport};
@@ -15,6 +17,7 @@ use super::error::Error;
 use super::identity::Identity;
 use super::limits::SourceSettings;
 use super::web::{Ask, Failed, Said, ask};
+use wavegate_api::read_leniently;
 use wavegate_api::repository::RepositoryUrl;
 use wavegate_net::jwt;
 use wavegate_net::redact;
@@ -145,11 +148,11 @@ impl NoToken {
         match self {
             Self::Refused(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::Refused { repo, detail }
+                Error::refused(repo, detail)
             }
             Self::Unreachable(why) => {
                 let detail = redact::text(&format!("{}: {why}", identity.name())).into_owned();
-                Error::Unreachable { repo, detail }
+                Error::unreachable(repo, detail)
             }
         }
     }
@@ -212,16 +215,20 @@ impl Server {
         Ok(said)
     }
 
-    /// The JSON of an answer that succeeded.
-    fn json(&self, url: &str, said: &Said) -> Result<Value, NoToken> {
+    /// The document of an answer that succeeded.
+    fn json<T>(&self, url: &str, said: &Said) -> Result<T, NoToken>
+    where
+        T: DeserializeOwned + Default,
+    {
         let host = host(url);
         if !said.status.is_success() {
             let why = reason(&said.body);
             let status = said.status.as_u16();
             return Err(NoToken::Refused(format!("{host} answers {status}: {why}")));
         }
-        serde_json::from_slice(&said.body)
-            .map_err(|_| NoToken::Refused(format!("{host}: the answer is no JSON")))
+        let document: Value = serde_json::from_slice(&said.body)
+            .map_err(|_| NoToken::Refused(format!("{host}: the answer is no JSON")))?;
+        Ok(read_leniently(&document))
     }
 }
 
@@ -230,11 +237,62 @@ fn host(url: &str) -> String {
     RepositoryUrl::of(url).host
 }
 
+/// An answer without success.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    message: Option<String>,
+    error_description: Option<String>,
+    error: Option<String>,
+}
+
+/// An answer with a token of GitHub.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct InstallationToken {
+    token: String,
+    expires_at: String,
+}
+
+/// An installation of a GitHub App.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Installation {
+    id: Option<u64>,
+    account: Account,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Account {
+    login: String,
+}
+
+/// An answer with a token of OAuth 2.0.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OAuthToken {
+    access_token: String,
+    /// In seconds, as a number or as text.
+    expires_in: Value,
+}
+
+/// The key of a service account of Google.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ServiceAccountKey {
+    r#type: String,
+    client_email: String,
+    token_uri: String,
+    private_key: String,
+}
+
 /// What a server says about a refusal.
 fn reason(body: &[u8]) -> String {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    let texts = ["message", "error_description", "error"].map(|field| value[field].as_str());
-    let text = texts.into_iter().flatten().next().unwrap_or("no reason");
+    let Refusal { message, error_description, error } = read_leniently(&value);
+    let text = message.or(error_description).or(error);
+    let text = text.unwrap_or_else(|| "no reason".to_owned());
     text.chars().filter(|c| !c.is_control()).take(DETAIL).collect()
 }
 
@@ -281,14 +339,12 @@ async fn github(
     let url = format!("{api}/app/installations/{found}/access_tokens");
     let request = Ask { method: Method::POST, url: &url, headers: &headers, body: None };
     let said = server.ask(&request).await?;
-    let answer = server.json(&url, &said)?;
-    let token = answer["token"].as_str().filter(|token| is_token(token));
-    let Some(token) = token else {
+    let InstallationToken { token, expires_at } = server.json(&url, &said)?;
+    if !is_token(&token) {
         return Err(NoToken::Refused(format!("{}: the answer has no token", host(&url))));
-    };
-    let expires = answer["expires_at"].as_str().and_then(|text| text.parse().ok());
-    let expires = expires.unwrap_or_else(|| Timestamp::now() + KEPT_AT_MOST);
-    Ok((Token::new("x-access-token", token, ""), expires))
+    }
+    let expires = expires_at.parse().unwrap_or_else(|_| Timestamp::now() + KEPT_AT_MOST);
+    Ok((Token::new("x-access-token", &token, ""), expires))
 }
 
 /// The installation of the App that may read the repository: the one that GitHub names for it,
@@ -308,24 +364,19 @@ async fn installation_of(
         let request = Ask { method: Method::GET, url, headers, body: None };
         server.ask(&request).await
     };
-    let id = |found: &Value| found["id"].as_u64().map(|id| id.to_string());
     let url = format!("{api}/repos/{owner}/{name}/installation");
     let said = get(&url).await?;
     if said.status.is_success()
-        && let Some(id) = id(&server.json(&url, &said)?)
+        && let Installation { id: Some(id), .. } = server.json(&url, &said)?
     {
-        return Ok(id);
+        return Ok(id.to_string());
     }
     for page in 1..=MAX_PAGES {
         let url = format!("{api}/app/installations?per_page=100&page={page}");
-        let listed = server.json(&url, &get(&url).await?)?;
-        let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
-        let of_owner = |found: &&Value| {
-            let login = found["account"]["login"].as_str().unwrap_or_default();
-            login.eq_ignore_ascii_case(&owner)
-        };
-        if let Some(id) = listed.iter().find(of_owner).and_then(id) {
-            return Ok(id);
+        let listed: Vec<Installation> = server.json(&url, &get(&url).await?)?;
+        let of_owner = |found: &&Installation| found.account.login.eq_ignore_ascii_case(&owner);
+        if let Some(id) = listed.iter().find(of_owner).and_then(|found| found.id) {
+            return Ok(id.to_string());
         }
         if listed.len() < 100 {
             break;
@@ -338,15 +389,14 @@ async fn installation_of(
 }
 
 /// The token of an answer of OAuth 2.0, and when it expires.
-fn oauth(url: &str, answer: &Value) -> Result<(String, Timestamp), NoToken> {
-    let token = answer["access_token"].as_str().filter(|token| is_token(token));
-    let Some(token) = token else {
+fn oauth(url: &str, answer: OAuthToken) -> Result<(String, Timestamp), NoToken> {
+    let OAuthToken { access_token, expires_in } = answer;
+    if !is_token(&access_token) {
         return Err(NoToken::Refused(format!("{}: the answer has no token", host(url))));
-    };
-    let seconds = &answer["expires_in"];
-    let seconds = seconds.as_u64().or_else(|| seconds.as_str().and_then(|text| text.parse().ok()));
-    let lasts = Duration::from_secs(seconds.unwrap_or(3600).min(86_400));
-    Ok((token.to_owned(), Timestamp::now() + lasts))
+    }
+    let of_text = || expires_in.as_str().and_then(|text| text.parse().ok());
+    let seconds = expires_in.as_u64().or_else(of_text).unwrap_or(3600).min(86_400);
+    Ok((access_token, Timestamp::now() + Duration::from_secs(seconds)))
 }
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -362,27 +412,26 @@ async fn google(server: &Server, key: &str) -> Result<Fresh, NoToken> {
     let refused = |why: &str| NoToken::Refused(why.to_owned());
     let file: Value = serde_json::from_str(key)
         .map_err(|_| refused("it is not the JSON of a key of a service account"))?;
-    let kind = file["type"].as_str().unwrap_or_default();
-    if kind != "service_account" {
-        let kind: String = kind.chars().filter(|c| !c.is_control()).take(40).collect();
+    let key: ServiceAccountKey = read_leniently(&file);
+    if key.r#type != "service_account" {
+        let kind: String = key.r#type.chars().filter(|c| !c.is_control()).take(40).collect();
         let why = format!("its type is {kind:?}; only keys of type service_account are supported");
         return Err(NoToken::Refused(why));
     }
-    let text = |field: &str| file[field].as_str().unwrap_or_default();
-    let (email, url) = (text("client_email"), text("token_uri"));
+    let (email, url) = (key.client_email.as_str(), key.token_uri.as_str());
     let url = if url.is_empty() { "https://oauth2.googleapis.com/token" } else { url };
     if email.is_empty() || !email.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(refused("it has no client_email"));
     }
     let now = Timestamp::now().as_second();
     let claims = json!({"iss": email, "scope": GOOGLE, "aud": url, "iat": now, "exp": now + 3600});
-    let signed = jwt::signed(text("private_key"), &claims)
+    let signed = jwt::signed(&key.private_key, &claims)
         .map_err(|why| NoToken::Refused(format!("its private_key {why}")))?;
     let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let body = form(&[("grant_type", grant), ("assertion", &signed)]);
     let request = Ask { method: Method::POST, url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
-    let (token, expires) = oauth(url, &server.json(url, &said)?)?;
+    let (token, expires) = oauth(url, server.json(url, &said)?)?;
     Ok((Token::new(email, &token, ""), expires))
 }
 
@@ -453,6 +502,6 @@ async fn azure(
     let body = form(&fields);
     let request = Ask { method: Method::POST, url: &url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
-    let (token, expires) = oauth(&url, &server.json(&url, &said)?)?;
+    let (token, expires) = oauth(&url, server.json(&url, &said)?)?;
     Ok((Token::new("", "", &token), expires))
 }

@@ -99,11 +99,11 @@ impl BuildOptions {
                  kustomize.path.{version} in ConfigMap argocd-cm to the path of the program, or \
                  remove the version"
             );
-            return Err(RenderError::Source { reason });
+            return Err(RenderError::source(reason));
         };
         let path = path
             .as_ref()
-            .map_err(|why| RenderError::Source { reason: format!("kustomize.version: {why}") })?;
+            .map_err(|why| RenderError::source(format!("kustomize.version: {why}")))?;
         let options = self.by_version.get(version).unwrap_or(&self.default);
         Ok((Some(path.clone()), options))
     }

@@ -1,8 +1,6 @@
 //! Text: upper and lower case, and the styles of compound words.
 
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("upper", "s", |_, a| Ok(Value::str(a.text(0).chars().map(upper).collect::<String>()))),

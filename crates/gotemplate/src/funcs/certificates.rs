@@ -24,10 +24,8 @@ use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
 
 use super::encoding::decode64;
 use super::keys::{Key, write_pem};
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{Certificate, Str, Value};
+use super::prelude::*;
+use crate::engine::value::{Certificate, Str};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("genCA", "si", authority),

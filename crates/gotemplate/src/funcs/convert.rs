@@ -1,9 +1,6 @@
 //! Conversions, and types of values.
 
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{IntKind, UintKind, Value};
+use super::prelude::*;
 use crate::engine::{format, strconv};
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -8,10 +8,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
 use super::encoding::decode64;
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("bcrypt", "s", |run, a| Ok(Value::str(hash_password(run, a.bytes(0))?))),

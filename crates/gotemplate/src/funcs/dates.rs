@@ -2,13 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
+use super::prelude::*;
 use crate::engine::gotime::{GoTime, duration_text, parse_duration, round_duration};
 use crate::engine::layout;
 use crate::engine::parse_time::parse_time;
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{IntKind, Value};
 use jiff::tz::TimeZone;
 
 pub(super) const FUNCTIONS: &[Function] = &[

@@ -1,8 +1,6 @@
 //! Defaults, choices, and failing.
 
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("default", "aa*", |_, a| {

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::convert::strval;
+use super::prelude::*;
 use crate::engine::compare::deep_equal;
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("dict", "a*", dict),

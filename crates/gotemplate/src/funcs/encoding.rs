@@ -1,8 +1,6 @@
 //! Base64 and base32. A decoding error is returned as text.
 
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use data_encoding::BASE32;

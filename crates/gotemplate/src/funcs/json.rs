@@ -1,11 +1,8 @@
 //! JSON, written as Go's `encoding/json` does.
 
-use crate::engine::fail::{Fail, Outcome};
+use super::prelude::*;
 use crate::engine::float::format_float;
-use crate::engine::function::{Function, f};
 use crate::engine::layout;
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{IntKind, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("fromJson", "s", |run, a| match from_json(run, a) {

@@ -16,10 +16,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
 use super::numbers::{self, ATTEMPTS, DsaNumbers, NOT_RANDOM, RandomBytes, RsaNumbers};
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[f("genPrivateKey", "s", |run, a| {
     let key = match a.bytes(0) {

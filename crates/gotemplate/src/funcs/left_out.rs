@@ -1,10 +1,7 @@
 //! The key, certificate, password and cipher functions of a build without the
 //! feature `sprig-crypto`: they have their names and parameters, and fail.
 
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::Run;
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("bcrypt", "s", fail),

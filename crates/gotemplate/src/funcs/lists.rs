@@ -1,11 +1,8 @@
 //! Lists. A function that changes a list returns a new one.
 
 use super::convert::to_int;
+use super::prelude::*;
 use crate::engine::compare::deep_equal;
-use crate::engine::fail::{Fail, Outcome};
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{Elem, List, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("list", "a*", |run, a| run.list(a.to_vec())),

@@ -4,11 +4,8 @@ use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, RoundingMode, Zero};
 
 use super::convert::{to_float, to_int};
-use crate::engine::fail::Outcome;
+use super::prelude::*;
 use crate::engine::float::shortest;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{Elem, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("add", "a*", |_, a| Ok(Value::int64(a.iter().map(to_int).fold(0, i64::wrapping_add)))),

@@ -21,6 +21,7 @@ mod math;
 #[cfg(feature = "sprig-crypto")]
 mod numbers;
 mod paths;
+mod prelude;
 mod random;
 mod regex;
 mod semver;

@@ -1,8 +1,6 @@
 //! Slash-separated paths.
 
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("base", "s", |_, a| Ok(Value::str(base(&a.text(0))))),

@@ -1,9 +1,6 @@
 //! Random functions. Their bytes come from the environment of the run.
 
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::Value;
+use super::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 

@@ -2,11 +2,8 @@
 
 use regex::bytes::Captures;
 
+use super::prelude::*;
 use super::text_lists::strings_or_nil;
-use crate::engine::fail::{Fail, Outcome};
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("regexMatch", "ss", |run, a| match find(run, a) {

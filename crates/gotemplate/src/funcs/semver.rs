@@ -3,10 +3,7 @@
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 use crate::engine::version::{TAIL, Version, compare_pre, compile};
 use regex::Regex;
 

@@ -4,10 +4,7 @@
 use std::collections::HashSet;
 
 use super::convert::strval;
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::Value;
+use super::prelude::*;
 use crate::engine::{format, strconv};
 use crate::sanitize;
 

@@ -1,8 +1,6 @@
 //! Check sums.
 
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::Value;
+use super::prelude::*;
 use data_encoding::HEXLOWER;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::convert::strval;
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
-use crate::engine::value::{Dict, Elem, List, Value};
+use super::prelude::*;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("split", "ss", |run, a| {

@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::prelude::*;
 use super::url_parse::{Url, UserInfo};
-use crate::engine::fail::Outcome;
-use crate::engine::function::{Function, f};
-use crate::engine::run::Args;
-use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("urlParse", "s", |run, a| {

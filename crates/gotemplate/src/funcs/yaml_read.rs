@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::fail::Outcome;
+use super::prelude::*;
 use crate::engine::float::shortest;
 use crate::engine::parse_time::parse_time;
-use crate::engine::run::Run;
 use crate::engine::strconv;
-use crate::engine::value::{Dict, Value};
 use granit_parser::{Event, Parser, ScalarStyle};
 
 /// Type of a scalar without quotes.

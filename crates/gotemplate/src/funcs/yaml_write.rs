@@ -4,13 +4,10 @@
 use std::cmp::Ordering;
 
 use super::json;
+use super::prelude::*;
 use super::yaml_read::{Plain, read, resolve};
-use crate::engine::fail::Outcome;
 use crate::engine::float::shortest;
-use crate::engine::function::{Function, f};
-use crate::engine::run::{Args, Run};
 use crate::engine::strconv;
-use crate::engine::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("toYaml", "a", |run, a| Ok(Value::str(to_yaml(run, &a[0])?))),
@@ -224,24 +221,8 @@ impl Styles {
         while let Some(c) = chars.next() {
             let next = chars.peek().copied();
             if previous.is_none() {
-                indicators |= matches!(
-                    c,
-                    '#' | ','
-                        | '['
-                        | ']'
-                        | '{'
-                        | '}'
-                        | '&'
-                        | '*'
-                        | '!'
-                        | '|'
-                        | '>'
-                        | '\''
-                        | '"'
-                        | '%'
-                        | '@'
-                        | '`'
-                ) || (matches!(c, '?' | ':' | '-') && is_blank(next));
+                indicators |= "#,[]{}&*!|>'\"%@`".contains(c)
+                    || (matches!(c, '?' | ':' | '-') && is_blank(next));
             } else {
                 indicators |= (c == ':' && is_blank(next)) || (c == '#' && is_blank(previous));
             }

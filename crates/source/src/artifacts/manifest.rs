@@ -1,8 +1,10 @@
 //! The manifest of an artifact, and its layer. Pure.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::digest::ContentDigest;
+use wavegate_api::read_leniently;
 
 /// Media type of the layer of a Helm chart.
 pub(super) const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
@@ -33,6 +35,22 @@ pub(super) struct Layer {
     pub is_chart: bool,
 }
 
+/// A manifest, or an index of several.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    manifests: Option<Vec<Value>>,
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Descriptor {
+    media_type: String,
+    digest: String,
+    size: Option<u64>,
+}
+
 /// The only layer of a manifest.
 ///
 /// # Errors
@@ -41,13 +59,12 @@ pub(super) struct Layer {
 pub(super) fn layer(manifest: &[u8], media_types: &[String]) -> Result<Layer, String> {
     let manifest: Value = serde_json::from_slice(manifest)
         .map_err(|error| format!("its manifest is no JSON ({error}); push the artifact again"))?;
-    if manifest["manifests"].is_array() {
+    let Manifest { manifests, layers } = read_leniently(&manifest);
+    if manifests.is_some() {
         return Err("it is an image index, of images for several platforms, and no artifact; \
                     write the digest of one of its manifests in targetRevision"
             .to_owned());
     }
-    let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let kind = |layer: &Value| layer["mediaType"].as_str().unwrap_or_default().to_owned();
     if layers.len() > MAX_LAYERS {
         return Err(format!(
             "its manifest has {} layers, and at most {MAX_LAYERS} are read; push an artifact with \
@@ -56,13 +73,13 @@ pub(super) fn layer(manifest: &[u8], media_types: &[String]) -> Result<Layer, St
         ));
     }
     // As in Argo CD, layers of other kinds, such as the signature of a chart, have no files.
-    let has_files = |layer: &&Value| {
-        let kind = kind(layer);
-        kind.ends_with("tar") || kind.ends_with("tar+gzip") || media_types.contains(&kind)
+    let has_files = |layer: &&Descriptor| {
+        let kind = &layer.media_type;
+        kind.ends_with("tar") || kind.ends_with("tar+gzip") || media_types.contains(kind)
     };
-    let content: Vec<&Value> = layers.iter().filter(has_files).collect();
+    let content: Vec<&Descriptor> = layers.iter().filter(has_files).collect();
     let [layer] = content[..] else {
-        let kinds: Vec<String> = layers.iter().map(|layer| shown(&kind(layer))).collect();
+        let kinds: Vec<String> = layers.iter().map(|layer| shown(&layer.media_type)).collect();
         return Err(format!(
             "its manifest has {} layers with files, of the media types [{}]; push an artifact \
              with exactly one, such as a folder with oras push, and not an image",
@@ -70,12 +87,12 @@ pub(super) fn layer(manifest: &[u8], media_types: &[String]) -> Result<Layer, St
             kinds.join(", ")
         ));
     };
-    let media_type = kind(layer);
-    if !media_types.contains(&media_type) {
+    let media_type = &layer.media_type;
+    if !media_types.contains(media_type) {
         return Err(format!(
             "its layer has the media type {:?}, which is not permitted (permitted: {}); push it \
              with one of these, or add it to reposerver.oci.layer.media.types",
-            shown(&media_type),
+            shown(media_type),
             media_types.join(", ")
         ));
     }
@@ -87,16 +104,15 @@ pub(super) fn layer(manifest: &[u8], media_types: &[String]) -> Result<Layer, St
         return Err(format!(
             "its layer has the media type {:?}, which is neither a tar (…tar) nor a compressed \
              one (…tar+gzip), so there are no files in it",
-            shown(&media_type)
+            shown(media_type)
         ));
     };
-    let digest = layer["digest"].as_str().and_then(ContentDigest::parse);
-    let (Some(digest), Some(size)) = (digest, layer["size"].as_u64()) else {
+    let (Some(digest), Some(size)) = (ContentDigest::parse(&layer.digest), layer.size) else {
         return Err(
             "its manifest has a layer without a valid digest and size; push it again".to_owned()
         );
     };
-    Ok(Layer { digest, size, format, is_chart: media_type == CHART })
+    Ok(Layer { digest, size, format, is_chart: *media_type == CHART })
 }
 
 fn shown(media_type: &str) -> String {

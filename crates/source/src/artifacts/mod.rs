@@ -111,7 +111,7 @@ impl Wanted {
 
     fn missing(&self, detail: String) -> Error {
         let (repo, revision) = (self.address.shown.clone(), self.revision.clone());
-        Error::MissingRevision { repo, revision, detail }
+        Error::missing_revision(repo, revision, detail)
     }
 }
 
@@ -244,10 +244,8 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
             reason: "an artifact is read by its digest".into(),
         });
     };
-    let failed = |error: std::io::Error| Error::Cache {
-        repo: repo(),
-        what: "keep the layer of the artifact".into(),
-        detail: error.kind().to_string(),
+    let failed = |error: std::io::Error| {
+        Error::cache(repo(), "keep the layer of the artifact", error.kind())
     };
     let limit = settings.artifacts.max_bytes.unwrap_or(u64::MAX);
     let mut registry = wanted.registry(settings.limits.timeout);
@@ -274,36 +272,28 @@ async fn pull(surroundings: &Surroundings<'_>, wanted: &Wanted) -> Result<Checko
         Ok((target, bytes))
     };
     let unpacked = tokio::task::spawn_blocking(work).await;
-    let unpacked = unpacked.map_err(|error| Error::Cache {
-        repo: repo(),
-        what: "unpack the artifact".into(),
-        detail: error.to_string(),
-    })?;
+    let unpacked = unpacked.map_err(|error| Error::cache(repo(), "unpack the artifact", error))?;
     let (target, bytes) = unpacked.map_err(|failure| match failure {
         unpack::Failure::Bytes => too_large(repo(), limit),
-        unpack::Failure::Files => Error::TooLarge {
-            repo: repo(),
-            what: "the artifact".into(),
-            limit: format!("{} files and directories", settings.limits.checkout_files),
-        },
+        unpack::Failure::Files => Error::too_large(
+            repo(),
+            "the artifact",
+            format!("{} files and directories", settings.limits.checkout_files),
+        ),
         unpack::Failure::Invalid(reason) => Error::InvalidRevision {
             repo: repo(),
             revision: wanted.revision.clone(),
             reason: format!("its layer cannot be unpacked: {reason}"),
         },
-        unpack::Failure::Io(error) => Error::Cache {
-            repo: repo(),
-            what: "unpack the artifact".into(),
-            detail: error.kind().to_string(),
-        },
+        unpack::Failure::Io(error) => Error::cache(repo(), "unpack the artifact", error.kind()),
     })?;
     Ok(Checkout::new(target, repo(), wanted.revision.clone(), bytes))
 }
 
 fn too_large(repo: String, limit: u64) -> Error {
-    Error::TooLarge {
+    Error::too_large(
         repo,
-        what: "the layer of the artifact".into(),
-        limit: format!("{limit} bytes (reposerver.oci.manifest.max.extracted.size)"),
-    }
+        "the layer of the artifact",
+        format!("{limit} bytes (reposerver.oci.manifest.max.extracted.size)"),
+    )
 }

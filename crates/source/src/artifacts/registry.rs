@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, AUTHORIZATION, LINK, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, StatusCode, Uri};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::chart_address::ChartAddress;
@@ -21,6 +22,7 @@ use super::super::web::{Ask, Failed, Said, Save, download};
 use super::challenge::Challenge;
 use super::digest::ContentDigest;
 use super::manifest::{ACCEPTED, Layer};
+use wavegate_api::read_leniently;
 
 /// Largest manifest, page of tags and answer with a token, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -38,6 +40,35 @@ const MAX_TOKEN: usize = 32 << 10;
 
 /// Longest part of an answer in an error, in characters.
 const DETAIL: usize = 200;
+
+/// A page of the list of tags; null without any.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TagList {
+    tags: Vec<String>,
+}
+
+/// An answer of the server that gives tokens, which uses either name.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TokenAnswer {
+    token: String,
+    access_token: String,
+}
+
+/// An answer without success.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorAnswer {
+    errors: Vec<RegistryError>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RegistryError {
+    code: String,
+    message: String,
+}
 
 /// One artifact of a registry, for some requests within one time limit.
 #[derive(Debug)]
@@ -110,8 +141,8 @@ impl<'a> Registry<'a> {
             self.succeeded(call, &said, &text, "")?;
             let page: Value = serde_json::from_slice(&text)
                 .map_err(|error| self.odd(what, &format!("it is no JSON: {error}")))?;
-            let found = page["tags"].as_array().into_iter().flatten();
-            tags.extend(found.filter_map(Value::as_str).map(str::to_owned));
+            let TagList { tags: found } = read_leniently(&page);
+            tags.extend(found);
             if tags.len() > MAX_TAGS {
                 return Err(self.too_large(what, format!("{MAX_TAGS} tags; write one of them")));
             }
@@ -160,11 +191,11 @@ impl<'a> Registry<'a> {
         };
         let said = self.send(call, &mut save).await;
         if let Some(error) = broken {
-            return Err(Error::Cache {
-                repo: self.address.shown.clone(),
-                what: "keep the layer of the artifact".into(),
-                detail: error.kind().to_string(),
-            });
+            return Err(Error::cache(
+                &self.address.shown,
+                "keep the layer of the artifact",
+                error.kind(),
+            ));
         }
         let said = said?;
         self.succeeded(call, &said, &said.body, layer.digest.text())?;
@@ -286,7 +317,7 @@ impl<'a> Registry<'a> {
                     true => "; it does not speak TLS: set insecureOCIForceHttp in its Secret",
                     false => "",
                 };
-                Error::Unreachable { repo: repo(), detail: format!("{host}: {why}{hint}") }
+                Error::unreachable(repo(), format!("{host}: {why}{hint}"))
             }
             Failed::TooLarge(limit) => self.too_large(what, limit),
         })
@@ -330,10 +361,11 @@ impl<'a> Registry<'a> {
         let call = Call { what: &what, method: &Method::GET, path: "", accept: "" };
         self.succeeded(call, &said, b"", "")?;
         let answer: Value = serde_json::from_slice(&text).unwrap_or_default();
-        let token = ["token", "access_token"].iter().find_map(|field| {
-            answer[*field].as_str().filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN)
-        });
-        let Some(token) = token.filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()))
+        let TokenAnswer { token, access_token } = read_leniently(&answer);
+        let tokens = [token, access_token].into_iter();
+        let mut tokens = tokens.filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN);
+        let Some(token) =
+            tokens.next().filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()))
         else {
             return Err(self.odd(&what, "there is no usable token in the answer"));
         };
@@ -370,16 +402,16 @@ impl<'a> Registry<'a> {
                               these may not read the artifact"
                     }
                 };
-                Error::Refused { repo, detail: format!("{answer}; {advice}") }
+                Error::refused(repo, format!("{answer}; {advice}"))
             }
             StatusCode::NOT_FOUND if revision.is_empty() || codes.contains("NAME_UNKNOWN") => {
-                Error::MissingRepository { repo, detail: answer }
+                Error::missing_repository(repo, answer)
             }
-            StatusCode::NOT_FOUND => Error::MissingRevision {
+            StatusCode::NOT_FOUND => Error::missing_revision(
                 repo,
-                revision: revision.to_owned(),
-                detail: format!("{answer}; push it, or correct targetRevision"),
-            },
+                revision,
+                format!("{answer}; push it, or correct targetRevision"),
+            ),
             StatusCode::TOO_MANY_REQUESTS => {
                 let after = said.headers.get(RETRY_AFTER).and_then(|text| text.to_str().ok());
                 let after: String = after
@@ -399,23 +431,20 @@ impl<'a> Registry<'a> {
                     }
                     false => "it limits requests: ask less often (timeout.reconciliation)",
                 };
-                Error::Unreachable { repo, detail: format!("{answer}{after}; {advice}") }
+                Error::unreachable(repo, format!("{answer}{after}; {advice}"))
             }
-            status if status.is_server_error() => Error::Unreachable { repo, detail: answer },
-            _ => Error::Git { repo, what: format!("reading {what}"), detail: answer },
+            status if status.is_server_error() => Error::unreachable(repo, answer),
+            _ => Error::git(repo, format!("reading {what}"), answer),
         })
     }
 
     /// The codes and messages of an answer, without credentials.
     fn said(&self, body: &[u8]) -> (String, String) {
         let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-        let errors = answer["errors"].as_array().into_iter().flatten().take(3);
-        let text =
-            |error: &Value, field: &str| error[field].as_str().unwrap_or_default().to_owned();
+        let ErrorAnswer { errors } = read_leniently(&answer);
         let mut codes = String::new();
         let mut words = Vec::new();
-        for error in errors {
-            let (code, message) = (text(error, "code"), text(error, "message"));
+        for RegistryError { code, message } in errors.into_iter().take(3) {
             codes.push_str(&format!("{code} "));
             words.push(format!("{code} {message}").trim().to_owned());
         }
@@ -464,11 +493,11 @@ impl<'a> Registry<'a> {
 
     fn odd(&self, what: &str, detail: &str) -> Error {
         let repo = self.address.shown.clone();
-        Error::Git { repo, what: format!("reading {what}"), detail: detail.to_owned() }
+        Error::git(repo, format!("reading {what}"), detail)
     }
 
     fn too_large(&self, what: &str, limit: String) -> Error {
-        Error::TooLarge { repo: self.address.shown.clone(), what: what.to_owned(), limit }
+        Error::too_large(&self.address.shown, what, limit)
     }
 }
 

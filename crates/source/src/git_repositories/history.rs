@@ -60,13 +60,15 @@ impl GitRepositories {
             self.signatures.keep(checked, &signature);
             Ok::<_, Error>(signature)
         };
-        let too_many = |what: &str, limit: usize| Error::TooLarge {
-            repo: address.shown.clone(),
-            what: what.to_owned(),
-            limit: format!(
-                "{limit} commits; approve the history by a signed commit with the trailer \
+        let too_many = |what: &str, limit: usize| {
+            Error::too_large(
+                &address.shown,
+                what,
+                format!(
+                    "{limit} commits; approve the history by a signed commit with the trailer \
                  Argocd-gpg-seal"
-            ),
+                ),
+            )
         };
         // Only what is signed by an accepted key approves anything.
         let (mut seals, mut others) = (Vec::new(), BTreeSet::new());

@@ -47,7 +47,7 @@ impl Objects {
             }
             outcome.map_err(|error| match error {
                 Error::MissingRevision { repo, detail, .. } => {
-                    Error::MissingRevision { repo, revision: sha.clone(), detail }
+                    Error::missing_revision(repo, sha.clone(), detail)
                 }
                 error => error,
             })?;
@@ -58,13 +58,12 @@ impl Objects {
             Ok(commit) if matches!(cut, Ok(false)) => Ok(commit),
             Ok(_) | Err(Error::Git { .. }) => {
                 self.dirty = true;
-                Err(Error::Git {
-                    repo: remote.address.shown.clone(),
-                    what: "reading the history".into(),
-                    detail: "the repository does not give out all commits that lead to the target \
-                             revision; it may be a shallow clone"
-                        .into(),
-                })
+                Err(Error::git(
+                    &remote.address.shown,
+                    "reading the history",
+                    "the repository does not give out all commits that lead to the target \
+                             revision; it may be a shallow clone",
+                ))
             }
             Err(error) => Err(error),
         }
@@ -103,10 +102,12 @@ impl Objects {
         self.dirty = true;
         self.fetches += 1;
         let config = self.directory.path().join("config");
-        let failed = |error: std::io::Error| Error::Cache {
-            repo: remote.address.shown.clone(),
-            what: "keep the configuration of the repository cache".into(),
-            detail: error.kind().to_string(),
+        let failed = |error: std::io::Error| {
+            Error::cache(
+                &remote.address.shown,
+                "keep the configuration of the repository cache",
+                error.kind(),
+            )
         };
         let before = tokio::fs::read(&config).await.map_err(failed)?;
         let outcome = self.git_fetch(remote, COMMITS_ONLY, refspecs).await;
@@ -167,10 +168,10 @@ impl Objects {
         if hashes.iter().all(|hash| is_full_hash(hash)) {
             return Ok(hashes);
         }
-        Err(Error::Git {
-            repo: remote.address.shown.clone(),
-            what: "git rev-list".into(),
-            detail: "the output is not a list of commits".into(),
-        })
+        Err(Error::git(
+            &remote.address.shown,
+            "git rev-list",
+            "the output is not a list of commits",
+        ))
     }
 }

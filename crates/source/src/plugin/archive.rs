@@ -40,14 +40,12 @@ pub(super) fn pack(
     links_stay_inside(&source_dir.root)?;
     let root = source_dir.root.join(folder);
     let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::FileTooLarge => RenderError::TooLarge {
-            what: format!(
-                "the files for the plugin have more than {} MiB; leave some out by \
+        io::ErrorKind::FileTooLarge => RenderError::too_large(format!(
+            "the files for the plugin have more than {} MiB; leave some out by \
                  reposerver.plugin.tar.exclusions",
-                limit >> 20
-            ),
-        },
-        _ => RenderError::Read { file: folder.to_owned(), error: error.to_string() },
+            limit >> 20
+        )),
+        _ => RenderError::read(folder, error),
     };
     let file = tempfile::tempfile_in(&source_dir.temporary).map_err(failed)?;
     let writer = Hashed { file, hash: Sha256::new(), size: 0, limit };
@@ -62,8 +60,9 @@ pub(super) fn pack(
     let files = packer.files;
     let written = packer.archive.into_inner().and_then(GzEncoder::finish).map_err(failed)?;
     if files == 0 {
-        let reason = "there is no file for the plugin; check reposerver.plugin.tar.exclusions";
-        return Err(RenderError::Source { reason: reason.to_owned() });
+        return Err(RenderError::source(
+            "there is no file for the plugin; check reposerver.plugin.tar.exclusions",
+        ));
     }
     let checksum = HEXLOWER.encode(&written.hash.finalize());
     let below = Path::new(&source_dir.relative).strip_prefix(folder).unwrap_or(Path::new(""));

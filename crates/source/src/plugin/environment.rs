@@ -1,13 +1,40 @@
 //! The environment of a plugin: the build environment, and what the source sets.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::super::build_environment::BuildEnvironment;
+use super::super::given::{Given, Variable};
 use super::super::manifests::RenderError;
 use super::protocol::EnvEntry;
 
 /// Most bytes of all names and values: a program gets no larger environment.
 const MAX_BYTES: usize = 1 << 20;
+
+/// What a source says about its plugin.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Blocks {
+    plugin: Given<PluginBlock>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PluginBlock {
+    env: Given<Vec<Given<Variable>>>,
+    parameters: Given<Vec<Given<Parameter>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameter {
+    name: Given<String>,
+    array: Given<Vec<Given<String>>>,
+    map: Given<BTreeMap<String, Given<String>>>,
+    string: Given<String>,
+}
 
 /// The variables in the order of Argo CD: those of the build environment, `ARGOCD_ENV_…` of
 /// `plugin.env`, with names of the build environment replaced, and the parameters.
@@ -18,21 +45,16 @@ pub(super) fn variables(
     let entry = |(name, value): (String, String)| EnvEntry { name, value };
     let pairs = environment.pairs().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut variables: Vec<EnvEntry> = pairs.map(entry).collect();
-    let plugin = &source["plugin"];
-    if plugin.is_object() {
-        for (index, item) in list(plugin, "env")?.iter().enumerate() {
-            let at = |what: &str| wrong(&format!("env[{index}]: {what}"));
-            let name = item["name"].as_str().filter(|name| !name.is_empty());
-            let name = name.ok_or_else(|| at("name is missing"))?;
-            let value = match &item["value"] {
-                Value::Null => "",
-                Value::String(text) => text,
-                _ => return Err(at("value is not a string")),
-            };
-            let value = environment.expand(value);
+    let Blocks { plugin } = Blocks::deserialize(source).unwrap_or_default();
+    if let Some(PluginBlock { env, parameters }) = plugin.right() {
+        let env = env.or_wrong(|| wrong("env: not a list"))?.unwrap_or_default();
+        for (index, item) in env.into_iter().enumerate() {
+            let mut item = item.right().unwrap_or_default();
+            let (name, value) = item.parts(|what| wrong(&format!("env[{index}]: {what}")))?;
+            let value = environment.expand(&value);
             variables.push(entry((format!("ARGOCD_ENV_{name}"), value)));
         }
-        variables.extend(parameters(plugin)?.into_iter().map(entry));
+        variables.extend(self::parameters(parameters)?.into_iter().map(entry));
     }
     for variable in &variables {
         let bad = |text: &str| text.contains('\0');
@@ -51,55 +73,41 @@ pub(super) fn variables(
 }
 
 /// `ARGOCD_APP_PARAMETERS`, which is a list in JSON, and `PARAM_…` for each text.
-fn parameters(plugin: &Value) -> Result<Vec<(String, String)>, RenderError> {
-    let (mut all, mut variables) = (Vec::new(), Vec::new());
-    let given = list(plugin, "parameters")?;
-    for (index, item) in given.iter().enumerate() {
+fn parameters(given: Given<Vec<Given<Parameter>>>) -> Result<Vec<(String, String)>, RenderError> {
+    let mut variables = Vec::new();
+    let mut all = Vec::new();
+    let given = given.or_wrong(|| wrong("parameters: not a list"))?;
+    let is_given = given.is_some();
+    for (index, item) in given.unwrap_or_default().into_iter().enumerate() {
         let at = |what: &str| wrong(&format!("parameters[{index}]: {what}"));
-        let name = match &item["name"] {
-            Value::Null => "",
-            Value::String(name) => name,
-            _ => return Err(at("name is not a string")),
-        };
-        let variable = format!("PARAM_{}", escaped(name));
+        let Parameter { name, array, map, string } = item.right().unwrap_or_default();
+        let name = name.or_wrong(|| at("name is not a string"))?.unwrap_or_default();
+        let variable = format!("PARAM_{}", escaped(&name));
         let mut parameter = Map::new();
-        match &item["array"] {
-            Value::Null => {}
-            Value::Array(values) => {
-                for (position, value) in values.iter().enumerate() {
-                    let text = value.as_str().ok_or_else(|| at("array: not all are strings"))?;
-                    variables.push((format!("{variable}_{position}"), text.to_owned()));
-                }
-                parameter.insert("array".to_owned(), item["array"].clone());
-            }
-            _ => return Err(at("array is not a list")),
+        if let Some(values) = array.or_wrong(|| at("array is not a list"))? {
+            let values: Option<Vec<String>> = values.into_iter().map(Given::right).collect();
+            let values = values.ok_or_else(|| at("array: not all are strings"))?;
+            let named = values.iter().enumerate();
+            variables.extend(named.map(|(at, text)| (format!("{variable}_{at}"), text.clone())));
+            parameter.insert("array".to_owned(), json!(values));
         }
-        match &item["map"] {
-            Value::Null => {}
-            Value::Object(values) => {
-                for (key, value) in values {
-                    let text = value.as_str().ok_or_else(|| at("map: not all are strings"))?;
-                    variables.push((format!("{variable}_{}", escaped(key)), text.to_owned()));
-                }
-                parameter.insert("map".to_owned(), item["map"].clone());
-            }
-            _ => return Err(at("map is not a mapping")),
+        if let Some(values) = map.or_wrong(|| at("map is not a mapping"))? {
+            let texts = values.into_iter().map(|(key, value)| Some((key, value.right()?)));
+            let values: Option<BTreeMap<String, String>> = texts.collect();
+            let values = values.ok_or_else(|| at("map: not all are strings"))?;
+            let named = values.iter();
+            let named = named.map(|(key, text)| (escaped(key), text.clone()));
+            variables.extend(named.map(|(key, text)| (format!("{variable}_{key}"), text)));
+            parameter.insert("map".to_owned(), json!(values));
         }
         parameter.insert("name".to_owned(), name.into());
-        match &item["string"] {
-            Value::Null => {}
-            Value::String(text) => {
-                variables.push((variable, text.clone()));
-                parameter.insert("string".to_owned(), item["string"].clone());
-            }
-            _ => return Err(at("string is not a string")),
+        if let Some(text) = string.or_wrong(|| at("string is not a string"))? {
+            parameter.insert("string".to_owned(), json!(text));
+            variables.push((variable, text));
         }
         all.push(Value::Object(parameter));
     }
-    let all = match plugin["parameters"].is_null() {
-        true => Value::Null,
-        false => Value::Array(all),
-    };
+    let all = if is_given { Value::Array(all) } else { Value::Null };
     variables.insert(0, ("ARGOCD_APP_PARAMETERS".to_owned(), all.to_string()));
     Ok(variables)
 }
@@ -113,16 +121,8 @@ fn escaped(name: &str) -> String {
     name.chars().map(valid).collect()
 }
 
-fn list<'v>(plugin: &'v Value, field: &str) -> Result<&'v [Value], RenderError> {
-    match &plugin[field] {
-        Value::Null => Ok(&[]),
-        Value::Array(items) => Ok(items),
-        _ => Err(wrong(&format!("{field}: not a list"))),
-    }
-}
-
 fn wrong(what: &str) -> RenderError {
-    RenderError::Source { reason: format!("plugin.{what}; correct the source") }
+    RenderError::source(format!("plugin.{what}; correct the source"))
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ use super::manifests::{Manifest, RenderError, Sink};
 use super::render_for::RenderFor;
 use super::source_directory::SourceDirectory;
 use super::tools::Programs;
+use wavegate_api::source::PluginSource;
+use wavegate_api::{ApplicationSource, read_leniently};
 
 /// Most sockets that an error names.
 const SHOWN_SOCKETS: usize = 10;
@@ -66,8 +68,10 @@ impl Programs {
             detail,
             transient,
         };
-        let name = source["plugin"]["name"].as_str().unwrap_or_default();
-        let is_explicit = source["plugin"].is_object();
+        let ApplicationSource { plugin, .. } = read_leniently(source);
+        let is_explicit = plugin.is_some();
+        let PluginSource { name, .. } = plugin.unwrap_or_default();
+        let name = name.as_str();
         let folder = self.plugins.folder.clone();
         let sockets = {
             let folder = folder.clone();
@@ -264,9 +268,8 @@ fn metadata(archive: &Archive, subject: &RenderFor, env: Vec<EnvEntry>) -> Metad
 
 /// The names of the sockets in a folder, in order; none when there is no folder.
 fn sockets(folder: &Path) -> Result<Vec<String>, RenderError> {
-    let failed = |error: std::io::Error| RenderError::Read {
-        file: format!("the sockets of plugins in {}", folder.display()),
-        error: error.to_string(),
+    let failed = |error: std::io::Error| {
+        RenderError::read(format!("the sockets of plugins in {}", folder.display()), error)
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
