@@ -58,6 +58,8 @@ lenient! {
     pub struct SyncPolicyView {
         /// By itself.
         pub automated: Option<AutomatedView>,
+        /// Options of its syncs.
+        pub sync_options: Vec<String>,
     }
 
     /// Automated sync.
@@ -186,6 +188,12 @@ lenient! {
 }
 
 impl ApplicationView {
+    /// Whether a sync is requested that prunes.
+    pub fn prunes(&self) -> bool {
+        let sync = self.operation.as_ref().and_then(|operation| operation.sync.as_ref());
+        sync.is_some_and(|sync| sync.prune)
+    }
+
     /// Whether an operation is requested, or under way.
     pub fn has_operation(&self) -> bool {
         self.operation.is_some() || self.status.operation_state.phase().is_running()
