@@ -50,6 +50,7 @@ pub mod template;
 pub mod time;
 pub mod tracking;
 pub mod unknown;
+pub mod view;
 pub mod yaml;
 
 pub use app_project::{AppProject, AppProjectSpec};

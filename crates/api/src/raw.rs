@@ -65,8 +65,14 @@ pub trait Raw {
         self.text("/metadata/resourceVersion")
     }
 
-    /// The desired state, as it is written; null for none.
+    /// Its generation.
+    fn generation(&self) -> Option<i64>;
+
+    /// Its spec; null if it has none.
     fn spec(&self) -> &Value;
+
+    /// Its status; null if it has none.
+    fn status(&self) -> &Value;
 
     /// All labels.
     fn labels(&self) -> Option<&Map<String, Value>>;
@@ -113,9 +119,16 @@ impl Raw for Value {
         self.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
     }
 
+    fn generation(&self) -> Option<i64> {
+        self.pointer("/metadata/generation").and_then(Value::as_i64)
+    }
+
     fn spec(&self) -> &Value {
-        static ABSENT: Value = Value::Null;
-        self.get("spec").unwrap_or(&ABSENT)
+        self.get("spec").unwrap_or(&Value::Null)
+    }
+
+    fn status(&self) -> &Value {
+        self.get("status").unwrap_or(&Value::Null)
     }
 
     fn labels(&self) -> Option<&Map<String, Value>> {
@@ -143,6 +156,23 @@ pub fn object_at<'v>(
 pub fn edit_metadata(object: &mut Value, change: impl FnOnce(&mut Map<String, Value>)) {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         change(metadata);
+    }
+}
+
+/// Sets an annotation of an object or of a merge patch.
+pub fn annotate(object: &mut Value, name: &str, text: &str) {
+    let metadata = object.as_object_mut().and_then(|fields| object_at(fields, "metadata"));
+    if let Some(annotations) = metadata.and_then(|fields| object_at(fields, "annotations")) {
+        annotations.insert(name.to_owned(), text.into());
+    }
+}
+
+/// Makes a write fail when the object has another version than the observed one.
+pub fn require_version(write: &mut Value, observed: &Value) {
+    let metadata = write.as_object_mut().and_then(|fields| object_at(fields, "metadata"));
+    if let Some(metadata) = metadata {
+        let version = Some(observed.resource_version()).filter(|version| !version.is_empty());
+        metadata.insert("resourceVersion".to_owned(), version.into());
     }
 }
 

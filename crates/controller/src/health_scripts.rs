@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use wavegate_api::Raw;
+
 use crate::evaluator::pool;
 use wavegate_engine::health::Checks;
 use wavegate_engine::health::scripts::{EvaluationKey, Script, ScriptResult, ScriptResults};
@@ -139,7 +141,7 @@ impl HealthScripts {
             None => None,
         };
         // Objects of one namespace are mostly those of one Application.
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        let namespace = object.namespace();
         let caller = format!("{} {namespace}", script.setting);
         let asked = pool().evaluate_blocking(Program::Lua, &caller, &input, limits);
         let result = match asked {

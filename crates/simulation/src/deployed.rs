@@ -4,11 +4,20 @@ use serde_json::{Value, json};
 
 use super::environment::Environment;
 use super::scenario::Deployed;
+use wavegate_api::app_status::RevisionHistory;
+use wavegate_api::operation::{
+    Operation, OperationInitiator, OperationState, Requested, SyncOperation, SyncOperationResult,
+};
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::resource_filter::KindFilter;
+use wavegate_api::sources::{InEffect, by_field};
 use wavegate_api::sync_options::{REPLACE, SERVER_SIDE_APPLY};
-use wavegate_api::time::to_rfc3339;
+use wavegate_api::time::{Time, of_word};
 use wavegate_api::tracking::Tracking;
-use wavegate_api::{Application, ApplicationSet, OperationPhase, Raw};
+use wavegate_api::view::ApplicationSpecView;
+use wavegate_api::{
+    Application, ApplicationSet, ApplicationSpec, OperationPhase, Raw, read_leniently,
+};
 use wavegate_application::targets::{Scope, place};
 use wavegate_cluster::act::apply::with_last_applied;
 use wavegate_cluster::act::manifests::create;
@@ -40,52 +49,76 @@ impl Environment<'_> {
 
     /// The Application as it is after its first sync; not compared yet.
     fn synced(&self, application: &Value, owner: &Identity) -> Value {
-        let spec = &application["spec"];
-        let at = to_rfc3339(self.clock.now());
+        let spec = application.spec();
+        let at = of_word(Some(&Time(self.clock.now())));
         let head = self.sources.head("");
-        let (sources, revisions) = match spec["sources"].as_array() {
-            Some(sources) => ("sources", json!({"revisions": vec![head; sources.len()]})),
-            None => ("source", json!({"revision": head})),
+        let in_effect = InEffect::of(spec);
+        let heads = vec![head; in_effect.list.len()];
+        let (revision, revisions) = by_field(in_effect.is_list(), &heads);
+        let (source, sources) = match in_effect.is_list() {
+            true => (None, in_effect.list.into_owned()),
+            false => (in_effect.list.first().cloned(), Vec::new()),
         };
-        let mut result = revisions.clone();
-        result[sources] = spec[sources].clone();
-        let by = json!({"automated": true, "username": USERNAME});
-        let mut entry = result.clone();
-        entry["id"] = 0.into();
-        entry["initiatedBy"] = by.clone();
-        entry["deployStartedAt"] = at.as_str().into();
-        entry["deployedAt"] = at.as_str().into();
-        let mut metadata = application["metadata"].clone();
-        metadata["namespace"] = self.namespace.into();
-        metadata["ownerReferences"] = json!([owner_reference(owner)]);
-        json!({
+        let by = OperationInitiator {
+            automated: true,
+            username: USERNAME.to_owned(),
+            ..OperationInitiator::default()
+        };
+        let sync = SyncOperation {
+            revision: revision.clone(),
+            revisions: revisions.clone(),
+            ..SyncOperation::default()
+        };
+        let operation =
+            Operation { sync: Some(sync), initiated_by: Some(by.clone()), ..Operation::default() };
+        let entry = RevisionHistory {
+            revision: revision.clone(),
+            revisions: revisions.clone(),
+            source: source.clone(),
+            sources: sources.clone(),
+            deploy_started_at: Some(at.clone()),
+            deployed_at: Some(at.clone()),
+            initiated_by: Some(by),
+            id: 0,
+        };
+        let state = OperationState {
+            operation: Requested::of(json!(operation)),
+            phase: OperationPhase::Succeeded,
+            started_at: Some(at.clone()),
+            finished_at: Some(at),
+            sync_result: Some(SyncOperationResult {
+                revision,
+                revisions,
+                source,
+                sources,
+                ..SyncOperationResult::default()
+            }),
+            ..OperationState::default()
+        };
+        let mut object = json!({
             "apiVersion": wavegate_api::API_VERSION,
             "kind": Application::KIND,
-            "metadata": metadata,
+            "metadata": application.get("metadata"),
             "spec": spec,
-            "status": {
-                "history": [entry],
-                "operationState": {
-                    "operation": {"initiatedBy": by, "sync": revisions},
-                    "phase": OperationPhase::Succeeded.as_str(),
-                    "startedAt": at,
-                    "finishedAt": at,
-                    "syncResult": result,
-                },
-            },
-        })
+            "status": {"history": [entry], "operationState": state},
+        });
+        edit_metadata(&mut object, |metadata| {
+            metadata.insert("namespace".to_owned(), self.namespace.into());
+            metadata.insert("ownerReferences".to_owned(), json!([owner_reference(owner)]));
+        });
+        object
     }
 
     /// The objects at the first commit, with the tracking of the Application; without hooks.
     fn first_objects(&self, application: &Value) -> Vec<Value> {
-        let spec = &application["spec"];
-        let of_one = std::iter::once(&spec["source"]).filter(|source| source.is_object());
-        let sources = spec.items("/sources").iter().chain(of_one);
+        let sources = InEffect::of(application.spec()).list;
         let head = self.sources.head("");
-        let manifests =
-            sources.flat_map(|source| self.sources.objects(application.name(), source, &head));
+        let manifests = sources
+            .iter()
+            .flat_map(|source| self.sources.objects(application.name(), source, &head));
         let tracking = Tracking { instance: application.name().to_owned(), ..Tracking::default() };
-        let namespace = spec["destination"].field("namespace");
+        let spec: ApplicationSpecView = read_leniently(application.spec());
+        let namespace = &spec.destination.namespace;
         let scope = |_: &str, _: &str, _: &str| Scope::Namespaced;
         let filter = KindFilter::default();
         let placed = place(manifests.collect(), namespace, &tracking, &scope, &filter);
@@ -96,8 +129,9 @@ impl Environment<'_> {
 
 /// Whether the syncs of an Application apply its objects, and nothing else, by the client.
 fn is_applied_plainly(application: &Value) -> bool {
-    let policy = &application["spec"]["syncPolicy"];
-    let differs = |option: &Value| option == REPLACE || option == SERVER_SIDE_APPLY;
-    policy["managedNamespaceMetadata"].is_null()
-        && !policy.items("/syncOptions").iter().any(differs)
+    let spec: ApplicationSpec = read_leniently(application.spec());
+    let policy = spec.sync_policy.unwrap_or_default();
+    let mut options = policy.sync_options.iter();
+    policy.managed_namespace_metadata.is_none()
+        && !options.any(|option| option == REPLACE || option == SERVER_SIDE_APPLY)
 }

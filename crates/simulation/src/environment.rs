@@ -18,9 +18,14 @@ use super::action::ScheduledAction;
 use super::definitions::definitions;
 use super::history::{End, History, PerformedAction};
 use super::observer::Seen;
+use super::parts::{SetPart, SetStatusPart};
 use super::replica::{self, Common, Replica};
 use super::scenario::{Before, Scenario, Setup};
 use super::sources::Sources;
+use wavegate_api::annotations::PAUSED;
+use wavegate_api::conditions::application_set::ERROR_OCCURRED;
+use wavegate_api::conditions::status::TRUE;
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::steering::{POLICY, RunPhase};
 use wavegate_api::{AppProject, ApplicationSet, Raw};
 use wavegate_cluster::act::manifests::Applier;
@@ -192,7 +197,7 @@ impl Environment<'_> {
     async fn create(&self) -> anyhow::Result<()> {
         let mut applier = Applier::new(&self.client, USER);
         for object in &self.scenario.objects {
-            let is_policy = object["kind"] == POLICY;
+            let is_policy = object.kind() == POLICY;
             let object = match self.is_first() {
                 true => object.clone(),
                 false if is_policy => continue,
@@ -390,17 +395,13 @@ impl Environment<'_> {
     /// What the sets wait for.
     fn waits_for(&self) -> String {
         let seen = self.seen.lock();
-        let message = |set: &Value| {
-            let rollout = set["status"]["rollout"]["message"].as_str();
-            let condition = || {
-                let conditions = set.items("/status/conditions");
-                let wrong = conditions
-                    .iter()
-                    .find(|one| one["type"] == "ErrorOccurred" && one["status"] == "True");
-                wrong.and_then(|one| one["message"].as_str())
-            };
-            let text = condition().or(rollout).unwrap_or("nothing is rolled out");
-            format!("{}: {text}", set.name())
+        let message = |set: &SetPart| {
+            let SetStatusPart { conditions, rollout, .. } = &set.status;
+            let mut conditions = conditions.iter();
+            let wrong = conditions.find(|one| one.type_ == ERROR_OCCURRED && one.status == TRUE);
+            let text = wrong.map_or(&rollout.message, |condition| &condition.message).as_str();
+            let text = if text.is_empty() { "nothing is rolled out" } else { text };
+            format!("{}: {text}", set.metadata.name)
         };
         seen.sets.values().map(|set| message(set)).collect::<Vec<_>>().join("; ")
     }
@@ -426,21 +427,19 @@ fn is_new(known: &BTreeMap<String, u64>, set: &str, number: u64) -> bool {
 /// is simulated.
 fn unhindered(object: &Value) -> Value {
     let mut object = object.clone();
-    if object["kind"] == AppProject::KIND
-        && let Some(spec) = object["spec"].as_object_mut()
-    {
-        spec.remove("syncWindows");
-    }
-    if object["kind"] != ApplicationSet::KIND {
-        return object;
-    }
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(wavegate_api::annotations::PAUSED);
-    }
-    if let Some(steps) = object["spec"]["strategy"]["rollingSync"]["steps"].as_array_mut() {
-        for step in steps.iter_mut().filter_map(Value::as_object_mut) {
-            step.remove("maxUpdate");
+    let kind = object.kind().to_owned();
+    let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+    if kind == AppProject::KIND {
+        spec.map(|spec| spec.remove("syncWindows"));
+    } else if kind == ApplicationSet::KIND {
+        let steps = object.pointer_mut("/spec/strategy/rollingSync/steps");
+        for step in steps.and_then(Value::as_array_mut).into_iter().flatten() {
+            step.as_object_mut().map(|step| step.remove("maxUpdate"));
         }
+        edit_metadata(&mut object, |metadata| {
+            let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+            annotations.map(|annotations| annotations.remove(PAUSED));
+        });
     }
     object
 }

@@ -10,9 +10,12 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::history::{ApplicationHistory, Span, State, Waits};
-use super::parts;
-use wavegate_api::steering::{GROUP, RUNS, RolloutRunStatus, RunStart};
-use wavegate_api::{Application, ApplicationSet, ObjectKey, Raw};
+use super::parts::{self, ApplicationPart, ApplicationStatusPart, SetPart, SetStatusPart};
+use wavegate_api::application_set::WaitingFor;
+use wavegate_api::conditions::application_set::ROLLOUT_PROGRESSING;
+use wavegate_api::conditions::status::FALSE;
+use wavegate_api::steering::{GROUP, RUNS, RolloutRunSpec, RolloutRunStatus};
+use wavegate_api::{Application, ApplicationSet, ObjectKey, Raw, read_leniently};
 use wavegate_rollout::rollout::wait::{WAITING_LIMIT, WaitKind};
 use wavegate_rollout::steering::number_of;
 
@@ -20,7 +23,7 @@ use wavegate_rollout::steering::number_of;
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// The sets, by namespace and name.
-    pub sets: BTreeMap<String, Arc<Value>>,
+    pub sets: BTreeMap<String, Arc<SetPart>>,
     /// The runs of each set, by number.
     pub runs: BTreeMap<String, BTreeMap<u64, (Arc<Value>, RolloutRunStatus)>>,
     /// The Applications, by name.
@@ -54,14 +57,12 @@ impl Seen {
                 self.applications.remove(name);
                 return;
             }
-            (wavegate_api::GROUP, Application::PLURAL) => {
-                self.application(&parts::of_application(json), now)
-            }
+            (wavegate_api::GROUP, Application::PLURAL) => self.application(&parts::part(json), now),
             (wavegate_api::GROUP, ApplicationSet::PLURAL) if is_gone => {
                 self.sets.remove(&format!("{}/{name}", change.namespace));
                 return;
             }
-            (wavegate_api::GROUP, ApplicationSet::PLURAL) => self.set(parts::of_set(json), now),
+            (wavegate_api::GROUP, ApplicationSet::PLURAL) => self.set(parts::part(json), now),
             (GROUP, RUNS) if !is_gone => self.run(parts::whole(json), now),
             _ => return,
         };
@@ -70,11 +71,11 @@ impl Seen {
         }
     }
 
-    fn set(&mut self, object: Value, now: Timestamp) -> bool {
-        let (place, object) = (place(&object), Arc::new(object));
+    fn set(&mut self, object: SetPart, now: Timestamp) -> bool {
+        let (place, object) = (object.metadata.place(), Arc::new(object));
         let before = self.sets.insert(place.clone(), Arc::clone(&object));
-        let waits = |set: &Value| set["status"]["rollout"]["waitingFor"].clone();
-        let is_changed = before.is_none_or(|before| waits(&before) != waits(&object));
+        let waits = &object.status.rollout.waiting_for;
+        let is_changed = before.is_none_or(|before| before.status.rollout.waiting_for != *waits);
         if is_changed {
             let waits = self.waits.entry(place.clone()).or_default();
             let kinds = kinds(&object);
@@ -117,12 +118,9 @@ impl Seen {
     }
 
     fn run(&mut self, object: Value, now: Timestamp) -> bool {
-        let status = RolloutRunStatus::deserialize(&object["status"]).unwrap_or_default();
-        let set = format!(
-            "{}/{}",
-            object.namespace(),
-            object["spec"]["applicationSet"].as_str().unwrap_or_default()
-        );
+        let status = RolloutRunStatus::deserialize(object.status()).unwrap_or_default();
+        let spec: RolloutRunSpec = read_leniently(object.spec());
+        let set = format!("{}/{}", object.namespace(), spec.application_set);
         let number = number_of(object.name()).unwrap_or_default();
         let runs = self.runs.entry(set.clone()).or_default();
         let is_changed =
@@ -130,20 +128,18 @@ impl Seen {
         let object = Arc::new(object);
         runs.insert(number, (Arc::clone(&object), status));
         if runs.keys().next_back() == Some(&number) {
-            let names = object.items("/spec/skip").iter().filter_map(Value::as_str);
-            let names: BTreeSet<String> = names.map(str::to_owned).collect();
+            let names: BTreeSet<String> = spec.skip.into_iter().collect();
             let before = self.skipped.insert(set, names.clone()).unwrap_or_default();
             self.say_again(before.symmetric_difference(&names), now);
         }
         is_changed
     }
 
-    fn application(&mut self, object: &Value, now: Timestamp) -> bool {
-        let owner = object["metadata"]["ownerReferences"][0]["name"].as_str().unwrap_or_default();
-        let history = self.applications.entry(object.name().to_owned()).or_default();
-        history.set = format!("{}/{owner}", object.namespace());
-        self.own.insert(object.name().to_owned(), state_of(object));
-        self.say(object.name(), now)
+    fn application(&mut self, object: &ApplicationPart, now: Timestamp) -> bool {
+        let name = &object.metadata.name;
+        self.applications.entry(name.clone()).or_default().set = object.set();
+        self.own.insert(name.clone(), state_of(object));
+        self.say(name, now)
     }
 }
 
@@ -151,17 +147,17 @@ impl Seen {
     /// Whether all Applications that count are Healthy at their newest targets, but those that
     /// people have skipped, and the sets know it.
     pub fn is_at_rest(&self, expected: usize) -> bool {
-        let is_done = |(place, set): (&String, &Arc<Value>)| {
+        let is_done = |(place, set): (&String, &Arc<SetPart>)| {
             let skipped = self.skipped.get(place);
-            let is_skipped = |entry: &Value| {
-                let name = entry.field("application");
+            let is_skipped = |name: &String| {
                 self.uncounted.contains(name) || skipped.is_some_and(|names| names.contains(name))
             };
-            let entries = set.items("/status/applicationStatus");
-            entries.iter().all(|entry| entry["status"] == "Healthy" || is_skipped(entry))
-                && set.items("/status/conditions").iter().all(|condition| {
-                    condition["type"] != "RolloutProgressing" || condition["status"] == "False"
-                })
+            let SetStatusPart { conditions, application_status, .. } = &set.status;
+            let mut entries = application_status.iter();
+            entries.all(|entry| entry.status == "Healthy" || is_skipped(&entry.application))
+                && conditions
+                    .iter()
+                    .all(|one| one.type_ != ROLLOUT_PROGRESSING || one.status == FALSE)
         };
         self.applications.len() >= expected
             && self.not_at_rest().next().is_none()
@@ -225,8 +221,8 @@ impl Seen {
 
     /// The latest time at which something is known to happen.
     pub fn known_until(&self) -> Option<Timestamp> {
-        let waits = self.sets.values().flat_map(|set| set.items("/status/rollout/waitingFor"));
-        let waits = waits.filter_map(|wait| wait["until"].as_str()?.parse().ok());
+        let waits = self.sets.values().flat_map(|set| &set.status.rollout.waiting_for);
+        let waits = waits.filter_map(|wait| Some(wait.until.as_ref()?.0));
         let gates = self.runs.values().filter_map(|runs| runs.last_key_value());
         let gates = gates.flat_map(|(_, (_, status))| &status.gates);
         let gates = gates.filter_map(|gate| Some(gate.soaks_until.as_ref()?.0));
@@ -235,23 +231,22 @@ impl Seen {
 }
 
 /// The kinds of what a set waits for.
-fn kinds(set: &Value) -> BTreeSet<String> {
-    let waits = set.items("/status/rollout/waitingFor");
-    waits.iter().map(|wait| wait.field("kind").to_owned()).collect()
+fn kinds(set: &SetPart) -> BTreeSet<String> {
+    set.status.rollout.waiting_for.iter().map(|wait| wait.kind.clone()).collect()
 }
 
 /// The Applications of a set that something holds although their step is open.
-fn held(set: &Value) -> BTreeSet<String> {
-    let waits = set.items("/status/rollout/waitingFor");
-    let holds = |wait: &&Value| WaitKind::from_name(wait.field("kind")).is_some_and(is_hold);
-    let held = waits.iter().filter(holds).map(|wait| wait.field("application").to_owned());
+fn held(set: &SetPart) -> BTreeSet<String> {
+    let SetStatusPart { rollout, application_status, .. } = &set.status;
+    let waits = &rollout.waiting_for;
+    let holds = |wait: &&WaitingFor| WaitKind::from_name(&wait.kind).is_some_and(is_hold);
+    let held = waits.iter().filter(holds).map(|wait| wait.application.clone());
     let mut held: BTreeSet<String> = held.collect();
     // The list is cut off: where all of it is held, so is the rest of the step.
     if held.len() == waits.len() && waits.len() >= WAITING_LIMIT {
-        let step = set["status"]["rollout"]["step"].to_string();
-        let entries = set.items("/status/applicationStatus");
-        let of_step = entries.iter().filter(|entry| entry.field("step") == step);
-        held.extend(of_step.map(|entry| entry.field("application").to_owned()));
+        let step = rollout.step.to_string();
+        let of_step = application_status.iter().filter(|entry| entry.step == step);
+        held.extend(of_step.map(|entry| entry.application.clone()));
     }
     held
 }
@@ -273,22 +268,17 @@ fn is_hold(kind: WaitKind) -> bool {
     )
 }
 
-fn place(object: &Value) -> String {
-    format!("{}/{}", object.namespace(), object.name())
-}
-
 /// What an Application is, by what it says itself.
-fn state_of(application: &Value) -> State {
-    let status = &application["status"];
-    let operation = &status["operationState"];
-    let goes_back = RunStart::of(application).is_some_and(|start| start.goes_back);
-    let is_synced = status["sync"]["status"] == "Synced";
-    let health = status["health"]["status"].as_str().unwrap_or_default();
-    match operation["phase"].as_str().unwrap_or_default() {
+fn state_of(application: &ApplicationPart) -> State {
+    let ApplicationStatusPart { sync, health, operation_state } = &application.status;
+    let goes_back = application.start().is_some_and(|start| start.goes_back);
+    let is_synced = sync.status == "Synced";
+    let (health, is_asked) = (health.status.as_str(), application.operation.is_some());
+    match operation_state.phase.as_str() {
         "Running" | "Terminating" if goes_back => State::GoingBack,
         "Running" | "Terminating" => State::Syncing,
-        _ if application["operation"].is_object() && goes_back => State::GoingBack,
-        _ if application["operation"].is_object() => State::Pending,
+        _ if is_asked && goes_back => State::GoingBack,
+        _ if is_asked => State::Pending,
         _ if is_synced && health == "Healthy" => State::Healthy,
         "Failed" | "Error" => State::Failed,
         _ if health == "Degraded" => State::Failed,

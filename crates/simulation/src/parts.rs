@@ -1,32 +1,94 @@
 //! The parts of watched objects that a simulation reads. There is an event for each change of an
 //! object, and most of its text is of no interest here.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+
+use wavegate_api::application_set::{ApplicationSetCondition, RolloutStatus};
+use wavegate_api::read_leniently;
+use wavegate_api::steering::{RUN, RunStart};
+use wavegate_api::view::{OwnerView, StateView};
 
 /// What is read of the metadata of an object.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    name: Value,
-    #[serde(default)]
-    namespace: Value,
-    #[serde(default)]
-    uid: Value,
-    #[serde(default)]
-    annotations: Value,
-    #[serde(default)]
-    owner_references: Value,
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct MetadataPart {
+    pub name: String,
+    pub namespace: String,
+    uid: String,
+    annotations: BTreeMap<String, String>,
+    owner_references: Vec<OwnerView>,
 }
 
-impl Metadata {
-    fn into_value(self) -> Value {
-        let Self { name, namespace, uid, annotations, owner_references } = self;
-        json!({
-            "name": name, "namespace": namespace, "uid": uid,
-            "annotations": annotations, "ownerReferences": owner_references,
-        })
+/// An Application: its metadata, the phases, and whether an operation is requested.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ApplicationPart {
+    pub metadata: MetadataPart,
+    pub operation: Option<IgnoredAny>,
+    pub status: ApplicationStatusPart,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ApplicationStatusPart {
+    pub sync: StateView,
+    pub health: StateView,
+    pub operation_state: OperationPart,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OperationPart {
+    pub phase: String,
+}
+
+/// A set: its metadata, its conditions, and what its status says of the rollout.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SetPart {
+    pub metadata: MetadataPart,
+    pub status: SetStatusPart,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SetStatusPart {
+    pub conditions: Vec<ApplicationSetCondition>,
+    pub rollout: RolloutStatus,
+    pub application_status: Vec<EntryPart>,
+}
+
+/// An Application in the status of a set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EntryPart {
+    pub application: String,
+    pub status: String,
+    pub step: String,
+}
+
+impl MetadataPart {
+    /// Namespace and name.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl ApplicationPart {
+    /// Namespace and name of its set.
+    pub fn set(&self) -> String {
+        let owner = self.metadata.owner_references.first();
+        format!("{}/{}", self.metadata.namespace, owner.map_or("", |owner| &owner.name))
+    }
+
+    /// The start by a run, if there was one.
+    pub fn start(&self) -> Option<RunStart> {
+        let MetadataPart { uid, annotations, .. } = &self.metadata;
+        RunStart::parse(annotations.get(RUN)?, uid)
     }
 }
 
@@ -35,129 +97,37 @@ pub(super) fn whole(json: &[u8]) -> Value {
     serde_json::from_slice(json).unwrap_or_default()
 }
 
-/// An Application: its metadata, the phases, and whether an operation is requested.
-pub(super) fn of_application(json: &[u8]) -> Value {
-    #[derive(Deserialize)]
-    struct Application {
-        metadata: Metadata,
-        #[serde(default)]
-        operation: Option<IgnoredAny>,
-        #[serde(default)]
-        status: Status,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Status {
-        sync: Part,
-        health: Part,
-        operation_state: Part,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Part {
-        status: Value,
-        phase: Value,
-    }
-    let Ok(Application { metadata, operation, status }) = serde_json::from_slice(json) else {
-        return whole(json);
-    };
-    let Status { sync, health, operation_state } = status;
-    json!({
-        "metadata": metadata.into_value(),
-        "operation": operation.map(|_| json!({})),
-        "status": {
-            "sync": {"status": sync.status},
-            "health": {"status": health.status},
-            "operationState": {"phase": operation_state.phase},
-        },
-    })
-}
-
-/// A set: its metadata, its conditions, and what its status says of the rollout.
-pub(super) fn of_set(json: &[u8]) -> Value {
-    #[derive(Deserialize)]
-    struct Set {
-        metadata: Metadata,
-        #[serde(default)]
-        status: Status,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Status {
-        conditions: Value,
-        rollout: Value,
-        application_status: Vec<Entry>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Entry {
-        application: Value,
-        status: Value,
-        step: Value,
-    }
-    let Ok(Set { metadata, status }) = serde_json::from_slice(json) else { return whole(json) };
-    let Status { conditions, rollout, application_status } = status;
-    let entry = |Entry { application, status, step }: Entry| json!({"application": application, "status": status, "step": step});
-    let entries: Value = application_status.into_iter().map(entry).collect();
-    json!({
-        "metadata": metadata.into_value(),
-        "status": {"conditions": conditions, "rollout": rollout, "applicationStatus": entries},
-    })
+/// A part of an object; of one with fields of another type what has the right types.
+pub(super) fn part<T: DeserializeOwned + Default>(json: &[u8]) -> T {
+    serde_json::from_slice(json).unwrap_or_else(|_| read_leniently(&whole(json)))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    #[test]
-    fn what_is_not_read_is_left_out() {
-        let stored = json!({
-            "name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": "b"},
-            "labels": {"a": "b"}, "managedFields": [{}],
-        });
-        let metadata = json!({
-            "name": "a", "namespace": "ns", "uid": "u", "annotations": {"a": "b"},
-            "ownerReferences": null,
-        });
-        let read = |of: fn(&[u8]) -> Value, object: &Value| of(object.to_string().as_bytes());
-        let application = json!({
-            "metadata": stored, "spec": {"project": "p"}, "operation": {"sync": {}},
-            "status": {
-                "sync": {"status": "Synced", "revision": "r"}, "resources": [{}],
-                "health": {"status": "Healthy"}, "operationState": {"phase": "Running", "message": "m"},
-            },
-        });
-        let got = read(of_application, &application);
-        let want = json!({
-            "metadata": metadata, "operation": {},
-            "status": {
-                "sync": {"status": "Synced"}, "health": {"status": "Healthy"},
-                "operationState": {"phase": "Running"},
-            },
-        });
-        assert_eq!(got, want);
-        let bare = read(of_application, &json!({"metadata": stored, "operation": null}));
-        assert!(bare["operation"].is_null() && bare["status"]["sync"]["status"].is_null());
-        let odd = json!({"metadata": stored, "status": 7});
-        assert_eq!(read(of_application, &odd), odd);
-        assert_eq!(read(of_set, &odd), odd);
+    fn read<T: DeserializeOwned + Default>(object: &Value) -> T {
+        part(object.to_string().as_bytes())
+    }
 
-        let entry = json!({"application": "a", "status": "Healthy", "step": "1"});
-        let mut listed = entry.clone();
-        listed["message"] = "m".into();
-        let set = json!({
-            "metadata": stored, "spec": {},
-            "status": {
-                "conditions": [{"type": "T"}], "resources": [{}], "rollout": {"step": 1},
-                "applicationStatus": [listed],
-            },
-        });
-        let want = json!({
-            "metadata": metadata,
-            "status": {
-                "conditions": [{"type": "T"}], "rollout": {"step": 1}, "applicationStatus": [entry],
-            },
-        });
-        assert_eq!(read(of_set, &set), want);
+    #[test]
+    fn what_has_another_type_does_not_hide_the_rest() {
+        let metadata = json!({"name": "a", "namespace": "ns", "ownerReferences": [{"name": "s"}]});
+        let odd = json!({"metadata": metadata, "operation": {}, "status": {
+            "sync": 7, "health": {"status": "Healthy"}, "conditions": 7, "rollout": {"step": 1},
+        }});
+        let application: ApplicationPart = read(&odd);
+        assert_eq!(
+            (application.set().as_str(), application.metadata.place().as_str()),
+            ("ns/s", "ns/a")
+        );
+        assert_eq!(application.status.health.status, "Healthy");
+        assert!(application.operation.is_some() && application.start().is_none());
+        let set: SetPart = read(&odd);
+        assert_eq!((set.metadata.place().as_str(), set.status.rollout.step), ("ns/a", 1));
+        let bare: ApplicationPart = read(&json!({"metadata": metadata, "operation": null}));
+        assert!(bare.operation.is_none() && bare.status.sync.status.is_empty());
     }
 }

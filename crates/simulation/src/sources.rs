@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::action::Change;
 use super::behavior::{Behavior, Outcome};
+use wavegate_api::{ApplicationSource, read_leniently};
 use wavegate_source::InMemory;
 
 /// What an Application deploys at the commit of a number, 0 being what was there before.
@@ -117,7 +118,8 @@ impl InMemory for Sources {
 
     fn objects(&self, application: &str, source: &Value, commit: &str) -> Vec<Value> {
         // The other sources of an Application hold values only.
-        if source["ref"].is_string() && source["path"].is_null() {
+        let read: ApplicationSource = read_leniently(source);
+        if !read.reference.is_empty() && read.path.is_empty() {
             return Vec::new();
         }
         let content = self.content.lock();

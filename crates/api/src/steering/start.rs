@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::Raw;
 use crate::annotations::{RUN, annotation};
 
 /// The start of an Application by a run, as the JSON of the annotation.
@@ -35,8 +36,13 @@ pub struct RunStart {
 impl RunStart {
     /// What the Application carries; `None` when that is absent, unreadable, or of another object.
     pub fn of(application: &Value) -> Option<Self> {
-        let start: Self = serde_json::from_str(annotation(application, RUN)?).ok()?;
-        (application["metadata"]["uid"].as_str() == Some(&start.uid)).then_some(start)
+        Self::parse(annotation(application, RUN)?, application.uid())
+    }
+
+    /// The same of the annotation's value and the UID of the Application.
+    pub fn parse(text: &str, uid: &str) -> Option<Self> {
+        let start: Self = serde_json::from_str(text).ok()?;
+        (start.uid == uid).then_some(start)
     }
 
     /// The annotation's value.

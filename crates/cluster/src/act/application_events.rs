@@ -106,7 +106,7 @@ fn records(events: Vec<Event>) -> Vec<EventRecord> {
 fn log(records: &[EventRecord], after: &Value) {
     for record in records {
         let application = format!("{}/{}", after.namespace(), after.name());
-        let revision = given(&after["status"]["sync"]).join(", ");
+        let revision = given(after.status().get("sync").unwrap_or(&Value::Null)).join(", ");
         if record.warning {
             tracing::warn!(application, revision, reason = record.reason, "{}", record.text);
         } else {

@@ -109,7 +109,7 @@ fn changed(object: Object) -> Written {
 }
 
 fn status_of(object: &Object) -> Status {
-    Status::read(&object.parse_status()["status"])
+    Status::read(&object.status())
 }
 
 /// The operations that change one status into another; empty when they are equal.

@@ -12,7 +12,9 @@ use serde_json::Value;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{existing, has_code, is_gone, reason};
 use crate::watch::object::{Object, api};
-use wavegate_api::{Application, GROUP, VERSION};
+use wavegate_api::raw::require_version;
+use wavegate_api::view::ApplicationStatusView;
+use wavegate_api::{Application, GROUP, Raw, VERSION, read_leniently};
 use wavegate_application::status;
 use wavegate_engine::merge_patch::merge_patch;
 use wavegate_net::redact;
@@ -99,9 +101,11 @@ pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
     if shown == *words {
         return Some(patch);
     }
-    let status = super::redacted_status::status(&base["status"], &wanted["status"]).into_owned();
+    let status = super::redacted_status::status(base.status(), wanted.status()).into_owned();
     let mut redacted = wanted.clone();
-    redacted["status"] = status;
+    if let Some(fields) = redacted.as_object_mut() {
+        fields.insert("status".to_owned(), status);
+    }
     merge_patch(base, &redacted)
 }
 
@@ -130,12 +134,10 @@ pub async fn send(
     mut patch: Value,
     now: Timestamp,
 ) -> Result<Sent, Error> {
-    let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
+    let (namespace, name) = (base.namespace(), base.name());
     let api: Api<Object> = api(client, Some(namespace), &resource());
-    let mut version = base["metadata"]["resourceVersion"].clone();
+    require_version(&mut patch, base);
     for attempt in 0..ATTEMPTS {
-        patch["metadata"]["resourceVersion"] = version;
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
             Ok(object) => return Ok(Sent { object, merged: attempt > 0 }),
             Err(error) if is_gone(&error) => {
@@ -150,7 +152,7 @@ pub async fn send(
                     let newest = Box::new(newest);
                     return Err(Error::Stale { name: name.to_owned(), newest });
                 }
-                version = newest["metadata"]["resourceVersion"].clone();
+                require_version(&mut patch, &newest);
             }
             Err(error) if is_too_large(&error) => {
                 let api = applications(client, namespace);
@@ -164,20 +166,20 @@ pub async fn send(
 
 /// Whether no other client changed the fields that the decision is based on.
 fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
-    let metadata = |field: &str| {
-        patch["metadata"].get(field).is_none()
-            || base["metadata"][field] == newest["metadata"][field]
-    };
-    base["metadata"]["uid"] == newest["metadata"]["uid"]
-        && base["metadata"]["deletionTimestamp"] == newest["metadata"]["deletionTimestamp"]
-        && ["finalizers", "annotations"].into_iter().all(metadata)
-        && ["status", "operation"].into_iter().all(|field| base[field] == newest[field])
-        && ((patch.get("spec").is_none() && !starts(patch)) || base["spec"] == newest["spec"])
+    let is_patched = |field: &str| patch.get("metadata").is_some_and(|of| of.get(field).is_some());
+    let is_same = |field: &str| base[field] == newest[field];
+    base.uid() == newest.uid()
+        && base.deletion_timestamp() == newest.deletion_timestamp()
+        && (!is_patched("finalizers") || base.finalizers().eq(newest.finalizers()))
+        && (!is_patched("annotations") || base.annotations() == newest.annotations())
+        && ["status", "operation"].into_iter().all(is_same)
+        && ((patch.get("spec").is_none() && !starts(patch)) || is_same("spec"))
 }
 
 /// Whether the patch starts an operation, based on the observed spec.
 fn starts(patch: &Value) -> bool {
-    patch["status"]["operationState"]["startedAt"].is_string()
+    let status: ApplicationStatusView = read_leniently(patch.status());
+    !status.operation_state.started_at.is_empty()
 }
 
 /// Whether the object would be too large. The API server has a code for a request that is
@@ -207,7 +209,7 @@ async fn too_large(
     let patch = status::failed(base, message, now).and_then(|wanted| merge_patch(base, &wanted));
     let Some(mut patch) = patch else { return too_large(base.clone()) };
     // The list of conditions is replaced as a whole.
-    patch["metadata"]["resourceVersion"] = base["metadata"]["resourceVersion"].clone();
+    require_version(&mut patch, base);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(object) => too_large(raw(object, &resource())),
         Err(error) => failed(name, &error),

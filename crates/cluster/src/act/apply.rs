@@ -26,10 +26,12 @@ pub use applier::Applier;
 use attempt::Attempt;
 pub use merge::with_last_applied;
 use send::Sender;
-use wavegate_api::Raw;
+use wavegate_api::conditions::status::TRUE;
 use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::openapi;
 use wavegate_api::resource_key::ResourceKey;
+use wavegate_api::view::{BindingView, DefinitionSpecView, DefinitionView};
+use wavegate_api::{Raw, read_leniently};
 use wavegate_engine::sync::{
     ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
@@ -171,7 +173,7 @@ impl Applier<'_> {
                 return failed(&error);
             }
             // Without a name it can only be found by its stamp, in the cache.
-            if manifest["metadata"]["name"].is_null() {
+            if manifest.name().is_empty() {
                 return Happened::Unknown(reason(&error));
             }
             if again {
@@ -186,7 +188,7 @@ impl Applier<'_> {
                 Err(error) => return Happened::Unknown(error.to_string()),
             };
             let stamp = |found: &Value| {
-                let stamp = found["metadata"]["annotations"][OPERATION_ANNOTATION].as_str();
+                let stamp = found.annotation(OPERATION_ANNOTATION);
                 stamp.is_some() && stamp == apply.stamp.as_deref()
             };
             match found {
@@ -199,8 +201,8 @@ impl Applier<'_> {
                     }
                     // Our hook, not yet in the cache: now that it is known, the next
                     // round deletes or evaluates it.
-                    let deleting = found["metadata"]["deletionTimestamp"].is_string();
-                    let state = if deleting { "is still being deleted" } else { "exists" };
+                    let state =
+                        if found.is_deleting() { "is still being deleted" } else { "exists" };
                     return Happened::Unknown(format!("the previous hook {state}"));
                 }
             }
@@ -374,8 +376,7 @@ impl Applier<'_> {
                 ));
             }
         }
-        let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str());
-        let uid = uid.unwrap_or_default();
+        let uid = found.as_ref().map(|found| found.uid()).unwrap_or_default();
         if found.is_some() {
             let foreground = Propagation::Foreground;
             let through =
@@ -418,7 +419,7 @@ impl Applier<'_> {
             loop {
                 match self.cluster.read(send.resource, send.key).await {
                     Ok(None) => return,
-                    Ok(Some(object)) if object["metadata"]["uid"] != uid => return,
+                    Ok(Some(object)) if object.uid() != uid => return,
                     _ => {}
                 }
                 tokio::time::sleep(pause).await;
@@ -463,11 +464,12 @@ impl Applier<'_> {
             return false;
         };
         let Ok(Some(found)) = self.cluster.read(&resource, key).await else { return false };
-        if found.is_deleting() || !is_established(&found) {
+        let definition: DefinitionView = read_leniently(&found);
+        if found.is_deleting() || !is_established(&definition) {
             return false;
         }
         self.cluster.forget_kinds().await;
-        match defined_kind(&found) {
+        match defined_kind(definition.spec) {
             Some(kind) => matches!(self.cluster.resource(&kind, false).await, Ok(Some(_))),
             None => true,
         }
@@ -486,32 +488,25 @@ fn changes_role(key: &ResourceKey, live: &Value, target: &Value) -> bool {
     let is_binding = key.group == "rbac.authorization.k8s.io"
         && matches!(key.kind.as_str(), "RoleBinding" | "ClusterRoleBinding");
     let role = |object: &Value| {
-        let text = |field: &str| object["roleRef"][field].as_str().unwrap_or_default().to_owned();
-        let group = match text("apiGroup") {
-            group if group.is_empty() => key.group.clone(),
-            group => group,
-        };
-        (group, text("kind"), text("name"))
+        let mut role = read_leniently::<BindingView>(object).role_ref;
+        if role.api_group.is_empty() {
+            role.api_group.clone_from(&key.group);
+        }
+        role
     };
     is_binding && role(live) != role(target)
 }
 
 /// The kind of a definition, in the first version that is served; `None` without one.
-fn defined_kind(definition: &Value) -> Option<GroupVersionKind> {
-    let spec = &definition["spec"];
-    let mut versions = spec["versions"].as_array()?.iter();
-    let served = versions.find(|version| version["served"] == true)?;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    Some(GroupVersionKind {
-        group: text(&spec["group"]),
-        version: text(&served["name"]),
-        kind: text(&spec["names"]["kind"]),
-    })
+fn defined_kind(definition: DefinitionSpecView) -> Option<GroupVersionKind> {
+    let DefinitionSpecView { group, names, versions } = definition;
+    let served = versions.into_iter().find(|version| version.served)?;
+    Some(GroupVersionKind { group, version: served.name, kind: names.kind })
 }
 
-fn is_established(definition: &Value) -> bool {
-    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+fn is_established(definition: &DefinitionView) -> bool {
+    let conditions = definition.status.conditions.iter();
+    conditions.into_iter().any(|one| one.type_ == "Established" && one.status == TRUE)
 }
 
 /// Whether a request failed because its namespace does not exist: the sync may create it

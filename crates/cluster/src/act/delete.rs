@@ -73,10 +73,7 @@ pub async fn delete(
                     return Happened::Gone;
                 };
                 let object = raw(object, resource);
-                let metadata = &object["metadata"];
-                let finalizers = metadata["finalizers"].as_array();
-                let held = metadata["deletionTimestamp"].is_string()
-                    && finalizers.is_some_and(|finalizers| !finalizers.is_empty());
+                let held = object.is_deleting() && object.finalizers().next().is_some();
                 // Some servers return the object that they have just removed; the watch
                 // reports the removal.
                 if held {
@@ -96,7 +93,7 @@ pub async fn delete(
         refusal = reason(&error);
         // Usually, the precondition failed, since the name refers to another object now.
         match cluster.read(resource, key).await {
-            Ok(Some(object)) if object["metadata"]["uid"] == uid => {
+            Ok(Some(object)) if object.uid() == uid => {
                 // The server refuses to delete it twice.
                 if object.is_deleting() {
                     return done(key, "deleted", &Value::Null, false);
@@ -131,16 +128,14 @@ pub async fn remove_finalizer(
             Ok(None) => return Happened::Gone,
             Err(error) => return Happened::Unknown(error.to_string()),
         };
-        let metadata = &object["metadata"];
-        let own = metadata["finalizers"].as_array().cloned().unwrap_or_default();
-        let another = !uid.is_empty() && metadata["uid"] != uid;
-        if another || !own.iter().any(|finalizer| finalizer == HOOK_FINALIZER) {
+        let another = !uid.is_empty() && object.uid() != uid;
+        if another || !object.finalizers().any(|finalizer| finalizer == HOOK_FINALIZER) {
             return done(key, "released", &object, false);
         }
-        let kept: Vec<Value> = own.into_iter().filter(|f| f != HOOK_FINALIZER).collect();
+        let kept: Vec<&str> = object.finalizers().filter(|f| *f != HOOK_FINALIZER).collect();
         let patch = json!({"metadata": {
             "finalizers": kept,
-            "resourceVersion": metadata["resourceVersion"],
+            "resourceVersion": object.resource_version(),
         }});
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let request = || async {
@@ -152,9 +147,7 @@ pub async fn remove_finalizer(
         match retry::on_transient_errors(key, request).await {
             Ok(object) => {
                 let object = raw(object, resource);
-                let deleting = object["metadata"]["deletionTimestamp"].is_string();
-                let free = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
-                if deleting && free {
+                if object.is_deleting() && object.finalizers().next().is_none() {
                     cluster.remove(key, uid);
                     return Happened::Gone;
                 }

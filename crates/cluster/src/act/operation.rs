@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use super::application_status::{applications, read, resource};
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{has_code, is_gone, reason};
+use wavegate_api::raw::{edit_metadata, require_version};
+use wavegate_api::{OperationPhase, Raw};
 use wavegate_application::app::Fields;
 use wavegate_application::manual::{self, Refusal, SyncRequest};
 use wavegate_application::operation::{Stage, stage};
@@ -79,12 +81,13 @@ pub async fn request(
 pub async fn terminate(client: &Client, application: &Value) -> Result<Terminated, Error> {
     let mut application = application.clone();
     for _ in 0..ATTEMPTS {
-        let stage = stage(&Fields::of(&application));
+        let fields = Fields::of(&application);
+        let stage = stage(&fields);
         let patch = match stage {
             Stage::Idle => return Err(Error::Idle),
             Stage::Requested => json!({"operation": null}),
             Stage::InProgress
-                if application["status"]["operationState"]["phase"] == "Terminating" =>
+                if fields.status.operation_state.phase == OperationPhase::Terminating =>
             {
                 return Ok(Terminated::Requested(application));
             }
@@ -109,11 +112,11 @@ enum Written {
 
 /// Patches an Application, if it still has the observed version.
 async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Written, Error> {
-    let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
-    let (namespace, name) = (text("namespace"), text("name"));
+    let (namespace, name) = (base.namespace(), base.name());
+    require_version(&mut patch, base);
     // The name could refer to another object by now.
-    patch["metadata"] = json!({
-        "resourceVersion": base["metadata"]["resourceVersion"], "uid": base["metadata"]["uid"],
+    edit_metadata(&mut patch, |metadata| {
+        metadata.insert("uid".to_owned(), base.uid().into());
     });
     let api = applications(client, namespace);
     match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
@@ -122,8 +125,7 @@ async fn write(client: &Client, base: &Value, mut patch: Value) -> Result<Writte
         Err(error) if has_code(&error, 409) => {
             let newest = read(client, namespace, name).await;
             let newest = newest.map_err(|error| Error::Failed(error.to_string()))?;
-            let newest =
-                newest.filter(|newest| newest["metadata"]["uid"] == base["metadata"]["uid"]);
+            let newest = newest.filter(|newest| newest.uid() == base.uid());
             newest.map(Written::Changed).ok_or(Error::Gone)
         }
         Err(error) => Err(Error::Failed(reason(&error))),

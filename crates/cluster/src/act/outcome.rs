@@ -5,6 +5,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::watch::failure::{is_unknown, reason};
+use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_engine::sync::{self, Happened};
 
@@ -19,15 +20,14 @@ pub fn failed(error: &kube::Error) -> Happened {
 
 /// A successful request, with a message as in kubectl (SE-341).
 pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (uid, resource_version) = match dry_run {
         true => Default::default(),
-        false => (text("uid"), text("resourceVersion")),
+        false => (object.uid().to_owned(), object.resource_version().to_owned()),
     };
     // Where the server has chosen the name, no object has that of the key.
-    let chosen = text("name");
+    let chosen = object.name();
     let named = (!dry_run && !chosen.is_empty() && chosen != key.name)
-        .then(|| ResourceKey { name: chosen, ..key.clone() });
+        .then(|| ResourceKey { name: chosen.to_owned(), ..key.clone() });
     let message = message(named.as_ref().unwrap_or(key), verb, dry_run);
     Happened::Done { message, uid, resource_version }
 }

@@ -4,7 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use wavegate_api::Raw;
 use wavegate_net::redact;
+
+/// When a condition has changed.
+const TIME: &str = "lastTransitionTime";
 
 /// A status to be written without credentials, given the stored one.
 ///
@@ -17,15 +21,15 @@ pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
     if redacted == *wanted {
         return Cow::Borrowed(wanted);
     }
-    let before = stored["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let before = stored.items("/conditions");
     let conditions = redacted.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
         let same = |old: &&Value| {
             ["type", "status", "reason", "message"].iter().all(|f| old[f] == condition[f])
         };
-        let time = before.iter().find(same).map(|old| old["lastTransitionTime"].clone());
-        if let Some(time) = time.filter(|time| !time.is_null()) {
-            condition["lastTransitionTime"] = time;
+        let time = before.iter().find(same).and_then(|old| old.get(TIME)).cloned();
+        if let (Some(time), Some(fields)) = (time, condition.as_object_mut()) {
+            fields.insert(TIME.to_owned(), time);
         }
     }
     Cow::Owned(redacted)

@@ -4,7 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -51,20 +52,22 @@ pub struct NewRun {
 impl NewRun {
     fn to_json(&self) -> Value {
         let set = &self.spec.application_set;
-        let mut metadata = json!({
-            "namespace": self.key.namespace,
-            "name": self.key.name,
-            "ownerReferences": [{
-                "apiVersion": wavegate_api::API_VERSION,
-                "kind": application_set::ApplicationSet::KIND,
-                "name": set,
-                "uid": self.set_uid,
-                "controller": true,
-            }],
-        });
-        if set.len() <= MAX_LABEL {
-            metadata["labels"] = json!({ steering::SET_LABEL: set });
-        }
+        let label = (steering::SET_LABEL.to_owned(), set.clone());
+        let owner = OwnerReference {
+            api_version: wavegate_api::API_VERSION.to_owned(),
+            kind: application_set::ApplicationSet::KIND.to_owned(),
+            name: set.clone(),
+            uid: self.set_uid.clone(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        };
+        let metadata = ObjectMeta {
+            namespace: Some(self.key.namespace.clone()),
+            name: Some(self.key.name.clone()),
+            labels: (set.len() <= MAX_LABEL).then(|| [label].into()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        };
         json!({
             "apiVersion": steering::API_VERSION,
             "kind": steering::RUN,
@@ -121,7 +124,7 @@ pub(super) async fn write_mark(
     run: &Object,
     notified: i64,
 ) -> Result<Written, kube::Error> {
-    let stored = run.parse_status()["status"].take();
+    let stored = run.status();
     let stored = match stored.is_null() {
         true => RolloutRunStatus::default(),
         false => match RolloutRunStatus::deserialize(&stored) {
@@ -184,7 +187,7 @@ where
 /// The stored status as the type writes it, so that only what means something differs. A
 /// status that the type cannot read is replaced field by field.
 fn stored_status<S: Serialize + for<'a> Deserialize<'a>>(object: &Object) -> Value {
-    let stored = object.parse_status()["status"].take();
+    let stored = object.status();
     if stored.is_null() {
         return json!({});
     }

@@ -9,10 +9,12 @@ use kube::config::{
     AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
     NamedCluster, NamedContext,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::connection::{self, Unusable};
-use super::exec_credentials::{self, Call, Credentials, Runner};
+use super::exec_credentials::{self, Call, Credentials, ProgramFields, Runner};
+use wavegate_api::read_leniently;
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
 
@@ -139,23 +141,47 @@ impl Found {
     }
 }
 
+/// The fields of a `config` that [`read`] has checked.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConfigFields {
+    username: String,
+    password: String,
+    bearer_token: String,
+    tls_client_config: TlsFields,
+    #[serde(flatten)]
+    programs: ProgramFields,
+    disable_compression: Option<bool>,
+    proxy_url: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct TlsFields {
+    insecure: Option<bool>,
+    server_name: String,
+    cert_data: String,
+    key_data: String,
+    ca_data: String,
+}
+
 /// Whether a `config` has credentials for the own cluster (`tlsClientConfig` alone is none, as in
 /// Argo CD).
 pub fn replaces_own_credentials(config: &Value) -> bool {
-    let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
-    ["username", "password", "bearerToken"].into_iter().any(set)
+    let ConfigFields { username, password, bearer_token, .. } = read_leniently(config);
+    [username, password, bearer_token].iter().any(|text| !text.is_empty())
 }
 
 /// Hides the credentials of a `config` wherever they may be shown.
 pub fn know_secrets(config: &Value) {
-    let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
-    secrets.into_iter().flatten().for_each(redact::know_secret);
-    config["proxyUrl"].as_str().into_iter().for_each(redact::know_url);
+    let config: ConfigFields = read_leniently(config);
+    [&config.bearer_token, &config.password].into_iter().for_each(|text| redact::know_secret(text));
+    redact::know_url(&config.proxy_url);
     // What its program may print.
-    let variables = config["execProviderConfig"]["env"].as_object().into_iter().flatten();
+    let variables = config.programs.variables().into_iter();
     let is_path = |name: &str| PATHS.iter().any(|end| name.ends_with(end));
     let secrets = variables.filter(|(name, _)| redact::is_sensitive(name) && !is_path(name));
-    secrets.filter_map(|(_, value)| value.as_str()).for_each(redact::know_secret);
+    secrets.for_each(|(_, value)| redact::know_secret(&value));
 }
 
 /// The client of a cluster.
@@ -168,32 +194,32 @@ pub async fn client(
     config: &Value,
     runner: Option<&Arc<dyn Runner>>,
 ) -> Result<kube::Client, String> {
-    let call = Call::of(config)?;
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let tls = &config["tlsClientConfig"];
-    let pem = |field: &str| -> Result<Option<String>, String> {
-        let Some(text) = text(&tls[field]) else { return Ok(None) };
+    let config: ConfigFields = read_leniently(config);
+    let call = Call::of(&config.programs)?;
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let tls = config.tls_client_config;
+    let pem = |field: &str, text: String| -> Result<Option<String>, String> {
         let engine = base64::engine::general_purpose::STANDARD;
         match engine.decode(text.as_bytes()) {
-            Ok(_) => Ok(Some(text)),
+            Ok(_) => Ok(given(text)),
             Err(_) => Err(format!("config.tlsClientConfig.{field} is not base64")),
         }
     };
     let cluster = KubeCluster {
         server: Some(server.to_owned()),
-        insecure_skip_tls_verify: tls["insecure"].as_bool(),
-        certificate_authority_data: pem("caData")?,
-        tls_server_name: text(&tls["serverName"]),
-        proxy_url: text(&config["proxyUrl"]),
-        disable_compression: config["disableCompression"].as_bool(),
+        insecure_skip_tls_verify: tls.insecure,
+        certificate_authority_data: pem("caData", tls.ca_data)?,
+        tls_server_name: given(tls.server_name),
+        proxy_url: given(config.proxy_url),
+        disable_compression: config.disable_compression,
         ..KubeCluster::default()
     };
     let user = AuthInfo {
-        username: text(&config["username"]),
-        password: text(&config["password"]).map(Into::into),
-        token: text(&config["bearerToken"]).map(Into::into),
-        client_certificate_data: pem("certData")?,
-        client_key_data: pem("keyData")?.map(Into::into),
+        username: given(config.username),
+        password: given(config.password).map(Into::into),
+        token: given(config.bearer_token).map(Into::into),
+        client_certificate_data: pem("certData", tls.cert_data)?,
+        client_key_data: pem("keyData", tls.key_data)?.map(Into::into),
         ..AuthInfo::default()
     };
     let Some(call) = call else { return made(cluster, user).await };

@@ -4,6 +4,7 @@
 //! The program runs when the first request needs it, when what it gave has expired, and once
 //! after the server refused it. Whatever happens, it does not run again within [`PAUSE`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,13 @@ use http::{Request, Response, StatusCode};
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::busy;
+use wavegate_api::read_leniently;
 use wavegate_net::clock::Clock;
 use wavegate_net::redact;
 
@@ -74,8 +77,66 @@ pub struct Credentials {
     expires: Option<Timestamp>,
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
-    value[field].as_str().filter(|text| !text.is_empty())
+/// The fields of a cluster's `config` that name a program.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ProgramFields {
+    aws_auth_config: Option<EksFields>,
+    exec_provider_config: Option<ExecFields>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct EksFields {
+    cluster_name: String,
+    #[serde(rename = "roleARN")]
+    role_arn: String,
+    profile: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ExecFields {
+    command: String,
+    args: Value,
+    env: Value,
+    api_version: String,
+    install_hint: String,
+}
+
+impl ProgramFields {
+    /// The variables of the program that are texts.
+    pub fn variables(self) -> Vec<(String, String)> {
+        let env = self.exec_provider_config.unwrap_or_default().env;
+        let Value::Object(variables) = env else { return Vec::new() };
+        let texts = variables.into_iter().filter_map(|(name, value)| match value {
+            Value::String(text) => Some((name, text)),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+/// An `ExecCredential` of client-go.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ExecCredential {
+    kind: String,
+    api_version: String,
+    status: ExecCredentialStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ExecCredentialStatus {
+    token: Option<String>,
+    client_certificate_data: Option<String>,
+    client_key_data: Option<String>,
+    expiration_timestamp: Option<String>,
+}
+
+fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 impl Call {
@@ -84,85 +145,71 @@ impl Call {
     /// # Errors
     ///
     /// The field that is wrong.
-    pub fn of(config: &Value) -> Result<Option<Self>, String> {
-        let is_set = |field: &str| !config[field].is_null();
-        match (is_set("awsAuthConfig"), is_set("execProviderConfig")) {
-            (false, false) => Ok(None),
-            (true, true) => Err("config has both awsAuthConfig and execProviderConfig".to_owned()),
-            (true, false) => Self::of_eks(&config["awsAuthConfig"]).map(Some),
-            (false, true) => Self::of_exec(&config["execProviderConfig"]).map(Some),
+    pub fn of(fields: &ProgramFields) -> Result<Option<Self>, String> {
+        match (&fields.aws_auth_config, &fields.exec_provider_config) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => {
+                Err("config has both awsAuthConfig and execProviderConfig".to_owned())
+            }
+            (Some(eks), None) => Self::of_eks(eks).map(Some),
+            (None, Some(exec)) => Self::of_exec(exec).map(Some),
         }
     }
 
-    fn of_eks(config: &Value) -> Result<Self, String> {
-        let Some(name) = text(config, "clusterName") else {
+    fn of_eks(config: &EksFields) -> Result<Self, String> {
+        let name = config.cluster_name.as_str();
+        if name.is_empty() {
             return Err("config.awsAuthConfig.clusterName is missing".to_owned());
-        };
-        let mut own = vec!["aws".to_owned(), "--cluster-name".to_owned(), name.to_owned()];
-        let eks = ["eks", "get-token", "--output", "json", "--cluster-name", name];
-        let mut amazon = eks.map(str::to_owned).to_vec();
-        for (field, flag) in [("roleARN", "--role-arn"), ("profile", "--profile")] {
-            for args in [&mut own, &mut amazon] {
-                args.extend(
-                    text(config, field)
-                        .into_iter()
-                        .flat_map(|value| [flag.to_owned(), value.to_owned()]),
-                );
+        }
+        let mut own = vec!["aws", "--cluster-name", name];
+        let mut amazon = vec!["eks", "get-token", "--output", "json", "--cluster-name", name];
+        for (flag, value) in [("--role-arn", &config.role_arn), ("--profile", &config.profile)] {
+            if !value.is_empty() {
+                own.extend([flag, value]);
+                amazon.extend([flag, value]);
             }
         }
-        let [first, second] = EKS.map(str::to_owned);
+        let programs = EKS.iter().zip([own, amazon]);
+        let owned = |args: Vec<&str>| args.into_iter().map(str::to_owned).collect();
         Ok(Self {
-            programs: vec![(first, own), (second, amazon)],
+            programs: programs.map(|(name, args)| ((*name).to_owned(), owned(args))).collect(),
             env: Vec::new(),
             api_version: VERSIONS[1].to_owned(),
             install_hint: format!("{} or {} is needed in the image", EKS[0], EKS[1]),
         })
     }
 
-    fn of_exec(config: &Value) -> Result<Self, String> {
+    fn of_exec(config: &ExecFields) -> Result<Self, String> {
+        let ExecFields { command, api_version, .. } = config;
         let field = |name: &str| format!("config.execProviderConfig.{name}");
-        let Some(command) = text(config, "command") else {
+        if command.is_empty() {
             return Err(format!("{} is missing", field("command")));
-        };
-        let api_version = text(config, "apiVersion").unwrap_or(VERSIONS[0]);
+        }
+        let api_version = if api_version.is_empty() { VERSIONS[0] } else { api_version };
         if !VERSIONS.contains(&api_version) {
             let [v1, beta] = VERSIONS;
             return Err(format!("{} {api_version:?} is none of {v1}, {beta}", field("apiVersion")));
         }
-        let strings = |value: &Value, name: &str| match value {
-            Value::Null => Ok(Vec::new()),
-            Value::Array(items) => {
-                let all = items.iter().map(|item| item.as_str().map(str::to_owned));
-                all.collect::<Option<Vec<_>>>()
-                    .ok_or_else(|| format!("{} is not a list of strings", field(name)))
-            }
-            _ => Err(format!("{} is not a list of strings", field(name))),
+        let is_variable = |(name, value): &(String, String)| {
+            !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
         };
-        let env = match &config["env"] {
-            Value::Null => Vec::new(),
-            Value::Object(map) => {
-                let pairs = map.iter().map(|(key, value)| {
-                    let is_name = !key.is_empty() && !key.contains(['=', '\0']);
-                    value
-                        .as_str()
-                        .filter(|text| is_name && !text.contains('\0'))
-                        .map(|text| (key.clone(), text.to_owned()))
-                });
-                pairs
-                    .collect::<Option<Vec<_>>>()
-                    .ok_or_else(|| format!("{} is not a map of strings", field("env")))?
-            }
-            _ => return Err(format!("{} is not a map of strings", field("env"))),
+        let env = Option::<BTreeMap<String, String>>::deserialize(&config.env).ok();
+        let env: Option<Vec<_>> = env.map(|env| env.unwrap_or_default().into_iter().collect());
+        let Some(env) = env.filter(|env| env.iter().all(is_variable)) else {
+            return Err(format!("{} is not a map of strings", field("env")));
         };
-        let args = strings(&config["args"], "args")?;
+        let Ok(args) = Option::<Vec<String>>::deserialize(&config.args) else {
+            return Err(format!("{} is not a list of strings", field("args")));
+        };
+        let args = args.unwrap_or_default();
         if command.contains('\0') || args.iter().any(|arg| arg.contains('\0')) {
             return Err(format!("{} or args has a NUL", field("command")));
         }
         Ok(Self {
-            programs: vec![(command.to_owned(), args)],
+            programs: vec![(command.clone(), args)],
             env,
             api_version: api_version.to_owned(),
-            install_hint: text(config, "installHint").unwrap_or_default().to_owned(),
+            install_hint: config.install_hint.clone(),
         })
     }
 
@@ -191,18 +238,19 @@ impl Call {
                 error.column()
             )
         })?;
-        if object["kind"] != "ExecCredential" {
+        let object: ExecCredential = read_leniently(&object);
+        if object.kind != "ExecCredential" {
             return Err(format!("the output of {name} is no ExecCredential"));
         }
-        if object["apiVersion"] != self.api_version {
+        if object.api_version != self.api_version {
             let want = &self.api_version;
             return Err(format!("the output of {name} has another apiVersion than {want}"));
         }
-        let status = &object["status"];
-        let token = text(status, "token").map(|token| token.trim().to_owned());
-        let pair = (text(status, "clientCertificateData"), text(status, "clientKeyData"));
+        let status = object.status;
+        let token = given(status.token).map(|token| token.trim().to_owned());
+        let pair = (given(status.client_certificate_data), given(status.client_key_data));
         let certificate = match pair {
-            (Some(certificate), Some(key)) => Some((certificate.to_owned(), key.to_owned())),
+            (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
             _ => {
                 return Err(format!(
@@ -215,7 +263,7 @@ impl Call {
                 "the output of {name} has neither status.token nor a client certificate"
             ));
         }
-        let expires = match text(status, "expirationTimestamp") {
+        let expires = match given(status.expiration_timestamp) {
             None => None,
             Some(text) => Some(text.parse::<Timestamp>().map_err(|_| {
                 format!("the output of {name}: status.expirationTimestamp is not a time")
@@ -341,8 +389,12 @@ fn failed(error: String) -> kube::Error {
 mod tests {
     use super::*;
 
+    fn of(config: &Value) -> Result<Option<Call>, String> {
+        Call::of(&read_leniently(config))
+    }
+
     fn call() -> Call {
-        Call::of(&json!({"execProviderConfig": {"command": "token"}})).unwrap().unwrap()
+        of(&json!({"execProviderConfig": {"command": "token"}})).unwrap().unwrap()
     }
 
     #[test]
@@ -380,11 +432,11 @@ mod tests {
                 "config has both awsAuthConfig and execProviderConfig",
             ),
         ] {
-            assert_eq!(Call::of(&config), Err(want.to_owned()), "{config}");
+            assert_eq!(of(&config), Err(want.to_owned()), "{config}");
         }
-        assert_eq!(Call::of(&json!({"bearerToken": "x"})), Ok(None));
+        assert_eq!(of(&json!({"bearerToken": "x"})), Ok(None));
         let eks = json!({"awsAuthConfig": {"clusterName": "c", "roleARN": "arn", "profile": "p"}});
-        let eks = Call::of(&eks).unwrap().unwrap();
+        let eks = of(&eks).unwrap().unwrap();
         let shown: Vec<String> =
             eks.programs.iter().map(|(name, args)| format!("{name} {}", args.join(" "))).collect();
         let want = [

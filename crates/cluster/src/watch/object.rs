@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, ObjectMeta};
-use kube::core::DynamicResourceScope;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use serde::de::{DeserializeOwned, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use wavegate_api::{ObjectKey, steering};
 
@@ -48,15 +47,17 @@ impl Object {
     /// Parses its metadata and its status, without the spec, which has megabytes in a set
     /// that lists thousands of elements.
     pub fn parse_status(&self) -> Value {
-        let Ok(Fields(fields)) = serde_json::from_slice::<Fields<'_>>(&self.json) else {
-            return Value::Null;
-        };
-        let wanted =
-            fields.into_iter().filter(|(name, _)| matches!(&**name, "metadata" | "status"));
-        let parsed = |(name, text): (Cow<'_, str>, &RawValue)| {
-            Some((name.into_owned(), serde_json::from_str(text.get()).ok()?))
-        };
-        Value::Object(wanted.filter_map(parsed).collect())
+        self.read::<WithoutSpec>().map_or(Value::Null, |parts| json!(parts))
+    }
+
+    /// Parses its status; null if it has none.
+    pub fn status(&self) -> Value {
+        self.read::<WithoutSpec>().ok().and_then(|parts| parts.status).unwrap_or_default()
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> Option<i64> {
+        self.read_leniently::<Generation>().metadata.generation
     }
 
     /// The object with its tree.
@@ -71,6 +72,12 @@ impl Object {
     /// When a field has another type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json)
+    }
+
+    /// As much of the fields as has the right types, without creating the tree of an object that
+    /// is as it should be.
+    pub fn read_leniently<T: DeserializeOwned + Default>(&self) -> T {
+        self.read().unwrap_or_else(|_| wavegate_api::read_leniently(&self.parse()))
     }
 
     /// Its JSON.
@@ -107,6 +114,28 @@ impl Object {
     pub fn resource_version(&self) -> &str {
         self.meta.resource_version.as_deref().unwrap_or_default()
     }
+}
+
+/// What [`Object::parse_status`] parses.
+#[derive(Deserialize, Serialize)]
+struct WithoutSpec {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+}
+
+/// What [`Object::generation`] reads.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Generation {
+    metadata: MetadataWithGeneration,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetadataWithGeneration {
+    generation: Option<i64>,
 }
 
 impl From<Value> for Object {
@@ -159,38 +188,47 @@ impl Serialize for Object {
     }
 }
 
-impl Resource for Object {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
+/// A type whose kind is known at run time, with its metadata in `meta`.
+macro_rules! dynamic_resource {
+    ($name:ident, $meta_mut:expr) => {
+        impl kube::Resource for $name {
+            type DynamicType = kube::api::ApiResource;
+            type Scope = kube::core::DynamicResourceScope;
 
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
+            fn kind(resource: &kube::api::ApiResource) -> std::borrow::Cow<'_, str> {
+                resource.kind.as_str().into()
+            }
 
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
+            fn group(resource: &kube::api::ApiResource) -> std::borrow::Cow<'_, str> {
+                resource.group.as_str().into()
+            }
 
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
+            fn version(resource: &kube::api::ApiResource) -> std::borrow::Cow<'_, str> {
+                resource.version.as_str().into()
+            }
 
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
+            fn api_version(resource: &kube::api::ApiResource) -> std::borrow::Cow<'_, str> {
+                resource.api_version.as_str().into()
+            }
 
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
+            fn plural(resource: &kube::api::ApiResource) -> std::borrow::Cow<'_, str> {
+                resource.plural.as_str().into()
+            }
 
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
+            fn meta(&self) -> &kube::api::ObjectMeta {
+                &self.meta
+            }
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        Arc::make_mut(&mut self.meta)
-    }
+            fn meta_mut(&mut self) -> &mut kube::api::ObjectMeta {
+                let meta_mut: fn(&mut Self) -> &mut kube::api::ObjectMeta = $meta_mut;
+                meta_mut(self)
+            }
+        }
+    };
 }
+pub(super) use dynamic_resource;
+
+dynamic_resource!(Object, |object| Arc::make_mut(&mut object.meta));
 
 /// An object with its tree, for the duration of a reconcile.
 #[derive(Clone, Debug)]
@@ -314,8 +352,6 @@ pub fn api(client: &Client, namespace: Option<&str>, resource: &ApiResource) -> 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -51,7 +51,7 @@ pub struct CachedState {
     /// The Events of writes that have not succeeded yet, and of the last ones that have.
     pub announced: Announced,
     /// Digest of the last patch without the time of the comparison, and the resulting resource version.
-    pub last_patch: Option<(u64, Value)>,
+    pub last_patch: Option<(u64, String)>,
 }
 
 impl CachedState {

@@ -30,6 +30,7 @@ use crate::credential_programs::CredentialPrograms;
 use crate::settings::ApplicationSettings;
 use wavegate_api::app_status::ResourceStatus;
 use wavegate_api::kind::{GroupVersionKind, Served};
+use wavegate_api::raw::edit_metadata;
 use wavegate_api::tracking::Tracking;
 use wavegate_api::{ApplicationSource, ApplicationStatus, ObjectKey, Raw, ResourceKey, sources};
 use wavegate_application::app::App;
@@ -85,9 +86,9 @@ impl Difference {
     /// Drops the namespace of the destination, which it may not have.
     fn without_namespace(&mut self) {
         self.resource.key = self.resource.key.clone().in_namespace("");
-        if let Some(metadata) = self.comparison.predicted["metadata"].as_object_mut() {
+        edit_metadata(&mut self.comparison.predicted, |metadata| {
             metadata.remove("namespace");
-        }
+        });
     }
 }
 
@@ -120,11 +121,13 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
     let mut application = inputs.application.clone();
-    if let Some(normal) = spec::normalized(&application["spec"]) {
-        application["spec"] = normal;
-    }
+    let mut spec =
+        spec::normalized(application.spec()).unwrap_or_else(|| application.spec().clone());
     // Another controller may hydrate the manifests: only a sync here is refused.
-    sources::in_place_of_hydrator(&mut application["spec"]);
+    sources::in_place_of_hydrator(&mut spec);
+    if let Some(fields) = application.as_object_mut() {
+        fields.insert("spec".to_owned(), spec);
+    }
     let key = ObjectKey::new(application.namespace(), application.name());
     let ctx = context(&inputs, &stop);
     let mut cached = CachedState::default();

@@ -20,8 +20,8 @@ use crate::health_scripts::HealthScripts;
 use crate::orphans::Instances;
 use crate::runtime::{Slots, Wake};
 use crate::settings::ApplicationSettings;
-use wavegate_api::ObjectKey;
 use wavegate_api::tracking::{Tracking, instance_name};
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_application::owner::Owner;
 use wavegate_application::refresh::Intervals;
 use wavegate_cluster::act::application_status;
@@ -229,7 +229,7 @@ impl Context {
 
     /// The same with its text.
     pub fn stored(&self, object: Object, application: &Value) {
-        redact::know_urls_of(&application["spec"]);
+        redact::know_urls_of(application.spec());
         self.core.control_plane.applications.wrote(object, Origin::Applications);
     }
 

@@ -6,7 +6,7 @@ use http::HeaderValue;
 
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
-use wavegate_api::ApplicationSpec;
+use wavegate_api::{ApplicationSpec, Raw};
 use wavegate_application::access::{self, Access, Applicant, ClusterFact, ProjectFact, Refusal};
 use wavegate_application::deletion_scope::{self, Place, Scope};
 use wavegate_application::errors::ObserveError;
@@ -74,7 +74,7 @@ impl Reconciliation<'_> {
         if let Some(setting) = ctx.settings.unreadable.first() {
             return Err(refused(setting.clone()));
         }
-        let spec = wavegate_api::read::<ApplicationSpec>(&self.app.raw()["spec"]);
+        let spec = wavegate_api::read::<ApplicationSpec>(self.app.raw().spec());
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
         let known = ctx.projects.get(access::project_name(&spec));
         let project = project_fact(known.as_ref());

@@ -19,7 +19,8 @@ use wavegate_api::resource_filter::KindFilter;
 use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::CREATE_NAMESPACE;
 use wavegate_api::tracking::Tracking;
-use wavegate_api::{ApplicationSource, ResourceKey};
+use wavegate_api::view::ApplicationSpecView;
+use wavegate_api::{ApplicationSource, Raw, ResourceKey, read_leniently};
 use wavegate_application::access::{self, Refusal};
 use wavegate_application::app::App;
 use wavegate_application::deletion_scope::{Place, Scope};
@@ -165,16 +166,15 @@ fn namespaces() -> GroupVersionKind {
 
 /// The effective sources, as raw JSON.
 pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
-    InEffect::of(&application["spec"]).list.into_owned()
+    InEffect::of(application.spec()).list.into_owned()
 }
 
 /// Whether a sync may have to create or change the destination namespace.
 fn creates_namespace(app: &App) -> bool {
-    let request = &app.status.operation_state.operation.raw()["sync"];
-    let spec = &app.raw()["spec"];
-    let lists = [&spec["syncPolicy"]["syncOptions"], &request["syncOptions"]];
-    let mut options = lists.into_iter().filter_map(Value::as_array).flatten();
-    options.any(|option| option == CREATE_NAMESPACE)
+    let request = app.status.operation_state.operation.sync.as_ref();
+    let requested = request.and_then(|sync| sync.sync_options.as_deref()).unwrap_or_default();
+    let own = read_leniently::<ApplicationSpecView>(app.raw().spec()).sync_policy.sync_options;
+    own.iter().chain(requested).any(|option| option == CREATE_NAMESPACE)
 }
 
 impl Reconciliation<'_> {

@@ -61,8 +61,8 @@ impl Reconciliation<'_> {
 
     /// The warning in the status.
     fn last_warning(&self) -> Option<Condition> {
-        let conditions = self.app.raw()["status"]["conditions"].as_array()?;
-        let last = conditions.iter().find(|one| one["type"] == ORPHANED_RESOURCE_WARNING)?;
-        Some(Condition::new(ORPHANED_RESOURCE_WARNING, last["message"].as_str()?))
+        let conditions = self.app.status.conditions.iter();
+        let mut found = conditions.filter(|one| one.type_ == ORPHANED_RESOURCE_WARNING);
+        found.next().map(|last| Condition::new(ORPHANED_RESOURCE_WARNING, last.message.as_str()))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::context::{COMPONENT, Context};
 use super::triggers::of_project;
-use wavegate_api::{AppProject, ObjectKey};
+use wavegate_api::{AppProject, ObjectKey, Raw};
 use wavegate_application::project_deletion::{self, Step, Users};
 use wavegate_cluster::act::application_status;
 use wavegate_cluster::act::events::{EventRecord, Events, Once};
@@ -51,10 +51,6 @@ enum Report {
     Failed,
 }
 
-fn uid(project: &Value) -> String {
-    project["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
-}
-
 struct Releasing {
     ctx: Arc<Context>,
     events: Events,
@@ -67,7 +63,8 @@ impl Releasing {
     async fn all(&mut self) -> bool {
         let mut well = true;
         let terminating = self.ctx.projects.terminating();
-        let uids: BTreeSet<String> = terminating.iter().map(uid).collect();
+        let uids: BTreeSet<String> =
+            terminating.iter().map(|project| project.uid().to_owned()).collect();
         self.reported.retain(|(uid, _)| uids.contains(uid));
         for project in terminating {
             if let Err(error) = self.one(&project).await {
@@ -80,7 +77,7 @@ impl Releasing {
     }
 
     async fn one(&mut self, project: &Value) -> Result<(), String> {
-        let name = project["metadata"]["name"].as_str().unwrap_or_default();
+        let name = project.name();
         let mut users = of_project(&self.ctx, name);
         if users.is_empty() {
             // The cache may be older than the last Application.
@@ -134,10 +131,10 @@ impl Releasing {
 
     /// Reports the state of a project, once.
     async fn report(&mut self, project: &Value, what: Report, text: String) {
-        if !self.reported.insert((uid(project), what)) {
+        if !self.reported.insert((project.uid().to_owned(), what)) {
             return;
         }
-        let project_name = project["metadata"]["name"].as_str().unwrap_or_default();
+        let project_name = project.name();
         let text = format!("project {project_name} {text}");
         tracing::warn!(project = project_name, "{text}");
         let once = Some(Once::ever(&format!("deletion.{what:?}")));

@@ -98,7 +98,7 @@ impl Projects {
             names.map(|name| (name.to_owned(), self.find(name))).collect();
         let values = global.iter().filter_map(|(name, object)| {
             let value = object.as_ref()?.parse();
-            redact::know_urls_of(&value["spec"]);
+            redact::know_urls_of(value.spec());
             Some((name.as_str(), value))
         });
         let read = read(&value, &self.global, &values.collect());
@@ -146,7 +146,7 @@ fn version_of(object: &Object) -> Version {
 
 /// Reads a project, with its global projects.
 fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>) -> Read {
-    redact::know_urls_of(&object["spec"]);
+    redact::know_urls_of(object.spec());
     let project = wavegate_api::read::<AppProject>(object).map_err(|error| error.to_string())?;
     let mut problems = project::problems(&project.spec);
     problems.extend(windows::problems(object));
@@ -164,11 +164,11 @@ fn read(object: &Value, global: &GlobalProjects, values: &BTreeMap<&str, Value>)
 /// Whether a change of a project is relevant for its Applications.
 fn differs(global: &GlobalProjects, old: Option<&Object>, new: Option<&Object>) -> bool {
     let guards = |object: &Object| {
-        let mut object = object.parse();
+        let object = object.parse();
         let lost = Lost::of(&object);
         let inherits = global.of(&object).join(" ");
         let semantics = annotation(&object, WINDOW_SEMANTICS).map(str::to_owned);
-        (object["spec"].take(), semantics, lost, inherits)
+        (object.spec().clone(), semantics, lost, inherits)
     };
     old.map(guards) != new.map(guards)
 }

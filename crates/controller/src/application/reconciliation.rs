@@ -88,9 +88,10 @@ impl<'a> Reconciliation<'a> {
         });
         let stored = cut.as_ref().unwrap_or(self.app.stored());
         let patch = application_status::patch(stored, &written)?;
-        let version = &stored["metadata"]["resourceVersion"];
+        let version = stored.resource_version();
         let last = self.cached.last_patch.as_ref();
-        let is_repeated = patch["status"]["reconciledAt"].is_null()
+        let is_comparison = patch.status().get("reconciledAt").is_some_and(|at| !at.is_null());
+        let is_repeated = !is_comparison
             && last.is_some_and(|(last, to)| *last == untimed(&patch) && to == version);
         (!is_repeated).then_some(Changes { cut, patch, written })
     }
@@ -149,7 +150,7 @@ impl<'a> Reconciliation<'a> {
             self.ctx.queue.enqueue(self.key, Request::default());
             self.ctx.terminating.notify_one();
         }
-        self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
+        self.cached.last_patch = Some((sent, written.resource_version().to_owned()));
         let announced = &mut self.cached.announced;
         if !is_announced {
             announced.publish(&self.ctx.events, stored, &written);

@@ -17,7 +17,7 @@ use crate::runtime::Slots;
 use crate::signed;
 use wavegate_api::annotations::MANIFEST_GENERATE_PATHS;
 use wavegate_api::path_segment;
-use wavegate_api::{ApplicationSource, ObjectKey, Raw};
+use wavegate_api::{ApplicationSource, ObjectKey, Raw, read_leniently};
 use wavegate_application::access::{self, Refusal, project_of};
 use wavegate_application::errors::ObserveError;
 use wavegate_application::signatures::Demands;
@@ -101,9 +101,10 @@ impl Reconciliation<'_> {
         let mut checkouts = Vec::new();
         let mut references = BTreeMap::new();
         for (raw, revision) in raw_sources.iter().zip(revisions) {
-            let url = raw["repoURL"].as_str().unwrap_or_default();
+            let source: ApplicationSource = read_leniently(raw);
+            let url = source.repo_url.as_str();
             let credentials = ctx.credentials.of(url, project_of(self.app.raw()));
-            let chart = raw["chart"].as_str().unwrap_or_default();
+            let chart = source.chart.as_str();
             let checkout = if chart.is_empty() && source::is_artifact(url) {
                 let named = (url, revision.sha.as_str());
                 ctx.lend_slot(ctx.sources.artifact(named, credentials.as_ref())).await
@@ -117,15 +118,15 @@ impl Reconciliation<'_> {
                     }
                 }
             } else {
-                let pass_credentials = raw["helm"]["passCredentials"] == true;
+                let pass_credentials = source.helm.is_some_and(|helm| helm.pass_credentials);
                 let version = &revision.sha;
                 let chart = ChartSource { repo_url: url, chart, version, pass_credentials };
                 // A hard refresh asks for it again: it may have been pushed again.
                 ctx.lend_slot(ctx.sources.chart(&chart, credentials.as_ref(), hard)).await
             };
             let checkout = checkout.map_err(of_source)?;
-            if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
-                references.insert(name.to_owned(), checkout.clone());
+            if !source.reference.is_empty() {
+                references.insert(source.reference, checkout.clone());
             }
             checkouts.push(checkout);
         }
@@ -279,13 +280,10 @@ impl Reconciliation<'_> {
 
     /// Manifests in the operation request itself (SE-046).
     fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
-        let sync = &self.app.status.operation_state.operation.raw()["sync"];
-        let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
-            return Ok(None);
-        };
+        let sync = self.app.status.operation_state.operation.sync.as_ref();
+        let Some(sync) = sync.filter(|sync| !sync.manifests.is_empty()) else { return Ok(None) };
         let mut manifests: Vec<Arc<[u8]>> = Vec::new();
-        for (index, text) in texts.iter().enumerate() {
-            let text = text.as_str().unwrap_or_default();
+        for (index, text) in sync.manifests.iter().enumerate() {
             let documents = wavegate_api::yaml::documents(text);
             let wrong = |error: &dyn std::fmt::Display| {
                 ObserveError::Operation(format!("operation.sync.manifests[{index}]: {error}"))
@@ -300,7 +298,7 @@ impl Reconciliation<'_> {
                 manifests.push(document.value.to_string().into_bytes().into());
             }
         }
-        let from = Rendered::made_from(&sync["manifests"]);
+        let from = Rendered::made_from(&serde_json::json!(sync.manifests));
         Ok(Some(Rendered { from, manifests: manifests.into(), ..Rendered::default() }))
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::context::Context;
 use crate::credentials::unknown_keys;
-use wavegate_api::ObjectKey;
+use wavegate_api::{ObjectKey, Operation, Raw};
 use wavegate_application::access;
 use wavegate_application::request::{self, Level, Request};
 use wavegate_cluster::watch::control_plane::{Change, Kind, Origin};
@@ -48,11 +48,11 @@ fn application(ctx: &Context, change: &Change) {
         return;
     };
     let new = new.parse();
-    redact::know_urls_of(&new["spec"]);
+    redact::know_urls_of(new.spec());
     let old = change.old.as_ref().map(Object::parse);
     if old.as_ref().is_none_or(|old| request::counts(old, &new)) {
         // A rollout waits for the operations that it starts.
-        match new["operation"].is_object() {
+        match Operation::raw(&new).is_some() {
             true => ctx.queue.enqueue_first(&change.key, Request::default()),
             false => ctx.queue.enqueue(&change.key, Request::default()),
         }

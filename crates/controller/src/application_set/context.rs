@@ -14,8 +14,8 @@ use super::repositories::ReadRepositories;
 use crate::context::Core;
 use crate::runtime::{self, Queue, Slots};
 use crate::settings::ApplicationSetSettings;
-use wavegate_api::ObjectKey;
 use wavegate_api::cluster::ClusterSecret;
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::events::Events;
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_providers::Providers;
@@ -198,14 +198,12 @@ impl Context {
         let claims = self.claims.lock();
         let other = |(name, object): (String, wavegate_cluster::watch::object::Object)| {
             let set = object.parse_status();
-            if name == key.name || !set["metadata"]["deletionTimestamp"].is_null() {
+            if name == key.name || set.is_deleting() {
                 return None;
             }
             let other = ObjectKey::new(&key.namespace, &name);
             let claim = claims.get(&other).filter(|claim| claim.uid == object.uid());
-            let is_of_spec = |claim: &&Claim| {
-                set["metadata"]["generation"].as_i64() == Some(claim.generated.generation)
-            };
+            let is_of_spec = |claim: &&Claim| set.generation() == Some(claim.generated.generation);
             let is_read = |claim: &&Claim| {
                 let Some(current) = current else { return true };
                 let has_repositories = claim.read.has_repositories_of(current);

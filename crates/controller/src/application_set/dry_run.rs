@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
+use wavegate_api::Operation;
 use wavegate_api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use wavegate_engine::wait::WaitFor;
 use wavegate_rollout::application_set::decision::{Decision, Next};
@@ -55,13 +57,12 @@ fn of_writes(writes: &WritePlan) -> Vec<String> {
             lines.push(format!("update Application {name}: {}", fields.join(", ")));
         }
         if patch.starts {
-            let sync = &body["operation"]["sync"];
-            let revision = sync["revision"].as_str().unwrap_or_default();
-            let revisions = sync["revisions"].as_array().into_iter().flatten();
-            let mut revisions: Vec<&str> = revisions.filter_map(Value::as_str).collect();
-            if revisions.is_empty() {
-                revisions.push(revision);
-            }
+            let requested = Operation::raw(&body).map(Operation::deserialize).and_then(Result::ok);
+            let sync = requested.and_then(|operation| operation.sync).unwrap_or_default();
+            let revisions = match sync.revisions.is_empty() {
+                true => vec![sync.revision],
+                false => sync.revisions,
+            };
             lines.push(format!("sync Application {name} to {}", revisions.join(", ")));
         }
     }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::Value;
 
+use wavegate_api::ObjectKey;
 use wavegate_api::steering::RolloutPolicySpec;
-use wavegate_api::{ObjectKey, OperationPhase};
+use wavegate_api::view::ApplicationView;
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::rollout::phase::Phase;
@@ -206,19 +206,17 @@ pub(super) fn selects(policy: &Object, set: &Object) -> bool {
 /// How many Applications of a set are in flight, from what is stored.
 fn count(set: &ObjectKey, plane: &ControlPlane) -> u64 {
     let Some(object) = plane.sets.get(set) else { return 0 };
-    let entries = status::from_json(object.parse_status()["status"].get("applicationStatus"));
+    let entries = status::from_json(object.status().get("applicationStatus"));
     let owned = plane.applications.owned_by(object.uid());
     let in_flight = owned.iter().filter(|application| {
         let phase = entries.get(application.name()).map(|entry| entry.phase);
-        phase.is_some_and(Phase::is_in_flight) || has_operation(&application.parse())
+        phase.is_some_and(Phase::is_in_flight) || has_operation(application)
     });
     in_flight.count() as u64
 }
 
-fn has_operation(application: &Value) -> bool {
-    let phase = application["status"]["operationState"]["phase"].as_str();
-    application["operation"].is_object()
-        || phase.is_some_and(|phase| OperationPhase::from_word(phase).is_running())
+fn has_operation(application: &Object) -> bool {
+    application.read_leniently::<ApplicationView>().has_operation()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::context::{Claim, Context, Read};
 use super::memory::{GeneratedFrom, Memory};
-use wavegate_api::ObjectKey;
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::object::Object;
 use wavegate_net::entropy::environment;
 use wavegate_rollout::application_set::deletion::Leaving;
@@ -198,7 +198,7 @@ impl Memory {
             ..context.settings.inputs()
         };
         let object = object.parse();
-        wavegate_net::redact::know_urls_of(&object["spec"]);
+        wavegate_net::redact::know_urls_of(object.spec());
         // Only the strategy of a set that is being deleted is needed.
         let generated = if set.is_deleting {
             let collector = Collector::new(&object, &context.settings.decisions);
@@ -394,7 +394,7 @@ fn generate_within(
     let mut reads = Reads::default();
     let take = &mut |application: Value, origin: String| {
         // For all messages about them.
-        wavegate_net::redact::know_urls_of(&application["spec"]);
+        wavegate_net::redact::know_urls_of(application.spec());
         collector.add(application, &origin);
     };
     let error =

@@ -159,10 +159,8 @@ pub async fn write(core: &Core, reports: &Reports, now: Timestamp) {
             // That set is about to report it.
             continue;
         }
-        let known = policy.parse_status()["status"].take();
-        let known: PolicyStatus = serde_json::from_value(known).unwrap_or_default();
-        let status =
-            status(&report, policy.parse()["metadata"]["generation"].as_i64(), &known, now);
+        let known: PolicyStatus = serde_json::from_value(policy.status()).unwrap_or_default();
+        let status = status(&report, policy.generation(), &known, now);
         let client = &core.client;
         let error = match rollout_policy::write_status(client, cache, &policy, &status).await {
             Ok(Written::Done(_) | Written::Unchanged) => continue,

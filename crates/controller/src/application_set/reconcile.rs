@@ -14,8 +14,8 @@ use super::observe::{MayRead, Unread};
 use super::repositories::Reading;
 use super::{dry_run, log, notify, policies, run_record};
 use crate::error::Error;
-use wavegate_api::ObjectKey;
 use wavegate_api::annotations::APPLICATION_SET_REFRESH;
+use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::application_set_metadata;
 use wavegate_cluster::act::application_set_status::{self as status_writer, Written};
 use wavegate_cluster::act::applications::{Writer, cause};
@@ -455,11 +455,10 @@ async fn write_finalizers(
 async fn write_annotations(set: &Set, context: &Context, wanted: &Value) -> Result<(), Error> {
     patch_set(set, context, json!({ "annotations": wanted })).await?;
     let newest = context.core.control_plane.sets.get(&key_of(set));
-    let stored = newest.map(|set| set.parse_status()["metadata"]["annotations"].take());
-    let lost =
-        wanted.as_object().into_iter().flatten().find(|(key, value)| {
-            stored.as_ref().is_some_and(|stored| stored[key.as_str()] != **value)
-        });
+    let stored = newest.map(|set| set.parse_status().annotations().cloned().unwrap_or_default());
+    let lost = wanted.as_object().into_iter().flatten().find(|(key, value)| {
+        stored.as_ref().is_some_and(|stored| stored.get(key.as_str()) != Some(*value))
+    });
     match lost {
         None => Ok(()),
         Some((key, _)) => {

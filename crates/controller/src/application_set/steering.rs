@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::policies::Reports;
 use wavegate_api::steering::{RolloutRunSpec, RolloutRunStatus, understood_policy_spec};
-use wavegate_api::{ReadError, read};
+use wavegate_api::{Raw, ReadError, read};
 use wavegate_cluster::watch::control_plane::ControlPlane;
 use wavegate_cluster::watch::object::Object;
 use wavegate_rollout::application_set::generated::Generated;
@@ -101,8 +101,8 @@ impl Run {
             field: error.path,
             reason: error.reason,
         };
-        let spec = part::<RolloutRunSpec>(&value["spec"]).map_err(|error| found(false, error));
-        let status = part::<RolloutRunStatus>(&value["status"]).map_err(|error| found(true, error));
+        let spec = part::<RolloutRunSpec>(value.spec()).map_err(|error| found(false, error));
+        let status = part::<RolloutRunStatus>(value.status()).map_err(|error| found(true, error));
         let unreadable = [spec.as_ref().err(), status.as_ref().err()].into_iter().flatten().next();
         let unreadable = unreadable.cloned();
         if let Some(error) = &unreadable {
@@ -143,10 +143,7 @@ impl Steered {
             labels: set.labels.clone(),
         };
         if self.from != from {
-            let version = |object: &Object| {
-                let generation = object.parse()["metadata"]["generation"].as_i64();
-                (object.uid().to_owned(), generation)
-            };
+            let version = |object: &Object| (object.uid().to_owned(), object.generation());
             let read = policies.values().map(|one| (one.name().to_owned(), version(one)));
             let read = read.collect();
             self.rules = match policies.is_empty() {

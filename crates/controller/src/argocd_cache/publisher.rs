@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::orphans::{Instances, is_orphan};
 use wavegate_api::app_status::ApplicationSummary;
 use wavegate_api::tracking::Tracking;
-use wavegate_api::{AppProjectSpec, ResourceKey};
+use wavegate_api::{AppProjectSpec, Raw, ResourceKey};
 use wavegate_application::argocd_cache::{
     Find, Keys, Node, NodeHealth, Orphans, ReaderSettings, RedisSettings, ResourceTree, Root, Seen,
     TreeEntry, rows, tree,
@@ -122,9 +122,10 @@ impl Publisher {
         let roots = resources.iter().map(|resource| Root {
             key: resource.key.clone(),
             version: resource.version.clone(),
-            uid: resource.live.as_ref().and_then(|live| {
-                Some(live["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())?.to_owned())
-            }),
+            uid: resource
+                .live
+                .as_ref()
+                .and_then(|live| Some(live.uid()).filter(|uid| !uid.is_empty()).map(str::to_owned)),
         });
         let before = self.known.lock().get(instance).map(|known| Arc::clone(&known.judged));
         let mut known = Known {
@@ -159,10 +160,10 @@ impl Publisher {
         let compared = resources.iter().filter_map(|resource| {
             let live = resource.live.as_deref()?;
             self.checks.scripts.of_object(live)?;
-            let version = live["metadata"]["resourceVersion"].as_str().unwrap_or_default();
             let health = resource.health.clone().map(NodeHealth::from);
-            let judged = Judged { version: version.to_owned(), health, stays: true };
-            Some((live["metadata"]["uid"].as_str()?.to_owned(), judged))
+            let judged =
+                Judged { version: live.resource_version().to_owned(), health, stays: true };
+            Some((live.uid().to_owned(), judged))
         });
         let mut all: HashMap<String, Judged> = before.cloned().unwrap_or_default();
         for judged in all.values_mut().filter(|judged| !judged.stays) {

@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
+use wavegate_api::Raw;
 
 use super::publisher::{Judged, Publisher};
 use crate::health_scripts::HealthScripts;
@@ -77,8 +79,7 @@ fn judge(
     let scripts = HealthScripts::default();
     let mut all = Vec::new();
     for object in due.into_iter().map(Arc::new) {
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let (uid, version) = (text("uid"), text("resourceVersion"));
+        let (uid, version) = (object.uid().to_owned(), object.resource_version().to_owned());
         let Some(script) = checks.scripts.of_object(&object) else { continue };
         let result = match paused.get(&script.text) {
             Some((times, _, result)) if *times >= EXCEEDED => Some(result.clone()),

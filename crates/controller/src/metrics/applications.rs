@@ -4,19 +4,17 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use prometheus_client::encoding::DescriptorEncoder;
-use serde_json::Value;
 
 use super::encode::{gauges, value};
 use super::kept::Kept;
 use super::labels::{Labels, label_names, of};
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use wavegate_api::conditions::application as condition;
-use wavegate_api::sources::InEffect;
-use wavegate_api::{ApplicationDestination, ObjectKey, Raw};
+use wavegate_api::view::{ApplicationView, StateView, condition_of};
+use wavegate_api::{ApplicationDestination, ObjectKey};
 use wavegate_application::access;
 use wavegate_cluster::watch::object::Object;
 use wavegate_net::redact;
-use wavegate_rollout::application_set::autosync;
 
 impl Kept {
     pub(super) fn encode_applications(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -26,10 +24,10 @@ impl Kept {
                 || settings.namespaces.matches(object.namespace())
         };
         let applications = self.applications.all().into_iter().filter(is_covered);
-        let all: Vec<(ObjectKey, Value, String)> = applications
+        let all: Vec<(ObjectKey, ApplicationView, String)> = applications
             .map(|object| {
-                let application: Value = object.read().unwrap_or_default();
-                let server = self.server_of(&application);
+                let application: ApplicationView = object.read_leniently();
+                let server = self.server_of(&application.spec.destination);
                 (object.key(), application, server)
             })
             .collect();
@@ -50,17 +48,10 @@ impl Kept {
         self.operations.encode(&|key| keys.contains(key), &servers.collect(), encoder)
     }
 
-    /// The URL of the cluster of an Application, also of one that is named.
-    pub(super) fn server_of(&self, application: &Value) -> String {
-        let spec = &application["spec"]["destination"];
-        let text = |field: &str| spec[field].as_str().unwrap_or_default().to_owned();
-        let destination = ApplicationDestination {
-            server: text("server"),
-            name: text("name"),
-            ..ApplicationDestination::default()
-        };
+    /// The URL of the cluster of a destination, also of one that is named.
+    pub(super) fn server_of(&self, destination: &ApplicationDestination) -> String {
         let server = match self.clusters.get().and_then(std::sync::Weak::upgrade) {
-            Some(clusters) => clusters.server_of(&destination),
+            Some(clusters) => clusters.server_of(destination),
             None if destination.name == IN_CLUSTER_NAME => IN_CLUSTER_SERVER.to_owned(),
             None => destination.server.trim_end_matches('/').to_owned(),
         };
@@ -68,15 +59,15 @@ impl Kept {
     }
 }
 
-fn of_app(key: &ObjectKey, application: &Value) -> Labels<3> {
+fn of_app(key: &ObjectKey, application: &ApplicationView) -> Labels<3> {
     let [namespace, name] = of(key);
-    [namespace, name, ("project", access::project_of(application).to_owned())]
+    [namespace, name, ("project", access::or_default(&application.spec.project).to_owned())]
 }
 
 /// The configured labels.
 fn encode_labels(
     keys: &[String],
-    all: &[(ObjectKey, Value, String)],
+    all: &[(ObjectKey, ApplicationView, String)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     let names = label_names(keys);
@@ -84,11 +75,11 @@ fn encode_labels(
         return Ok(());
     }
     let series = all.iter().map(|(key, application, _)| {
-        let labels = &application["metadata"]["labels"];
+        let labels = &application.metadata.labels;
         let own = of_app(key, application).map(|(name, value)| (name.to_owned(), value));
-        let shown = names.iter().map(|(name, key)| {
-            (name.clone(), labels[*key].as_str().unwrap_or_default().to_owned())
-        });
+        let shown = names
+            .iter()
+            .map(|(name, key)| (name.clone(), labels.get(*key).cloned().unwrap_or_default()));
         (own.into_iter().chain(shown).collect::<Vec<(String, String)>>(), 1.0)
     });
     gauges(encoder, ("argocd_app_labels", "Labels of an Application"), series)
@@ -97,7 +88,7 @@ fn encode_labels(
 /// How many conditions of each of the configured types an Application has.
 fn encode_conditions(
     types: &[String],
-    all: &[(ObjectKey, Value, String)],
+    all: &[(ObjectKey, ApplicationView, String)],
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     if types.is_empty() {
@@ -106,8 +97,8 @@ fn encode_conditions(
     let types: BTreeSet<&String> = types.iter().collect();
     let series = all.iter().flat_map(|(key, application, _)| {
         types.iter().filter_map(move |type_| {
-            let conditions = application.items("/status/conditions").iter();
-            let count = conditions.filter(|one| one["type"] == type_.as_str()).count();
+            let conditions = application.status.conditions.iter();
+            let count = conditions.filter(|one| one.type_ == **type_).count();
             let [namespace, name, project] = of_app(key, application);
             let labels: Labels<4> = [namespace, name, project, ("condition", (*type_).clone())];
             (count > 0).then_some((labels, value(count as u64)))
@@ -117,43 +108,36 @@ fn encode_conditions(
 }
 
 /// How many orphaned resources the condition of an Application names.
-fn orphans(application: &Value) -> Option<u64> {
-    let conditions = application.items("/status/conditions");
-    let named =
-        conditions.iter().find(|one| one["type"] == condition::ORPHANED_RESOURCE_WARNING)?;
-    let message = named["message"].as_str()?;
-    message.split_whitespace().find_map(|word| word.parse().ok())
+fn orphans(application: &ApplicationView) -> Option<u64> {
+    let conditions = &application.status.conditions;
+    let named = condition_of(conditions, condition::ORPHANED_RESOURCE_WARNING)?;
+    named.message.split_whitespace().find_map(|word| word.parse().ok())
 }
 
 /// The labels of an Application, in the order of Argo CD.
-fn info(key: &ObjectKey, application: &Value, server: &str) -> Labels<10> {
-    let spec = &application["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let or = |value: &Value, absent: &str| match value.as_str() {
-        Some(text) if !text.is_empty() => text.to_owned(),
-        _ => absent.to_owned(),
+fn info(key: &ObjectKey, application: &ApplicationView, server: &str) -> Labels<10> {
+    let ApplicationView { metadata, spec, operation, status } = application;
+    let known = |state: &StateView| match state.status.as_str() {
+        "" => "Unknown".to_owned(),
+        status => status.to_owned(),
     };
-    let sources = InEffect::of(spec).list;
-    let repo = sources.first().and_then(|source| source["repoURL"].as_str());
-    let operation = if !application["metadata"]["deletionTimestamp"].is_null() {
-        "delete"
-    } else if application["operation"]["sync"].is_object() {
-        "sync"
-    } else {
-        ""
+    let is_sync = operation.as_ref().is_some_and(|operation| operation.sync.is_some());
+    let operation = match metadata.deletion_timestamp {
+        Some(_) => "delete",
+        None if is_sync => "sync",
+        None => "",
     };
-    let status = &application["status"];
     let [namespace, name, project] = of_app(key, application);
     [
         namespace,
         name,
         project,
-        ("autosync_enabled", autosync::is_enabled(application).to_string()),
-        ("repo", redact::url(repo.unwrap_or_default())),
+        ("autosync_enabled", spec.sync_policy.is_automated().to_string()),
+        ("repo", redact::url(&spec.repository())),
         ("dest_server", server.to_owned()),
-        ("dest_namespace", text(&spec["destination"]["namespace"])),
-        ("sync_status", or(&status["sync"]["status"], "Unknown")),
-        ("health_status", or(&status["health"]["status"], "Unknown")),
+        ("dest_namespace", spec.destination.namespace.clone()),
+        ("sync_status", known(&status.sync)),
+        ("health_status", known(&status.health)),
         ("operation", operation.to_owned()),
     ]
 }

@@ -31,7 +31,8 @@ use self::labels::{Labels, STEPS, of, of_step};
 use self::operations::Operations;
 use super::runtime::QueueStats;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
-use wavegate_api::ObjectKey;
+use wavegate_api::view::ApplicationSpecView;
+use wavegate_api::{ApplicationDestination, ObjectKey, Raw, read_leniently};
 use wavegate_cluster::act::meter::{Meter, Report};
 use wavegate_cluster::act::notify::Notifier;
 use wavegate_cluster::act::redis::RedisMetrics;
@@ -158,13 +159,13 @@ impl Metrics {
 
     /// An Application was stored; counts the end of its sync.
     pub fn stored(&self, key: &ObjectKey, before: &Value, after: &Value) {
-        let server = self.kept.server_of(after);
+        let server = self.kept.server_of(&destination_of(after));
         self.kept.operations.stored(key, &server, before, after);
     }
 
     /// An Application was compared with its cluster.
     pub fn compared(&self, key: &ObjectKey, application: &Value, took: Duration) {
-        let server = self.kept.server_of(application);
+        let server = self.kept.server_of(&destination_of(application));
         self.kept.operations.compared(&key.namespace, &server, took);
     }
 
@@ -250,6 +251,10 @@ impl Metrics {
         text::encode(&mut out, &self.registry)?;
         Ok(out)
     }
+}
+
+fn destination_of(application: &Value) -> ApplicationDestination {
+    read_leniently::<ApplicationSpecView>(application.spec()).destination
 }
 
 struct Timer {

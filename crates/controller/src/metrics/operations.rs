@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::encode::{counters, gauges, value};
 use super::labels::{Labels, of};
-use wavegate_api::{ObjectKey, OperationPhase};
+use wavegate_api::view::OperationStateView;
+use wavegate_api::{ObjectKey, read_leniently};
 use wavegate_application::access;
 use wavegate_cluster::act::meter::{Report, SentRequest};
 
@@ -59,20 +61,23 @@ pub(super) struct Operations {
 impl Operations {
     /// Counts the end of a sync, if the Application was stored with one that it had not before.
     pub fn stored(&self, key: &ObjectKey, server: &str, before: &Value, after: &Value) {
-        let (before, state) = (&before["status"]["operationState"], after_state(after));
-        let Some(phase) = ended(state)
-            .filter(|_| ended(before).is_none() || before["startedAt"] != state["startedAt"])
-        else {
-            return;
+        let state = |application: &Value| {
+            read_leniently::<OperationEnd>(application).status.operation_state
         };
+        let (before, state) = (state(before), state(after));
+        let phase = state.phase();
+        let was_ended = before.phase().is_completed() && before.started_at == state.started_at;
+        if !phase.is_completed() || was_ended {
+            return;
+        }
         let project = access::project_of(after).to_owned();
-        let dry_run = state["operation"]["sync"]["dryRun"] == true;
-        let labels = (project.clone(), server.to_owned(), phase.to_owned(), dry_run);
+        let dry_run = state.operation.sync.is_some_and(|sync| sync.dry_run);
+        let labels = (project.clone(), server.to_owned(), phase.to_string(), dry_run);
         let mut by = self.by.lock();
         let done = by.entry(key.clone()).or_default();
         *done.syncs.entry(labels).or_default() += 1;
-        let time = |field: &str| state[field].as_str()?.parse::<jiff::Timestamp>().ok();
-        if let (Some(from), Some(to)) = (time("startedAt"), time("finishedAt")) {
+        let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+        if let (Some(from), Some(to)) = (time(&state.started_at), time(&state.finished_at)) {
             let seconds = u64::try_from(to.as_second() - from.as_second()).unwrap_or_default();
             *done.seconds.entry((project, server.to_owned())).or_default() += seconds;
         }
@@ -105,15 +110,17 @@ impl Operations {
     }
 }
 
-fn after_state(application: &Value) -> &Value {
-    &application["status"]["operationState"]
+/// The part of an Application that says how its operation ended.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OperationEnd {
+    status: StatusOfOperation,
 }
 
-/// The phase of an operation that has ended.
-fn ended(state: &Value) -> Option<&str> {
-    let phase = state["phase"].as_str()?;
-    let ends = [OperationPhase::Succeeded, OperationPhase::Failed, OperationPhase::Error];
-    ends.iter().any(|end| end.as_str() == phase).then_some(phase)
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusOfOperation {
+    operation_state: OperationStateView,
 }
 
 impl Report for Operations {

@@ -8,6 +8,7 @@ use super::applier::Applier;
 use super::send::Sender;
 use super::{merge, migrate};
 use crate::watch::failure::{has_code, reason};
+use wavegate_api::Raw;
 use wavegate_engine::sync::{ApplyRequest, Happened, How};
 
 /// Outcome of one attempt.
@@ -71,9 +72,10 @@ impl Applier<'_> {
     /// Whether the object has another version now: then a patch may not fit it, which is no
     /// error of the patch.
     async fn has_changed(&self, live: &Value, send: &Sender<'_>) -> bool {
-        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         match self.cluster.read(send.resource, send.key).await {
-            Ok(newest) => newest.as_deref().map(version) != Some(version(live)),
+            Ok(newest) => {
+                newest.is_none_or(|newest| newest.resource_version() != live.resource_version())
+            }
             Err(_) => false,
         }
     }

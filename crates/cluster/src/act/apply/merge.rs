@@ -4,8 +4,10 @@
 use base64::Engine;
 use serde_json::{Map, Value, json};
 
+use wavegate_api::Raw;
 use wavegate_api::annotations::LAST_APPLIED;
 use wavegate_api::kind::GroupVersionKind;
+use wavegate_api::raw::{annotate, edit_metadata, object_at};
 use wavegate_engine::diff;
 use wavegate_engine::merge_patch::{merge_patch, without_nulls};
 
@@ -13,21 +15,17 @@ use wavegate_engine::merge_patch::{merge_patch, without_nulls};
 pub fn with_last_applied(target: &Value) -> Value {
     let mut object = target.clone();
     let text = last_applied(target);
-    if !object["metadata"]["annotations"].is_object() {
-        object["metadata"]["annotations"] = json!({});
-    }
-    object["metadata"]["annotations"][LAST_APPLIED] = text.into();
+    annotate(&mut object, LAST_APPLIED, &text);
     object
 }
 
 /// Compact JSON of the target without the annotation, with a newline at the end.
 fn last_applied(target: &Value) -> String {
     let mut target = target.clone();
-    if let Some(annotations) =
-        target.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
-    {
-        annotations.remove(LAST_APPLIED);
-    }
+    edit_metadata(&mut target, |metadata| {
+        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+        annotations.map(|annotations| annotations.remove(LAST_APPLIED));
+    });
     format!("{target}\n")
 }
 
@@ -39,10 +37,7 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
         // Comparisons of Secrets hide their values.
         true => {
             let target = plain_secret(target);
-            let before = live["metadata"]["annotations"][LAST_APPLIED].as_str();
-            let before = before.and_then(|text| serde_json::from_str(text).ok());
-            let before = plain_secret(&before.unwrap_or(Value::Null));
-            layered(&before, &target, live)
+            layered(&plain_secret(&applied_before(live)), &target, live)
         }
         false => {
             let compared = diff::compare(Some(target), Some(live), &diff::Config::default());
@@ -50,20 +45,21 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
         }
     }
     .unwrap_or_else(|| json!({}));
-    if let Some(status) = status(target, live) {
-        patch["status"] = status;
+    if let (Some(status), Some(fields)) = (status(target, live), patch.as_object_mut()) {
+        fields.insert("status".to_owned(), status);
     }
     let text = last_applied(target);
-    if live["metadata"]["annotations"][LAST_APPLIED] != *text {
-        if !patch["metadata"]["annotations"].is_object() {
-            let metadata = patch["metadata"].as_object().cloned().unwrap_or_default();
-            patch["metadata"] = Value::Object(metadata);
-            patch["metadata"]["annotations"] = json!({});
-        }
-        patch["metadata"]["annotations"][LAST_APPLIED] = text.into();
+    if live.annotation(LAST_APPLIED) != Some(&*text) {
+        annotate(&mut patch, LAST_APPLIED, &text);
     }
     let empty = patch.as_object().is_none_or(Map::is_empty);
     (!empty).then_some(patch)
+}
+
+/// What was applied before, as the live object says; null if it does not.
+fn applied_before(live: &Value) -> Value {
+    let text = live.annotation(LAST_APPLIED);
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
 /// The change of the status of a custom resource whose manifest has one, as `kubectl apply`
@@ -75,10 +71,9 @@ fn status(target: &Value, live: &Value) -> Option<Value> {
     if GroupVersionKind::of(target).borrowed().is_built_in() {
         return None;
     }
-    let before = live["metadata"]["annotations"][LAST_APPLIED].as_str();
-    let before: Value = before.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let before = applied_before(live);
     let none = json!({});
-    let [before, found] = [&before["status"], &live["status"]]
+    let [before, found] = [before.status(), live.status()]
         .map(|status| if status.is_object() { status } else { &none });
     layered(before, wanted, found)
 }
@@ -88,17 +83,12 @@ fn plain_secret(secret: &Value) -> Value {
     let mut secret = secret.clone();
     let Some(fields) = secret.as_object_mut() else { return secret };
     let Some(Value::Object(strings)) = fields.remove("stringData") else { return secret };
-    if !fields.get("data").is_some_and(Value::is_object) {
-        fields.insert("data".to_owned(), json!({}));
-    }
+    let Some(data) = object_at(fields, "data") else { return secret };
     let engine = base64::engine::general_purpose::STANDARD;
-    for (key, value) in strings {
-        let value = match value {
-            Value::String(text) => Value::String(engine.encode(text)),
-            other => other,
-        };
-        fields["data"][key] = value;
-    }
+    data.extend(strings.into_iter().map(|(key, value)| match value {
+        Value::String(text) => (key, Value::String(engine.encode(text))),
+        other => (key, other),
+    }));
     secret
 }
 
@@ -114,26 +104,26 @@ fn layered(before: &Value, target: &Value, live: &Value) -> Option<Value> {
     merge_patch(live, &merged)
 }
 
+/// Fields of the metadata that the server sets.
+const SET_BY_SERVER: [&str; 8] = [
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+];
+
 /// The object without the fields that the server sets, ready to be created again.
 pub(super) fn as_new(live: &Value) -> Value {
     let mut object = live.clone();
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        let owned = [
-            "resourceVersion",
-            "uid",
-            "creationTimestamp",
-            "generation",
-            "managedFields",
-            "deletionTimestamp",
-            "deletionGracePeriodSeconds",
-            "selfLink",
-        ];
-        for field in owned {
-            metadata.remove(field);
-        }
-    }
+    edit_metadata(&mut object, |metadata| {
+        metadata.retain(|field, _| !SET_BY_SERVER.contains(&field.as_str()));
+    });
     object
 }

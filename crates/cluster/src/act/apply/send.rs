@@ -15,6 +15,7 @@ use crate::act::request_limit::RequestLimit;
 use crate::act::retry;
 use crate::act::secrets::redacted_error;
 use crate::watch::failure::checked;
+use wavegate_api::raw::{edit_metadata, require_version};
 use wavegate_api::resource_key::ResourceKey;
 
 /// Sends requests for one object.
@@ -55,14 +56,14 @@ impl<'a> Sender<'a> {
 
     pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
         let mut object = object.clone();
-        object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        require_version(&mut object, live);
         self.send(http::Method::PUT, Some(()), "application/json", &object, "").await
     }
 
     /// Sends a merge patch for the version of `live`.
     pub async fn merge(&self, patch: &Value, live: &Value) -> Result<Value, kube::Error> {
         let mut patch = patch.clone();
-        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        require_version(&mut patch, live);
         let type_ = "application/merge-patch+json";
         self.send(http::Method::PATCH, Some(()), type_, &patch, "").await
     }
@@ -74,9 +75,7 @@ impl<'a> Sender<'a> {
 
     pub async fn server_side(&self, object: &Value) -> Result<Value, kube::Error> {
         let mut object = object.clone();
-        if let Some(metadata) = object["metadata"].as_object_mut() {
-            metadata.remove("managedFields");
-        }
+        edit_metadata(&mut object, |metadata| drop(metadata.remove("managedFields")));
         let type_ = "application/apply-patch+yaml";
         self.send(http::Method::PATCH, Some(()), type_, &object, "&force=true").await
     }

@@ -20,6 +20,7 @@ use super::wanted::Wanted;
 use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::words;
 use crate::watch::watched::Watched;
+use wavegate_api::Raw;
 use wavegate_api::kind::GroupVersionKind;
 use wavegate_api::resource_key::ResourceKey;
 
@@ -230,7 +231,7 @@ impl Feed {
                 let key = self.key(&object);
                 let head = object.head();
                 if let Some(graph) = &self.graph {
-                    graph.remove(&key, head["metadata"]["uid"].as_str());
+                    graph.remove(&key, Some(head.uid()).filter(|uid| !uid.is_empty()));
                 }
                 let change = objects.delete(&key, &head);
                 return change.map(|change| (key, change)).into_iter().collect();

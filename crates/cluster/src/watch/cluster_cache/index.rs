@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::watch::mutation_cache::{Gone, is_older, number};
+use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
 use wavegate_api::tracking::TrackingMethod;
 use wavegate_api::tracking::instance_of;
@@ -167,12 +168,12 @@ impl Objects {
         whole: bool,
         object: impl FnOnce() -> Value,
     ) -> Option<Change> {
-        if self.gone.contains(uid_of(head)) {
+        if self.gone.contains(head.uid()) {
             return None;
         }
         let place = place(key);
         if let Some(uid) = self.removed.get(&*place) {
-            if *uid == uid_of(head) {
+            if *uid == head.uid() {
                 return None;
             }
             self.removed.remove(&*place);
@@ -197,7 +198,7 @@ impl Objects {
     /// Adds an object from a response, always with content. `None` when it is outdated or
     /// the object was deleted.
     pub fn put(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
-        if self.gone.contains(uid_of(object)) {
+        if self.gone.contains(object.uid()) {
             return None;
         }
         let place = place(key);
@@ -207,7 +208,7 @@ impl Objects {
         {
             return None;
         }
-        if self.removed.get(&*place).is_some_and(|uid| *uid != uid_of(object)) {
+        if self.removed.get(&*place).is_some_and(|uid| *uid != object.uid()) {
             self.removed.remove(&*place);
         }
         Some(self.insert_whole(&place, object, version))
@@ -225,14 +226,14 @@ impl Objects {
 
     /// Applies a deletion event.
     pub fn delete(&mut self, key: &ResourceKey, head: &Value) -> Option<Change> {
-        self.gone.remember(uid_of(head));
+        self.gone.remember(head.uid());
         let place = place(key);
-        if self.removed.get(&*place).is_some_and(|uid| *uid == uid_of(head)) {
+        if self.removed.get(&*place).is_some_and(|uid| *uid == head.uid()) {
             self.removed.remove(&*place);
             // The instance that deleted it has the response of the server.
             return None;
         }
-        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *uid_of(head))?;
+        let entry = self.entries.get(&*place).filter(|entry| *entry.uid == *head.uid())?;
         let change = Change::counting(entry.instances());
         self.drop_entry(&place);
         Some(change)
@@ -283,7 +284,7 @@ impl Objects {
     fn insert(&mut self, place: &str, head: &Value, version: Option<u64>) -> Change {
         let old = self.drop_entry(place);
         let instances = old.iter().flat_map(Entry::instances).collect::<BTreeSet<_>>();
-        let (uid, listing) = (uid_of(head).into(), self.listing);
+        let (uid, listing) = (head.uid().into(), self.listing);
         let entry = Entry { version, uid, instance: None, object: None, listing };
         self.entries.insert(place.into(), entry);
         Change { counts: !instances.is_empty(), instances }
@@ -294,7 +295,7 @@ impl Objects {
         let old = self.drop_entry(place);
         let before = old.as_ref().and_then(|entry| entry.object.as_ref());
         let counts = before.is_none_or(|before| before.content != kept.content);
-        let (uid, place, listing) = (uid_of(object).into(), Place::from(place), self.listing);
+        let (uid, place, listing) = (object.uid().into(), Place::from(place), self.listing);
         let instance = self.mark.instance_of(object).map(Arc::from);
         if let Some(instance) = &instance {
             self.by_instance.insert((Arc::clone(instance), Arc::clone(&place)));
@@ -334,11 +335,7 @@ impl Change {
 }
 
 fn version_of(object: &Value) -> Option<u64> {
-    number(object["metadata"]["resourceVersion"].as_str()?)
-}
-
-fn uid_of(object: &Value) -> &str {
-    object["metadata"]["uid"].as_str().unwrap_or_default()
+    number(object.resource_version())
 }
 
 /// Hash of the relevant content (SE-178).

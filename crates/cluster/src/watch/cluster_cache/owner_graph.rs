@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::watch::watched::Watched;
+use wavegate_api::Raw;
 use wavegate_api::resource_key::ResourceKey;
 
 /// Levels of owners that are followed.
@@ -247,7 +248,7 @@ impl OwnerGraph {
 
     /// Adds an object or a new version of it.
     pub(super) fn put(&self, key: &ResourceKey, object: &Value, instance: Option<&str>) {
-        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        let uid = object.uid();
         if uid.is_empty() || !self.is_active() {
             return;
         }

@@ -1,14 +1,14 @@
 //! An object of a watch, whose tree is created only if the index keeps its content.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use kube::Resource;
 use kube::api::{ApiResource, ObjectMeta};
-use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::watch::object::dynamic_resource;
+use wavegate_api::Raw;
 
 /// The text of an object, and the part of its metadata that the index needs of each.
 #[derive(Clone, Debug)]
@@ -30,9 +30,9 @@ impl RawObject {
     pub fn parse(&self, resource: &ApiResource) -> Value {
         // It was read as an object before.
         let mut object: Value = serde_json::from_str(self.text.get()).unwrap_or_default();
-        if object["kind"].as_str().is_none_or(str::is_empty) {
-            object["apiVersion"] = resource.api_version.as_str().into();
-            object["kind"] = resource.kind.as_str().into();
+        if let (true, Some(fields)) = (object.kind().is_empty(), object.as_object_mut()) {
+            fields.insert("apiVersion".to_owned(), resource.api_version.as_str().into());
+            fields.insert("kind".to_owned(), resource.kind.as_str().into());
         }
         object
     }
@@ -74,41 +74,12 @@ struct Metadata {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-impl Resource for RawObject {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
-
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
-
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
-
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
-
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
-
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
-    }
-}
+dynamic_resource!(RawObject, |object| &mut object.meta);
 
 #[cfg(test)]
 mod tests {
+    use kube::Resource;
+
     use super::*;
 
     #[test]

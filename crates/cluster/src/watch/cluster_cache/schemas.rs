@@ -11,6 +11,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Limited};
 use kube::core::discovery::ApiResource;
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -211,11 +212,24 @@ async fn read_definition(client: &kube::Client, resource: &ApiResource) -> Resul
     serde_json::from_slice(&bytes).map_err(|error| error.to_string())
 }
 
+/// Where the schemas of an API server are.
+#[derive(Default, Deserialize)]
+struct SchemaIndex {
+    #[serde(default)]
+    paths: BTreeMap<String, SchemaPath>,
+}
+
+#[derive(Default, Deserialize)]
+struct SchemaPath {
+    #[serde(rename = "serverRelativeURL")]
+    server_relative_url: Option<String>,
+}
+
 fn paths(bytes: &[u8]) -> BTreeMap<String, String> {
     let index: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let paths = index["paths"].as_object().into_iter().flatten();
-    let url = |value: &Value| value["serverRelativeURL"].as_str().map(str::to_owned);
-    paths.filter_map(|(path, value)| Some((path.clone(), url(value)?))).collect()
+    let index: SchemaIndex = wavegate_api::read_leniently(&index);
+    let paths = index.paths.into_iter();
+    paths.filter_map(|(path, at)| Some((path, at.server_relative_url?))).collect()
 }
 
 /// Reads a document, unless it is one of the last: clusters of one version publish the same.

@@ -36,6 +36,7 @@ use super::failure::{existing, has_code, reason};
 use super::follow::{follow_listings, with_log_except};
 use super::object::{Object, api};
 use super::trust::Trust;
+use wavegate_api::Raw;
 use wavegate_api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use wavegate_api::cluster::ClusterSecret;
 
@@ -274,7 +275,7 @@ impl ControlPlane {
             return object;
         }
         let mut secret = object.parse();
-        if secret["metadata"]["labels"][SECRET_TYPE_LABEL] == SECRET_TYPE_CLUSTER
+        if secret.label(SECRET_TYPE_LABEL) == Some(SECRET_TYPE_CLUSTER)
             && let Some(data) = secret.get_mut("data").and_then(Value::as_object_mut)
         {
             data.retain(|key, _| matches!(key.as_str(), "name" | "server" | "project"));
