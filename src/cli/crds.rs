@@ -10,10 +10,10 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::Error;
-use super::output;
-use super::watch_args::timeout;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::Error;
+use crate::cli::console::output;
+use crate::cli::watch::args::timeout;
 use wavegate_api::crds::{KINDS, all, yaml};
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::object::{Object, api, resource};

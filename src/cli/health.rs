@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::{CHECK_FAILED, Error, note};
-use super::input;
-use super::output::{self, Output, or_dash};
+use crate::cli::console::error::{CHECK_FAILED, Error, note};
+use crate::cli::console::output::{self, Output, or_dash};
+use crate::cli::files::input;
 use wavegate_api::Raw;
 use wavegate_api::resource_key::split_api_version;
 use wavegate_controller::config;

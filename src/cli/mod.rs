@@ -6,26 +6,14 @@
 //! same output.
 
 mod cluster;
-mod commands;
-mod completions;
-mod controller;
+mod console;
 mod crds;
 pub mod demo;
 mod diff;
-mod error;
 mod explain;
-mod facts;
-mod follow;
-mod generate;
+mod files;
 mod health;
-mod help;
-mod input;
-mod kubeconfig;
-mod live_app;
-mod live_diff;
 mod order;
-mod other_sets;
-mod output;
 mod plan;
 mod refresh;
 mod render;
@@ -40,15 +28,15 @@ mod terminate;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod validation;
-mod watch_args;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub use self::error::report;
+pub use self::console::error::report;
+use self::console::{completions, help};
 use wavegate_net::telemetry;
 use wavegate_net::terminal;
 
@@ -146,11 +134,11 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Health(args) => health::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Status(args) => match args.watched() {
-            Some(request) => follow::run(&request),
+            Some(request) => watch::run(&request),
             None => status::run(args),
         },
         Command::Explain(args) => match args.watched() {
-            Some(request) => follow::run(&request),
+            Some(request) => watch::run(&request),
             None => explain::run(args),
         },
         Command::Tree(args) => tree::run(args),

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::input;
-use super::output::{self, Output, or_dash};
+use crate::cli::console::output::{self, Output, or_dash};
+use crate::cli::files::input;
 use wavegate_api::operation::SyncPhase;
 use wavegate_engine::sync::{Slot, order, prune_order};
 

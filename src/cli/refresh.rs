@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{Error, fault, note};
-use super::output::{self, Format, Output, printable};
-use super::sync::INTERRUPTED;
-use super::sync::follow::Versions;
-use super::watch_args::{timeout, until};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{Error, fault, note};
+use crate::cli::console::output::{self, Format, Output, printable};
+use crate::cli::sync::INTERRUPTED;
+use crate::cli::sync::follow::Versions;
+use crate::cli::watch::args::{timeout, until};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::controller::{Controller, ControllerArgs, GeneratorArgs};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::{Found, Object};
-use super::output::{self, Format, or_dash};
-use super::{generate, input};
+use crate::cli::cluster::controller::{Controller, ControllerArgs, GeneratorArgs};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{self, Format, or_dash};
+use crate::cli::files::input::{Found, Object};
+use crate::cli::files::{generate, input};
 use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::output::Output;
-use super::sync::INTERRUPTED;
-use super::sync::follow::{self, End, Options};
-use super::sync::progress::{Goal, Line, WIDTH};
-use super::sync::result::OperationResult;
-use super::watch_args::timeout;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::Output;
+use crate::cli::sync::INTERRUPTED;
+use crate::cli::sync::follow::{self, End, Options};
+use crate::cli::sync::progress::{Goal, Line, WIDTH};
+use crate::cli::sync::result::OperationResult;
+use crate::cli::watch::args::timeout;
 use wavegate_api::Raw;
 use wavegate_cluster::act::operation::{self, Terminated};
 
@@ -58,7 +58,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         )
     };
     let application = cluster.expect_member(&args.name, "cannot terminate", of_set).await?;
-    let (client, place) = (cluster.client(), super::sync::place(&application));
+    let (client, place) = (cluster.client(), crate::cli::sync::place(&application));
     let options = Options {
         until: args.timeout.map(|timeout| since + timeout),
         ..Options::new(&args.output, since)

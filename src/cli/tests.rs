@@ -10,11 +10,13 @@ use wavegate_engine::names::some_of;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use super::commands::sync_commands;
-use super::explain::{Explanation, explain, explain_as, show, show_at};
-use super::live_diff::{Change, Seen, compare};
-use super::status::Summary;
-use super::{generate, output, status};
+use crate::cli::console::commands::sync_commands;
+use crate::cli::console::output;
+use crate::cli::explain::{Explanation, explain, explain_as, show, show_at};
+use crate::cli::files::generate;
+use crate::cli::plan::live_diff::{Change, Seen, compare};
+use crate::cli::status;
+use crate::cli::status::Summary;
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::report::State;
@@ -66,7 +68,7 @@ fn explained(status: Value, applications: &[(String, Arc<Value>)]) -> Explanatio
 
 #[test]
 fn the_command_line_is_valid() {
-    super::Cli::command().debug_assert();
+    crate::cli::Cli::command().debug_assert();
 }
 
 #[test]

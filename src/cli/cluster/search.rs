@@ -8,9 +8,9 @@ use kube::Api;
 use serde_json::Value;
 
 use super::{ClusterConnection, Lookup, NAMES, optional, problem_of_name};
-use crate::cli::commands::{in_namespace, word};
-use crate::cli::error::{Error, NOT_FOUND};
-use crate::cli::live_app::{Kind, named};
+use crate::cli::cluster::live_app::{Kind, named};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::error::{Error, NOT_FOUND};
 use wavegate_api::Raw;
 use wavegate_api::unknown::nearest;
 use wavegate_cluster::watch::object::{Object, api, resource};

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::cli::facts::submodules_only;
+use crate::cli::files::facts::submodules_only;
 use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use kube_sim::{Guard, Server, workloads};
 use wavegate_api::{ObjectKey, Raw};

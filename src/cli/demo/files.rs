@@ -8,11 +8,11 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::cli::cluster::block_on;
-use crate::cli::error::{Error, fault};
-use crate::cli::facts::Facts;
-use crate::cli::generate;
-use crate::cli::input::{self, Object, is_application_set, is_policy};
-use crate::cli::validation;
+use crate::cli::console::error::{Error, fault};
+use crate::cli::files::facts::Facts;
+use crate::cli::files::generate;
+use crate::cli::files::input::{self, Object, is_application_set, is_policy};
+use crate::cli::files::validation;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::sources::InEffect;
 use wavegate_api::{self as api, Application, Raw};

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::update::{self, Update};
 use super::{files, git};
-use crate::cli::error::Error;
-use crate::cli::input::{is_application_set, is_policy};
+use crate::cli::console::error::Error;
+use crate::cli::files::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
 use wavegate_api::annotations::{self, annotation};
 use wavegate_api::raw::edit_metadata;

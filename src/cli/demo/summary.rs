@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::commands::sync_commands;
+use crate::cli::console::commands::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
 use crate::cli::rollout_view::run;
 use crate::cli::rollout_view::sentence::{describe, seconds};

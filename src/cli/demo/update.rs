@@ -13,7 +13,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::git;
-use crate::cli::input::is_application_set;
+use crate::cli::files::input::is_application_set;
 use wavegate_api::Raw;
 use wavegate_api::raw::object_at;
 use wavegate_api::steering::{OnFailure, POLICY, RolloutPolicySpec};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::filter;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::controller::ControllerArgs;
-use crate::cli::output::Output;
+use crate::cli::cluster::controller::ControllerArgs;
+use crate::cli::console::output::Output;
 
 /// The options that say nothing about two files.
 const OF_A_CLUSTER: [&str; 11] = [

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::error::{CHECK_FAILED, Error, note};
-use super::super::input::{self, Object};
-use super::super::output::{self, Output};
 use super::field_change::FieldChange;
+use crate::cli::console::error::{CHECK_FAILED, Error, note};
+use crate::cli::console::output::{self, Output};
+use crate::cli::files::input::{self, Object};
 use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
 use wavegate_api::raw::edit_metadata;

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cli::commands::{
+use crate::cli::cluster::live_app::control_plane_of;
+use crate::cli::console::commands::{
     TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
     take_back, word,
 };
-use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_view::run::commands;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;

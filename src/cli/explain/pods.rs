@@ -14,9 +14,9 @@ use kube::core::discovery::ApiResource;
 use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
-use super::super::cluster::ClusterConnection;
-use super::super::live_app::{ControlPlaneArgs, Destinations};
 use super::wait::Wait;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations};
 use wavegate_api::Raw;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::failure::reason;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::steering::Steering;
-use crate::cli::live_diff::Live;
+use crate::cli::plan::live_diff::Live;
 
 /// The code of what is wrong with a policy, besides unknown fields.
 pub(super) const INVALID_POLICY: &str = "InvalidPolicy";

@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::error::note;
-use crate::cli::generate::strategy_of;
-use crate::cli::live_diff::{Change, Live};
+use crate::cli::console::error::note;
+use crate::cli::files::generate::strategy_of;
+use crate::cli::plan::live_diff::{Change, Live};
 use wavegate_api::Raw;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::steering::{POLICY, policy_spec};

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report};
 use super::steering;
-use crate::cli::input::Object;
-use crate::cli::validation::{self, FieldProblem};
+use crate::cli::files::input::Object;
+use crate::cli::files::validation::{self, FieldProblem};
 use wavegate_api::Raw;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::steps::ProblemKind;

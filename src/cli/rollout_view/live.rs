@@ -13,8 +13,8 @@ use super::fleet::{Fleet, Source};
 use super::newest::{Answer, Newest};
 use super::signals::{Signals, Wake};
 use super::transition::Transition;
-use crate::cli::error::Error;
-use crate::cli::watch_args::until;
+use crate::cli::console::error::Error;
+use crate::cli::watch::args::until;
 use wavegate_api::{ObjectKey, Raw};
 
 /// Interval of drawing a screen, and of looking at what has changed: a change is shown after

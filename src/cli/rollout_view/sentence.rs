@@ -8,7 +8,7 @@ use super::run;
 use super::set::Set;
 use super::state::OFF;
 use super::text::{Line, Style};
-use crate::cli::commands::take_back;
+use crate::cli::console::commands::take_back;
 use wavegate_rollout::rollout::report::{Application, Member, Outcome, Report, State, Why};
 use wavegate_rollout::rollout::wait::{OPERATION_START, WaitKind};
 

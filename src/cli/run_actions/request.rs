@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::selection::SetSelection;
+use crate::cli::cluster::kubeconfig;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
-use crate::cli::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::kubeconfig;
-use crate::cli::output::{Format, Output, printable};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{Format, Output, printable};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::steering::{self, Written};

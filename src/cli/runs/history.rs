@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::record::{Record, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::error::{Error, NOT_FOUND};
-use crate::cli::output::{self, Output, age, or_dash, printable, table};
+use crate::cli::console::error::{Error, NOT_FOUND};
+use crate::cli::console::output::{self, Output, age, or_dash, printable, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::error::note;
-use crate::cli::output::{Output, or_dash, printable, table};
+use crate::cli::console::error::note;
+use crate::cli::console::output::{Output, or_dash, printable, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
 use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::output::or_dash;
+use crate::cli::console::output::or_dash;
 use crate::cli::rollout_view::run::human;
 use crate::cli::tree::view::short;
 use wavegate_api::Time;

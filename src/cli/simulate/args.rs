@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use super::events::{self, Event};
 use super::when;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::controller::ControllerArgs;
-use crate::cli::error::Error;
-use crate::cli::output::Output;
-use crate::cli::watch_args::timeout;
+use crate::cli::cluster::controller::ControllerArgs;
+use crate::cli::console::error::Error;
+use crate::cli::console::output::Output;
+use crate::cli::watch::args::timeout;
 
 /// The most names in a message.
 pub(super) const NAMES: usize = 5;

@@ -8,9 +8,9 @@ use super::args::{Args, NAMES};
 use super::events::{Event, Start};
 use super::history::Times;
 use super::when::Pattern;
-use crate::cli::error::{Error, note};
-use crate::cli::input;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::input;
+use crate::cli::watch::args::timeout;
 use wavegate_engine::names::some_of;
 use wavegate_simulation::{Behavior, Outcome};
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::path;
 use super::when::{Pattern, Slow};
-use crate::cli::error::Error;
-use crate::cli::input;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::error::Error;
+use crate::cli::files::input;
+use crate::cli::watch::args::timeout;
 use wavegate_api::unknown::nearest;
 use wavegate_api::yaml;
 use wavegate_engine::names::some_of;

@@ -31,8 +31,8 @@ pub(super) use self::args::Args;
 use self::distribution::Distribution;
 use self::progress::Progress;
 use self::report::Report;
-use super::cluster::block_on;
-use super::error::{CHECK_FAILED, Error};
+use crate::cli::cluster::block_on;
+use crate::cli::console::error::{CHECK_FAILED, Error};
 use wavegate_simulation::{self as simulation, History};
 
 /// The most simulations of one command.

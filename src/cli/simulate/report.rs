@@ -8,7 +8,7 @@ use super::path::{self, Part};
 use super::scenario::Case;
 use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
-use crate::cli::output::printable;
+use crate::cli::console::output::printable;
 use crate::cli::rollout_view::{terminal, ui};
 use wavegate_simulation::{End, History};
 

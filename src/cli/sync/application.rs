@@ -7,15 +7,15 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::cluster::{ClusterConnection, block_on};
-use super::super::commands::{in_namespace, word};
-use super::super::error::{CHECK_FAILED, Error, fault, note};
 use super::args::Args;
 use super::follow::{self, End, Options};
 use super::member::Rollouts;
 use super::progress::{Goal, Line, WIDTH};
 use super::request::{INTERRUPTED, not_requested, place, unusable};
 use super::result::OperationResult;
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use wavegate_api::Raw;
 use wavegate_api::time::to_rfc3339;
 use wavegate_application::access::project_of;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::request::request_id;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::output::Output;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::output::Output;
+use crate::cli::watch::args::timeout;
 use wavegate_application::manual::SyncRequest;
 
 /// Sync Applications, or manifests without an Application

@@ -9,11 +9,11 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::error::{Error, note};
-use super::super::output::{self, Format, Output};
-use super::super::watch_args::until;
 use super::progress::{Followed, Goal, Line, Progress, followed};
 use super::result::OperationResult;
+use crate::cli::console::error::{Error, note};
+use crate::cli::console::output::{self, Format, Output};
+use crate::cli::watch::args::until;
 use wavegate_api::Raw;
 use wavegate_api::followed::FollowedApplication;
 use wavegate_api::operation::OperationPhase;

@@ -13,9 +13,9 @@ use kube::discovery::{Scope, pinned_kind};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::super::error::Error;
-use super::super::input;
 use super::args::Args;
+use crate::cli::console::error::Error;
+use crate::cli::files::input;
 use wavegate_api::Raw;
 use wavegate_api::annotations::sync_wave;
 use wavegate_api::kind::GroupVersionKind;

@@ -10,11 +10,11 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::discovery::Scope;
 use serde_json::{Value, json};
 
-use super::super::cluster::{ClusterConnection, control_plane_namespace};
-use super::super::error::{Error, note};
 use super::args::What;
 use super::control_plane::LABEL;
 use super::manifests::Manifests;
+use crate::cli::cluster::{ClusterConnection, control_plane_namespace};
+use crate::cli::console::error::{Error, note};
 use wavegate_api::Raw;
 use wavegate_api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
 use wavegate_api::kind::GroupVersionKind;

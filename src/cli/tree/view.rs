@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::output::{self, or_dash};
 use super::report::Report;
+use crate::cli::console::output::{self, or_dash};
 use gotime::age;
 use wavegate_api::HealthStatus;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};

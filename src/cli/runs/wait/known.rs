@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
-use crate::cli::error::{Error, UNDEFINED, note};
+use crate::cli::console::error::{Error, UNDEFINED, note};
 use crate::cli::rollout_view::events::{Scope, WatchEvent};
 use crate::cli::rollout_view::fleet::Source;
 use crate::cli::rollout_view::live::LiveRollouts;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::record::revisions;
-use crate::cli::commands::{in_namespace, word};
+use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RunPhase, RunWait};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{Error, note};
-use super::facts::Facts;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::Facts;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
 use wavegate_api::{self as api, ApplicationSet, Raw, read_leniently, steering};
@@ -41,7 +41,7 @@ const STANDARD_INPUT: &str = "-";
 
 /// One document of the input.
 #[derive(Clone, Debug)]
-pub(super) struct Object {
+pub(in crate::cli) struct Object {
     /// The file, or `standard input`.
     pub file: String,
     /// First line of the document, counted from 1.
@@ -80,7 +80,7 @@ struct Text {
 }
 
 /// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
-pub(super) fn clean(object: &mut Value) {
+pub(in crate::cli) fn clean(object: &mut Value) {
     edit_metadata(object, |metadata| {
         for field in SERVER_METADATA {
             metadata.remove(field);
@@ -111,7 +111,7 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
 }
 
 /// The objects of one file or of standard input, with lists expanded.
-pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
+pub(in crate::cli) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
     if !is_standard_input(path) && path.is_dir() {
         let why = "is a directory; specify a file";
         return Err(Error::input("cannot read", path.display().to_string(), why));
@@ -120,7 +120,7 @@ pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
 }
 
 /// Like [`documents`], for Kubernetes objects only, with lists expanded.
-pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
+pub(in crate::cli) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     let mut objects = Vec::new();
     for document in documents(paths)? {
         expand(document, &mut objects)?;
@@ -130,7 +130,7 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
 
 /// What a command uses of some documents.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(in crate::cli) struct Found {
     /// The ApplicationSets, all or those with one name; at least one.
     pub sets: Vec<Object>,
     /// What the generators read: the Secrets.
@@ -141,7 +141,7 @@ pub(super) struct Found {
 
 /// The ApplicationSets among the documents, and what belongs to them; the generators have these
 /// settings. Other documents are reported and ignored.
-pub(super) fn application_sets(
+pub(in crate::cli) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
     settings: Inputs,
@@ -210,7 +210,7 @@ pub(super) fn application_sets(
 }
 
 /// Why there is no ApplicationSet among some documents, of which none is one.
-pub(super) fn without_set(documents: &[Object]) -> String {
+pub(in crate::cli) fn without_set(documents: &[Object]) -> String {
     let is_set = |object: &&Object| object.value.kind() == ApplicationSet::KIND;
     if let Some(set) = documents.iter().find(is_set) {
         return format!(
@@ -229,17 +229,17 @@ pub(super) fn without_set(documents: &[Object]) -> String {
 }
 
 /// Group and version of an object, as written.
-pub(super) fn api_version(value: &Value) -> &str {
+pub(in crate::cli) fn api_version(value: &Value) -> &str {
     value.field("apiVersion")
 }
 
 /// The generators of a set, as written; null without any.
-pub(super) fn generators_of(set: &Value) -> &Value {
+pub(in crate::cli) fn generators_of(set: &Value) -> &Value {
     set.spec().get("generators").unwrap_or(&Value::Null)
 }
 
 /// The keys of a ConfigMap; what is no text is left out.
-pub(super) fn data_of(map: &Value) -> BTreeMap<String, String> {
+pub(in crate::cli) fn data_of(map: &Value) -> BTreeMap<String, String> {
     let fields = read_leniently::<ConfigMapView>(map).data.unwrap_or_default().into_iter();
     fields.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
 }
@@ -251,12 +251,12 @@ struct ConfigMapView {
 }
 
 /// Whether an object is an ApplicationSet.
-pub(super) fn is_application_set(value: &Value) -> bool {
+pub(in crate::cli) fn is_application_set(value: &Value) -> bool {
     value.kind() == ApplicationSet::KIND && api_version(value) == api::API_VERSION
 }
 
 /// Whether an object is a RolloutPolicy.
-pub(super) fn is_policy(value: &Value) -> bool {
+pub(in crate::cli) fn is_policy(value: &Value) -> bool {
     value.kind() == steering::POLICY && api_version(value) == steering::API_VERSION
 }
 
@@ -316,7 +316,7 @@ fn is_standard_input(path: &Path) -> bool {
 }
 
 /// A path for messages.
-pub(super) fn shown(path: &Path) -> String {
+pub(in crate::cli) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
@@ -346,7 +346,7 @@ fn read(path: &Path) -> Result<Text, Error> {
 }
 
 /// The text of a file or of standard input that holds no objects, and its name for messages.
-pub(super) fn text(path: &Path) -> Result<(String, String), Error> {
+pub(in crate::cli) fn text(path: &Path) -> Result<(String, String), Error> {
     let Text { name, text } = read(path)?;
     Ok((name, text))
 }

@@ -64,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
-    let client = super::cluster::client(args.context.as_deref()).await?;
+    let client = crate::cli::cluster::client(args.context.as_deref()).await?;
     let environment = |name: &str| std::env::var(name).ok();
     // Twice, since the flags name the namespace of the ConfigMaps.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;

@@ -11,9 +11,9 @@ mod filter;
 use std::process::ExitCode;
 
 pub(super) use self::args::Args;
-use super::cluster::{ClusterConnection, block_on};
-use super::error::{Error, NOT_FOUND, note};
-use super::live_app::{Kind, named};
+use crate::cli::cluster::live_app::{Kind, named};
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::console::error::{Error, NOT_FOUND, note};
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {

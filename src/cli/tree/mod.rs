@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use self::report::{AppHealth, Destination, Report};
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{Error, note};
-use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
-use super::output::Output;
+use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations, Kind, named};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{Error, note};
+use crate::cli::console::output::Output;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
 use wavegate_application::access;

@@ -1,6 +1,7 @@
 //! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
 //! complete, or until only a person can continue them.
 
+pub(in crate::cli) mod args;
 mod reasons;
 mod summary;
 
@@ -15,20 +16,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::reasons::Reasons;
-use super::cluster::ClusterConnection;
-use super::error::{CHECK_FAILED, Error};
-use super::explain;
-use super::rollout_view::events::{self, Scope, WatchEvent};
-use super::rollout_view::fleet::Source;
-use super::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
-use super::rollout_view::newest::{Answer, Newest};
-use super::rollout_view::plain::{Columns, Stamp};
-use super::rollout_view::screen::Frame;
-use super::rollout_view::set::Set;
-use super::rollout_view::signals::{READER_GONE, Signals, Wake};
-use super::rollout_view::transition::Transition;
-use super::rollout_view::ui::{self, Ui, is_closed};
-use super::watch_args::{Request, View};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::{CHECK_FAILED, Error};
+use crate::cli::explain;
+use crate::cli::rollout_view::events::{self, Scope, WatchEvent};
+use crate::cli::rollout_view::fleet::Source;
+use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
+use crate::cli::rollout_view::newest::{Answer, Newest};
+use crate::cli::rollout_view::plain::{Columns, Stamp};
+use crate::cli::rollout_view::screen::Frame;
+use crate::cli::rollout_view::set::Set;
+use crate::cli::rollout_view::signals::{READER_GONE, Signals, Wake};
+use crate::cli::rollout_view::transition::Transition;
+use crate::cli::rollout_view::ui::{self, Ui, is_closed};
+use crate::cli::watch::args::{Request, View};
 use wavegate_api::ObjectKey;
 use wavegate_rollout::rollout::report::Outcome;
 
@@ -50,7 +51,7 @@ const COMPARED: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// A cluster that cannot be reached, a set that does not exist, missing permissions.
-pub(super) fn run(request: &Request<'_>) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(follow(request));
     runtime.shutdown_timeout(Duration::from_millis(100));

@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cluster::ClusterConnection;
-use super::controller::Controller;
-use super::error::{Error, note};
-use super::facts::Facts;
-use super::generate::{self, generated};
-use super::input::Object;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::controller::Controller;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::Facts;
+use crate::cli::files::generate::{self, generated};
+use crate::cli::files::input::Object;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::generated::Generated;
 use wavegate_rollout::application_set::others::Other;
 use wavegate_rollout::desired::name_of;
 
 /// The sets of a cluster, as they will be when those given are applied.
-pub(super) struct OtherSets<'a> {
+pub(in crate::cli) struct OtherSets<'a> {
     /// The cluster.
     pub cluster: &'a ClusterConnection,
     /// The settings of its controller.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
-use super::error::Error;
-use super::input::api_version;
+use crate::cli::console::error::Error;
+use crate::cli::files::input::api_version;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::control_plane::cluster_secret;
 use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
@@ -28,7 +28,7 @@ use wavegate_source::{Allow, ArtifactSettings, Freshness, Repositories};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
-pub(super) enum Source {
+pub(in crate::cli) enum Source {
     /// Files, which may contain none.
     #[default]
     Files,
@@ -40,7 +40,7 @@ pub(super) enum Source {
 
 /// The facts, and how to read more.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(in crate::cli) struct Facts {
     /// What is known.
     inputs: Inputs,
     /// Where the Secrets are from.
@@ -187,7 +187,7 @@ impl Facts {
         let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
         let folder = folder.map_err(|error| failed(&error))?;
         // A user may read what is on their own machine.
-        let sources = super::run::open_sources(
+        let sources = crate::cli::run::open_sources(
             folder.path(),
             Allow::EVERYTHING,
             Confinement::default(),
@@ -200,7 +200,7 @@ impl Facts {
 }
 
 /// The variable that turns submodules off; of the environment, nothing else.
-pub(super) fn submodules_only(name: &str) -> Option<String> {
+pub(in crate::cli) fn submodules_only(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|_| name == "ARGOCD_GIT_MODULES_ENABLED")
 }
 

@@ -1,5 +1,7 @@
 //! `wavegate plan`: the rollout before it happens.
 
+pub(in crate::cli) mod live_diff;
+pub(in crate::cli) mod other_sets;
 mod report;
 pub(super) mod steering;
 mod written;
@@ -13,14 +15,14 @@ use serde_json::Value;
 use self::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, Step};
 use self::steering::{Policies, Steering};
 use self::written::Written;
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::controller::{Controller, ControllerArgs};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::{Found, Object};
-use super::live_diff::{self, Input, Live};
-use super::other_sets::OtherSets;
-use super::output::{self, Format, Output, or_dash};
-use super::{generate, input};
+use crate::cli::cluster::controller::{Controller, ControllerArgs};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{self, Format, Output, or_dash};
+use crate::cli::files::input::{Found, Object};
+use crate::cli::files::{generate, input};
+use crate::cli::plan::live_diff::{Input, Live};
+use crate::cli::plan::other_sets::OtherSets;
 use wavegate_api::Raw;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::super::commands::{in_namespace, word};
-use super::super::rollout_view::sentence::{describe, seconds, waiting};
-use super::super::rollout_view::set::Set;
-use super::super::rollout_view::text::{Line, Style};
 use super::{Ending, Followed};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
+use crate::cli::rollout_view::set::Set;
+use crate::cli::rollout_view::text::{Line, Style};
 use wavegate_rollout::rollout::report::Outcome;
 
 impl Followed {
