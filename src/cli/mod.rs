@@ -51,30 +51,30 @@ pub struct Cli {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     // Boxed, since it has many more options than the others.
-    Run(Box<run::Args>),
-    Render(render::Args),
-    Plan(plan::Args),
+    Run(Box<run::RunArgs>),
+    Render(render::RenderArgs),
+    Plan(plan::PlanArgs),
     // Boxed, since it has many options.
-    Simulate(Box<simulate::Args>),
-    Order(order::Args),
-    Health(health::Args),
-    Diff(diff::Args),
-    Status(status::Args),
-    Explain(explain::Args),
-    Tree(tree::Args),
+    Simulate(Box<simulate::SimulateArgs>),
+    Order(order::OrderArgs),
+    Health(health::HealthArgs),
+    Diff(diff::DiffArgs),
+    Status(status::StatusArgs),
+    Explain(explain::ExplainArgs),
+    Tree(tree::TreeArgs),
     // Boxed, since it has many more options than the others.
-    Sync(Box<sync::Args>),
-    Terminate(terminate::Args),
-    Refresh(refresh::Args),
+    Sync(Box<sync::SyncArgs>),
+    Terminate(terminate::TerminateArgs),
+    Refresh(refresh::RefreshArgs),
     #[command(flatten)]
     RunAction(run_actions::RunAction),
-    Wait(runs::wait::Args),
-    History(runs::history::Args),
-    Policies(runs::policies::Args),
-    Crds(crds::Args),
-    Completions(completions::Args),
+    Wait(runs::wait::WaitArgs),
+    History(runs::history::HistoryArgs),
+    Policies(runs::policies::PoliciesArgs),
+    Crds(crds::CrdsArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 /// Parses the arguments. Exits when they are invalid or ask for help; arguments in

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::{Error, note};
-use crate::cli::files::facts::{Facts, Source};
+use crate::cli::files::facts::{FactsSource, GeneratorFacts};
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_application::access::project_of;
 use wavegate_application::unsupported;
@@ -271,7 +271,7 @@ impl Controller {
     }
 
     /// What generators read.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> GeneratorFacts {
         let keys = self.trust.signing_keys();
         let mut demands = DemandsByProject::new();
         let reads = |(name, project): (&String, &Arc<Value>)| {
@@ -282,8 +282,8 @@ impl Controller {
         let projects = self.projects.as_ref().map(|all| all.iter().map(reads).collect());
         let settings = Inputs { projects, ..self.settings.inputs() };
         let facts = match &self.secrets {
-            Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
-            Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),
+            Ok(secrets) => GeneratorFacts::of(secrets, settings, FactsSource::Cluster),
+            Err(error) => GeneratorFacts::of(&[], settings, FactsSource::Unknown(error.clone())),
         };
         let settings = &self.settings;
         let providers = Providers::new(

@@ -21,7 +21,7 @@ use wavegate_source::Programs;
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Kind {
+pub(in crate::cli) enum TargetKind {
     Application,
     ApplicationSet,
     /// Either of them.
@@ -33,21 +33,21 @@ pub(in crate::cli) enum Kind {
 /// # Errors
 ///
 /// When the kind is another one.
-pub(in crate::cli) fn named(text: &str) -> Result<(Kind, &str), Error> {
-    let Some((kind, name)) = text.split_once('/') else { return Ok((Kind::Any, text)) };
+pub(in crate::cli) fn named(text: &str) -> Result<(TargetKind, &str), Error> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok((TargetKind::Any, text)) };
     let kind = match kind.to_lowercase().as_str() {
         "app"
         | "apps"
         | "application"
         | "applications"
         | "application.argoproj.io"
-        | "applications.argoproj.io" => Kind::Application,
+        | "applications.argoproj.io" => TargetKind::Application,
         "appset"
         | "appsets"
         | "applicationset"
         | "applicationsets"
         | "applicationset.argoproj.io"
-        | "applicationsets.argoproj.io" => Kind::ApplicationSet,
+        | "applicationsets.argoproj.io" => TargetKind::ApplicationSet,
         _ => {
             let why = "the kind before the / is none of app and appset; select a namespace with -n";
             return Err(Error::input("cannot use", text, why));

@@ -39,14 +39,14 @@ const MOST: usize = 1000;
   source <(wavegate completions bash)
   wavegate completions zsh > ~/.zfunc/_wavegate
   wavegate completions fish > ~/.config/fish/completions/wavegate.fish")]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }
 
 /// Runs the command.
-pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(args: CompletionsArgs) -> anyhow::Result<ExitCode> {
     let name = args.shell.to_string();
     let shells = Shells::builtins();
     let shell = shells.completer(&name);

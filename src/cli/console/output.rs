@@ -18,7 +18,7 @@ use wavegate_net::terminal;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum Format {
+pub(in crate::cli) enum OutputFormat {
     /// Table for humans
     #[default]
     Table,
@@ -30,13 +30,13 @@ pub(in crate::cli) enum Format {
 
 /// The option for the output format.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Output {
+pub(in crate::cli) struct OutputArgs {
     /// How to print the result
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
-impl Output {
+impl OutputArgs {
     /// Prints data in the given format; `table` creates the text output.
     pub fn print<T: Serialize>(
         &self,
@@ -45,17 +45,17 @@ impl Output {
     ) -> anyhow::Result<()> {
         print(&match self.format {
             // Data is printed unchanged; text output contains no credentials.
-            Format::Table => wavegate_net::redact::text(&table(data)).into_owned(),
-            Format::Json => json(data)?,
-            Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
+            OutputFormat::Table => wavegate_net::redact::text(&table(data)).into_owned(),
+            OutputFormat::Json => json(data)?,
+            OutputFormat::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })
     }
 
     /// Prints data, if it is asked for; its text was printed already, line by line.
     pub fn print_data<T: Serialize>(&self, data: &T) -> anyhow::Result<()> {
         match self.format {
-            Format::Table => Ok(()),
-            Format::Json | Format::Yaml => self.print(data, |_| String::new()),
+            OutputFormat::Table => Ok(()),
+            OutputFormat::Json | OutputFormat::Yaml => self.print(data, |_| String::new()),
         }
     }
 }

@@ -28,7 +28,7 @@ use wavegate_source::{Allow, ArtifactSettings, Freshness, Repositories};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
-pub(in crate::cli) enum Source {
+pub(in crate::cli) enum FactsSource {
     /// Files, which may contain none.
     #[default]
     Files,
@@ -40,11 +40,11 @@ pub(in crate::cli) enum Source {
 
 /// The facts, and how to read more.
 #[derive(Debug)]
-pub(in crate::cli) struct Facts {
+pub(in crate::cli) struct GeneratorFacts {
     /// What is known.
     inputs: Inputs,
     /// Where the Secrets are from.
-    source: Source,
+    source: FactsSource,
     /// Credentials of repositories.
     credentials: RepositorySecrets,
     /// What projects demand of the commits that generators read.
@@ -55,9 +55,9 @@ pub(in crate::cli) struct Facts {
     repositories: Option<(Arc<Repositories>, tempfile::TempDir)>,
 }
 
-impl Facts {
+impl GeneratorFacts {
     /// The facts of some Secrets, with these settings of generators.
-    pub fn of(secrets: &[Secret], settings: Inputs, source: Source) -> Self {
+    pub fn of(secrets: &[Secret], settings: Inputs, source: FactsSource) -> Self {
         Self {
             inputs: Inputs {
                 clusters: secrets.iter().filter_map(cluster_secret).collect(),
@@ -108,7 +108,7 @@ impl Facts {
                 }
             }
         }
-        Self::of(&secrets, settings, Source::Files)
+        Self::of(&secrets, settings, FactsSource::Files)
             .trusting(Arc::new(trust))
             .asking(providers(Objects::Files(Arc::new(objects)), namespace))
     }
@@ -123,12 +123,12 @@ impl Facts {
     pub fn missing_clusters(&self, generation: &Generation) -> Option<Result<&'static str, &str>> {
         match &self.source {
             _ if !generation.reads.clusters => None,
-            Source::Unknown(why) => Some(Err(why)),
-            Source::Files if self.inputs.clusters.is_empty() => Some(Ok(
+            FactsSource::Unknown(why) => Some(Err(why)),
+            FactsSource::Files if self.inputs.clusters.is_empty() => Some(Ok(
                 "the clusters generator knows only the local cluster, since the files contain no \
                  cluster Secret; add them with -f, or use --live",
             )),
-            Source::Files | Source::Cluster => None,
+            FactsSource::Files | FactsSource::Cluster => None,
         }
     }
 

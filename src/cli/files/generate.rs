@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::{Error, fault, note};
-use crate::cli::files::facts::Facts;
-use crate::cli::files::input::{self, Object};
+use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::input::{self, FileObject};
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{self as api, ApplicationSet};
@@ -24,7 +24,10 @@ use wavegate_rollout::rollout::steps::{Problem, Strategy};
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
-pub(in crate::cli) async fn generate(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
+pub(in crate::cli) async fn generate(
+    set: &FileObject,
+    facts: &mut GeneratorFacts,
+) -> Result<Generation, Error> {
     let generated = generate_known(set, facts).await;
     let unknown = unknown::in_application_set(&set.value);
     match generated {
@@ -37,7 +40,7 @@ pub(in crate::cli) async fn generate(set: &Object, facts: &mut Facts) -> Result<
 }
 
 /// Reports unknown fields on standard error.
-pub(in crate::cli) fn report_unknown(set: &Object, unknown: &[Unknown]) {
+pub(in crate::cli) fn report_unknown(set: &FileObject, unknown: &[Unknown]) {
     for field in unknown {
         let place = set.described();
         fault(&Error::check("invalid ApplicationSet", place, field));
@@ -48,8 +51,8 @@ pub(in crate::cli) fn report_unknown(set: &Object, unknown: &[Unknown]) {
 ///
 /// Fails when the set is invalid, or when its generators or template fail.
 pub(in crate::cli) async fn generate_known(
-    set: &Object,
-    facts: &mut Facts,
+    set: &FileObject,
+    facts: &mut GeneratorFacts,
 ) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input("cannot read", set.described(), error));
@@ -76,7 +79,7 @@ pub(in crate::cli) async fn live_sets(
     cluster: &ClusterConnection,
     files: &[PathBuf],
     name: Option<&str>,
-) -> Result<Vec<Object>, Error> {
+) -> Result<Vec<FileObject>, Error> {
     Ok(live_sets_and_policies(cluster, files, name).await?.0)
 }
 
@@ -85,11 +88,11 @@ pub(in crate::cli) async fn live_sets_and_policies(
     cluster: &ClusterConnection,
     files: &[PathBuf],
     name: Option<&str>,
-) -> Result<(Vec<Object>, Vec<Arc<Value>>), Error> {
+) -> Result<(Vec<FileObject>, Vec<Arc<Value>>), Error> {
     let (mut sets, policies) = if files.is_empty() {
         let stored = cluster.expect_application_set(name.unwrap_or_default()).await?;
         let file = "the cluster".to_owned();
-        (vec![Object { file, line: 1, value: (*stored).clone() }], Vec::new())
+        (vec![FileObject { file, line: 1, value: (*stored).clone() }], Vec::new())
     } else {
         let found = input::application_sets(files, name, Inputs::default(), "")?;
         (found.sets, found.policies)

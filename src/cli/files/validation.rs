@@ -10,7 +10,7 @@ use kube_sim::{Definitions, Server, Settings};
 use serde_json::Value;
 
 use crate::cli::console::error::{Error, fault};
-use crate::cli::files::input::{self, Object, is_application_set, is_policy};
+use crate::cli::files::input::{self, FileObject, is_application_set, is_policy};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
@@ -61,7 +61,9 @@ pub(in crate::cli) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
 /// # Errors
 ///
 /// The last problem; those before it are printed.
-pub(in crate::cli) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<(), Error> {
+pub(in crate::cli) async fn check(
+    objects: impl IntoIterator<Item = &FileObject>,
+) -> Result<(), Error> {
     let mut errors = Vec::new();
     for object in objects {
         let problems = match &object.value {

@@ -18,7 +18,7 @@ use wavegate_rollout::steering::{Run, number_of};
 /// A run, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(super) struct RunRecord {
     pub namespace: String,
     pub application_set: String,
     pub run: String,
@@ -51,7 +51,7 @@ pub(super) struct Record {
     pub spec: RolloutRunSpec,
 }
 
-impl Record {
+impl RunRecord {
     /// Of a run.
     pub fn of(namespace: &str, set: &str, run: Run, now: Timestamp) -> Self {
         let Run { name, spec, status, .. } = run;

@@ -27,7 +27,7 @@ mod when;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(super) use self::args::Args;
+pub(super) use self::args::SimulateArgs;
 use self::distribution::Distribution;
 use self::progress::Progress;
 use self::report::Report;
@@ -39,7 +39,7 @@ use wavegate_simulation::{self as simulation, History};
 const MOST_RUNS: u32 = 100_000;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     if args.runs == 0 || args.runs > MOST_RUNS {
         let why = format!("it must be from 1 to {MOST_RUNS}");
         return Err(Error::input("invalid option", "--runs", why).into());

@@ -30,10 +30,17 @@ impl WatchArgs {
         &self,
         cluster: &'a ClusterArgs,
         name: Option<&'a str>,
-        view: View,
-    ) -> Option<Request<'a>> {
+        view: WatchView,
+    ) -> Option<WatchRequest<'a>> {
         let Self { watch, timeout, no_refresh } = *self;
-        watch.then_some(Request { cluster, name, all_namespaces: false, timeout, no_refresh, view })
+        watch.then_some(WatchRequest {
+            cluster,
+            name,
+            all_namespaces: false,
+            timeout,
+            no_refresh,
+            view,
+        })
     }
 }
 
@@ -60,7 +67,7 @@ pub(in crate::cli) async fn until(deadline: Option<Instant>) {
 
 /// What is followed, and how it is shown.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Request<'a> {
+pub(in crate::cli) struct WatchRequest<'a> {
     pub cluster: &'a ClusterArgs,
     /// One set; all of a namespace when absent.
     pub name: Option<&'a str>,
@@ -68,12 +75,12 @@ pub(in crate::cli) struct Request<'a> {
     pub timeout: Option<Duration>,
     /// Whether comparisons from before the start count.
     pub no_refresh: bool,
-    pub view: View,
+    pub view: WatchView,
 }
 
 /// How rollouts are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum View {
+pub(in crate::cli) enum WatchView {
     /// A screen; lines when standard output cannot show one.
     Screen,
     /// Lines.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::cli::cluster::ClusterConnection;
 use crate::cli::console::error::note;
 use crate::cli::explain::{self, Explanation};
-use crate::cli::rollout_view::text::Line;
+use crate::cli::rollout_view::text::StyledLine;
 use crate::cli::runs::{beside, latest};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::POLICY;
@@ -54,7 +54,7 @@ impl Reasons {
     }
 
     /// Prints the whole explanation, or else the summary.
-    pub fn finish(&self, summary: &[Line]) -> io::Result<()> {
+    pub fn finish(&self, summary: &[StyledLine]) -> io::Result<()> {
         match &self.stuck {
             Some(stuck) => {
                 stuck.notes.iter().for_each(|text| note(text));
