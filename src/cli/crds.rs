@@ -10,10 +10,10 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::Error;
-use super::output;
-use super::watch_args::timeout;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::Error;
+use crate::cli::console::output;
+use crate::cli::watch::args::timeout;
 use wavegate_api::crds::{KINDS, all, yaml};
 use wavegate_cluster::watch::failure::{has_code, reason};
 use wavegate_cluster::watch::object::{Object, api, resource};
@@ -34,7 +34,7 @@ const ANSWER: Duration = Duration::from_secs(30);
                   codes of --wait: 0 served; 1 the time is over, or the cluster refuses the names of a \
                   definition; 2 wrong use, or the cluster cannot be read."
 )]
-pub(super) struct Args {
+pub(super) struct CrdsArgs {
     /// Print only these kinds
     #[arg(value_name = "KIND", ignore_case = true, value_parser = KINDS)]
     kinds: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) struct Args {
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: CrdsArgs) -> anyhow::Result<ExitCode> {
     let is_wanted = |kind: &str| {
         args.kinds.is_empty() || args.kinds.iter().any(|wanted| wanted.eq_ignore_ascii_case(kind))
     };
@@ -68,7 +68,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Waits until the cluster serves these kinds. `kubectl wait` fails at a definition without
 /// conditions, as each one is in its first moments.
-async fn wait(args: &Args, kinds: &[&str]) -> Result<(), Error> {
+async fn wait(args: &CrdsArgs, kinds: &[&str]) -> Result<(), Error> {
     let cluster = ClusterArgs { namespace: None, context: args.context.clone() };
     let cluster = ClusterConnection::connect(&cluster).await?;
     let client = cluster.client();

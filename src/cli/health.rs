@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::{CHECK_FAILED, Error, note};
-use super::input;
-use super::output::{self, Output, or_dash};
+use crate::cli::console::error::{CHECK_FAILED, Error, note};
+use crate::cli::console::output::{self, OutputArgs, or_dash};
+use crate::cli::files::input;
 use wavegate_api::Raw;
 use wavegate_api::resource_key::split_api_version;
 use wavegate_controller::config;
@@ -26,7 +26,7 @@ use wavegate_engine::health::{Checks, KindPattern, Status};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   kubectl get deployments -o yaml | wavegate health -f -")]
-pub(super) struct Args {
+pub(super) struct HealthArgs {
     /// File or directory with live objects; - for standard input
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -46,7 +46,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     argocd_cm: Option<PathBuf>,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 #[derive(Serialize)]
@@ -93,7 +93,7 @@ fn scripts(file: &Path) -> Result<Scripts, Error> {
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: HealthArgs) -> anyhow::Result<ExitCode> {
     let objects = input::objects(&args.files)?;
     let objects: Vec<Arc<Value>> = objects.into_iter().map(|one| Arc::new(one.value)).collect();
     let scripts = match &args.argocd_cm {

@@ -6,26 +6,14 @@
 //! same output.
 
 mod cluster;
-mod commands;
-mod completions;
-mod controller;
+mod console;
 mod crds;
 pub mod demo;
 mod diff;
-mod error;
 mod explain;
-mod facts;
-mod follow;
-mod generate;
+mod files;
 mod health;
-mod help;
-mod input;
-mod kubeconfig;
-mod live_app;
-mod live_diff;
 mod order;
-mod other_sets;
-mod output;
 mod plan;
 mod refresh;
 mod render;
@@ -40,15 +28,15 @@ mod terminate;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod validation;
-mod watch_args;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-pub use self::error::report;
+pub use self::console::error::report;
+use self::console::{completions, help};
 use wavegate_net::telemetry;
 use wavegate_net::terminal;
 
@@ -63,30 +51,30 @@ pub struct Cli {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    Demo(demo::Args),
+    Demo(demo::DemoArgs),
     // Boxed, since it has many more options than the others.
-    Run(Box<run::Args>),
-    Render(render::Args),
-    Plan(plan::Args),
+    Run(Box<run::RunArgs>),
+    Render(render::RenderArgs),
+    Plan(plan::PlanArgs),
     // Boxed, since it has many options.
-    Simulate(Box<simulate::Args>),
-    Order(order::Args),
-    Health(health::Args),
-    Diff(diff::Args),
-    Status(status::Args),
-    Explain(explain::Args),
-    Tree(tree::Args),
+    Simulate(Box<simulate::SimulateArgs>),
+    Order(order::OrderArgs),
+    Health(health::HealthArgs),
+    Diff(diff::DiffArgs),
+    Status(status::StatusArgs),
+    Explain(explain::ExplainArgs),
+    Tree(tree::TreeArgs),
     // Boxed, since it has many more options than the others.
-    Sync(Box<sync::Args>),
-    Terminate(terminate::Args),
-    Refresh(refresh::Args),
+    Sync(Box<sync::SyncArgs>),
+    Terminate(terminate::TerminateArgs),
+    Refresh(refresh::RefreshArgs),
     #[command(flatten)]
     RunAction(run_actions::RunAction),
-    Wait(runs::wait::Args),
-    History(runs::history::Args),
-    Policies(runs::policies::Args),
-    Crds(crds::Args),
-    Completions(completions::Args),
+    Wait(runs::wait::WaitArgs),
+    History(runs::history::HistoryArgs),
+    Policies(runs::policies::PoliciesArgs),
+    Crds(crds::CrdsArgs),
+    Completions(completions::CompletionsArgs),
 }
 
 /// Parses the arguments. Exits when they are invalid or ask for help; arguments in
@@ -146,11 +134,11 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Health(args) => health::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Status(args) => match args.watched() {
-            Some(request) => follow::run(&request),
+            Some(request) => watch::run(&request),
             None => status::run(args),
         },
         Command::Explain(args) => match args.watched() {
-            Some(request) => follow::run(&request),
+            Some(request) => watch::run(&request),
             None => explain::run(args),
         },
         Command::Tree(args) => tree::run(args),

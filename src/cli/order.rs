@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::input;
-use super::output::{self, Output, or_dash};
+use crate::cli::console::output::{self, OutputArgs, or_dash};
+use crate::cli::files::input;
 use wavegate_api::operation::SyncPhase;
 use wavegate_engine::sync::{Slot, order, prune_order};
 
@@ -20,7 +20,7 @@ use wavegate_engine::sync::{Slot, order, prune_order};
 #[command(after_help = "Examples:
   wavegate order -f manifests/
   kustomize build . | wavegate order -f -")]
-pub(super) struct Args {
+pub(super) struct OrderArgs {
     /// File or directory with manifests; - for standard input. A directory is
     /// searched for .yaml, .yml, .json and .jsonnet files, in lexical order
     #[arg(short, long = "filename", required = true, value_name = "FILE-OR-DIR")]
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[arg(long)]
     prune: bool,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// One line of the output.
@@ -52,7 +52,7 @@ impl From<Slot> for Row {
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: OrderArgs) -> anyhow::Result<ExitCode> {
     let manifests: Vec<Value> =
         input::objects(&args.files)?.into_iter().map(|object| object.value).collect();
     let slots = if args.prune { prune_order(&manifests) } else { order(&manifests) };

@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{Error, fault, note};
-use super::output::{self, Format, Output, printable};
-use super::sync::INTERRUPTED;
-use super::sync::follow::Versions;
-use super::watch_args::{timeout, until};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{Error, fault, note};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::sync::INTERRUPTED;
+use crate::cli::sync::follow::Versions;
+use crate::cli::watch::args::{timeout, until};
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{ObjectKey, Raw};
@@ -36,7 +36,7 @@ const NO_REACTION: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 refreshed; 1 an error was reported, or the time is over; 2 \
 usage error; 130 interrupted.")]
-pub(super) struct Args {
+pub(super) struct RefreshArgs {
     /// Names of Applications; appset/NAME for an ApplicationSet
     #[arg(value_name = "APP|appset/NAME", required = true)]
     names: Vec<String>,
@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// The state after a refresh.
@@ -77,7 +77,7 @@ struct Refreshed {
 const MAX: usize = 200;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: RefreshArgs) -> anyhow::Result<ExitCode> {
     let mut args = args;
     let mut known = std::collections::BTreeSet::new();
     args.names.retain(|name| known.insert(name.clone()));
@@ -120,7 +120,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         [one] if args.names.len() == 1 => {
             args.output.print(one, |one| table(std::slice::from_ref(one), args.no_wait))?;
         }
-        [] if args.output.format == Format::Table => {}
+        [] if args.output.format == OutputFormat::Table => {}
         all => args.output.print(&all, |all| table(all, args.no_wait))?,
     }
     Ok(ExitCode::from(u8::from(failed)))
@@ -131,7 +131,11 @@ fn set_name(name: &str) -> Option<&str> {
     SET_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
-async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result<Refreshed, Error> {
+async fn refresh(
+    args: &RefreshArgs,
+    cluster: &ClusterConnection,
+    name: &str,
+) -> Result<Refreshed, Error> {
     let since = Instant::now();
     let set = set_name(name);
     let found = match set {

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::controller::{Controller, ControllerArgs, GeneratorArgs};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::{Found, Object};
-use super::output::{self, Format, or_dash};
-use super::{generate, input};
+use crate::cli::cluster::controller::{Controller, ControllerArgs, GeneratorArgs};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{self, OutputFormat, or_dash};
+use crate::cli::files::input::{FileObject, FoundSets};
+use crate::cli::files::{generate, input};
 use wavegate_api::Raw;
 use wavegate_api::sources::InEffect;
 use wavegate_api::unknown;
@@ -28,7 +28,7 @@ use wavegate_rollout::desired::name_of;
 #[command(after_help = "Examples:
   wavegate render -f appset.yaml
   wavegate render --live APPSET          of a set in the cluster")]
-pub(super) struct Args {
+pub(super) struct RenderArgs {
     /// File with the ApplicationSet, and Secrets that its generators read; - for standard
     /// input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
@@ -45,26 +45,26 @@ pub(super) struct Args {
     cluster: ClusterArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
-    output: Format,
+    output: OutputFormat,
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: RenderArgs) -> anyhow::Result<ExitCode> {
     let (mut applications, code) = block_on(generated(&args))?;
     // Stable, and sorted by name across all sets.
     applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
     output::print(&match args.output {
-        Format::Yaml => output::yaml(&applications)?,
-        Format::Json => {
+        OutputFormat::Yaml => output::yaml(&applications)?,
+        OutputFormat::Json => {
             output::json(&json!({"apiVersion": "v1", "kind": "List", "items": applications}))?
         }
-        Format::Table => table(&applications),
+        OutputFormat::Table => table(&applications),
     })?;
     Ok(code)
 }
 
 /// The Applications of all sets, and the exit code.
-async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
+async fn generated(args: &RenderArgs) -> Result<(Vec<Value>, ExitCode), Error> {
     let mut applications = Vec::new();
     let mut code = ExitCode::SUCCESS;
     let (sets, mut facts, controller) = if args.live {
@@ -72,7 +72,7 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
         (sets, controller.facts(), Some(controller))
     } else {
         let (inputs, namespace) = (args.generators.inputs(), args.generators.namespace());
-        let Found { sets, facts, .. } =
+        let FoundSets { sets, facts, .. } =
             input::application_sets(&args.files, args.name.as_deref(), inputs, namespace)?;
         (sets, facts, None)
     };
@@ -103,7 +103,7 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
 }
 
 /// The sets, and the settings and Secrets of the control plane.
-async fn live(args: &Args) -> Result<(Vec<Object>, Controller), Error> {
+async fn live(args: &RenderArgs) -> Result<(Vec<FileObject>, Controller), Error> {
     if args.files.is_empty() && args.name.is_none() {
         let why = "name the ApplicationSet to read from the cluster, or give a file with -f";
         return Err(Error::input("cannot render", "--live", why));

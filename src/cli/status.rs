@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::Error;
-use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::{RunSummary, paused, paused_by};
-use super::rollout_view::sentence::why;
-use super::rollout_view::state::message;
-use super::runs::{beside, latest};
-use super::watch_args::{Request, View, WatchArgs};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::Error;
+use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
+use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
+use crate::cli::rollout_view::sentence::why;
+use crate::cli::rollout_view::state::message;
+use crate::cli::runs::{beside, latest};
+use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::Raw;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::time::to_rfc3339;
@@ -40,7 +40,7 @@ const NAMES: usize = 10;
                         --timeout is over; 2 wrong use, or the cluster cannot be read; 130 interrupted; \
                         141 standard output was closed."
 )]
-pub(super) struct Args {
+pub(super) struct StatusArgs {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: Option<String>,
@@ -56,13 +56,13 @@ pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// The state of a set, for the output.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
+pub(super) struct SetSummary {
     pub namespace: String,
     pub application_set: String,
     /// `RollingSync` or `AllAtOnce`.
@@ -87,13 +87,13 @@ pub(super) struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<String>,
     /// In the order of the steps, then by name; those that no step selects come last.
-    pub applications: Vec<Row>,
+    pub applications: Vec<ApplicationRow>,
 }
 
 /// One Application of a set.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Row {
+pub(super) struct ApplicationRow {
     pub application: String,
     /// Step, counted from 1; `null` when no step selects the Application.
     pub step: Option<usize>,
@@ -112,7 +112,7 @@ pub(super) struct Row {
     pub message: String,
 }
 
-impl Summary {
+impl SetSummary {
     /// Of a set with its latest run; `applications` are all Applications of its namespace.
     pub fn read(
         set: &Value,
@@ -126,7 +126,7 @@ impl Summary {
             true => "; deletions are held until a person approves them, see explain",
             false => "",
         };
-        let row = |(name, member)| Row::of(&report, name, member);
+        let row = |(name, member)| ApplicationRow::of(&report, name, member);
         Self {
             namespace: report.set.namespace.clone(),
             application_set: report.set.name.clone(),
@@ -164,7 +164,7 @@ impl Summary {
     }
 }
 
-impl Row {
+impl ApplicationRow {
     fn of(report: &Report, name: &str, member: &Member) -> Self {
         let live = member.live.as_ref();
         Self {
@@ -180,17 +180,17 @@ impl Row {
     }
 }
 
-impl Args {
+impl StatusArgs {
     /// What to follow, with --watch.
-    pub fn watched(&self) -> Option<Request<'_>> {
-        let view = if self.plain { View::Plain } else { View::Screen };
+    pub fn watched(&self) -> Option<WatchRequest<'_>> {
+        let view = if self.plain { WatchView::Plain } else { WatchView::Screen };
         let request = self.watch.request(&self.cluster, self.name.as_deref(), view)?;
-        Some(Request { all_namespaces: self.all_namespaces, ..request })
+        Some(WatchRequest { all_namespaces: self.all_namespaces, ..request })
     }
 }
 
 /// Runs the command without --watch.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: StatusArgs) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
         let (set, applications, run, policies) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
@@ -200,7 +200,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let policies = beside(&cluster, POLICY, std::slice::from_ref(&set)).await;
             Ok((set, applications, run, policies))
         })?;
-        let summary = Summary::read(&set, &applications, run.as_ref());
+        let summary = SetSummary::read(&set, &applications, run.as_ref());
         let summary = summary.with_policies(&set, &policies);
         args.output.print(&summary, one)?;
         return Ok(ExitCode::SUCCESS);
@@ -271,7 +271,7 @@ pub(super) fn summaries(
     applications: Vec<Arc<Value>>,
     runs: &[Arc<Value>],
     policies: &[Arc<Value>],
-) -> Vec<Summary> {
+) -> Vec<SetSummary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of = |object: &Value| object.namespace().to_owned();
     for application in applications {
@@ -282,19 +282,19 @@ pub(super) fn summaries(
     let read = |set: &Arc<Value>| {
         let applications = by_namespace.get(&namespace_of(set)).unwrap_or(&none);
         let run = current(runs, set).map(|run| Run::read(run));
-        Summary::read(set, applications, run.as_ref()).with_policies(set, policies)
+        SetSummary::read(set, applications, run.as_ref()).with_policies(set, policies)
     };
-    let mut summaries: Vec<Summary> = sets.iter().map(read).collect();
-    let key = |summary: &Summary| (summary.namespace.clone(), summary.application_set.clone());
+    let mut summaries: Vec<SetSummary> = sets.iter().map(read).collect();
+    let key = |summary: &SetSummary| (summary.namespace.clone(), summary.application_set.clone());
     summaries.sort_by_key(key);
     summaries
 }
 
-pub(super) fn list(summaries: &[Summary]) -> String {
+pub(super) fn list(summaries: &[SetSummary]) -> String {
     if summaries.is_empty() {
         return "No ApplicationSets found; use -A to list all namespaces.\n".to_owned();
     }
-    let row = |summary: &Summary| {
+    let row = |summary: &SetSummary| {
         [
             summary.namespace.clone(),
             summary.application_set.clone(),
@@ -322,13 +322,13 @@ pub(super) fn list(summaries: &[Summary]) -> String {
     output::table(header, rows)
 }
 
-pub(super) fn one(summary: &Summary) -> String {
+pub(super) fn one(summary: &SetSummary) -> String {
     one_at(summary, Timestamp::now())
 }
 
 /// Like [`one`], with ages at this time.
-pub(super) fn one_at(summary: &Summary, now: Timestamp) -> String {
-    let row = |member: &Row| {
+pub(super) fn one_at(summary: &SetSummary, now: Timestamp) -> String {
+    let row = |member: &ApplicationRow| {
         [
             member.application.clone(),
             member.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),

@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::output::Output;
-use super::sync::INTERRUPTED;
-use super::sync::follow::{self, End, Options};
-use super::sync::progress::{Goal, Line, WIDTH};
-use super::sync::result::OperationResult;
-use super::watch_args::timeout;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::OutputArgs;
+use crate::cli::sync::INTERRUPTED;
+use crate::cli::sync::follow::{self, FollowEnd, FollowOptions};
+use crate::cli::sync::progress::{OperationGoal, ProgressLine, WIDTH};
+use crate::cli::sync::result::OperationResult;
+use crate::cli::watch::args::timeout;
 use wavegate_api::Raw;
 use wavegate_cluster::act::operation::{self, Terminated};
 
@@ -24,7 +24,7 @@ use wavegate_cluster::act::operation::{self, Terminated};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 the operation has ended; 1 none is running, or it has not \
 ended in time; 2 usage error; 130 interrupted.")]
-pub(super) struct Args {
+pub(super) struct TerminateArgs {
     /// Name of the Application
     #[arg(value_name = "APP")]
     name: String,
@@ -37,11 +37,11 @@ pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: TerminateArgs) -> anyhow::Result<ExitCode> {
     let (code, result) = block_on(terminate(&args))?;
     if let Some(result) = result {
         args.output.print_data(&result)?;
@@ -49,7 +49,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> {
+async fn terminate(args: &TerminateArgs) -> Result<(u8, Option<OperationResult>), Error> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
     let of_set = |options: &str, name: &str| {
@@ -58,16 +58,16 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         )
     };
     let application = cluster.expect_member(&args.name, "cannot terminate", of_set).await?;
-    let (client, place) = (cluster.client(), super::sync::place(&application));
-    let options = Options {
+    let (client, place) = (cluster.client(), crate::cli::sync::place(&application));
+    let options = FollowOptions {
         until: args.timeout.map(|timeout| since + timeout),
-        ..Options::new(&args.output, since)
+        ..FollowOptions::new(&args.output, since)
     };
     let requested: Value = match operation::terminate(client, &application).await {
         Ok(Terminated::Requested(stored)) => stored,
         Ok(Terminated::Withdrawn(stored)) => {
             let text = "no controller had started it; its request is removed";
-            options.print(&[Line::new("operation", "Withdrawn", text)], WIDTH)?;
+            options.print(&[ProgressLine::new("operation", "Withdrawn", text)], WIDTH)?;
             return Ok((0, Some(OperationResult::of(&stored))));
         }
         Err(operation::Error::Idle) => {
@@ -78,12 +78,12 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         }
         Err(error) => return Err(Error::input("cannot terminate", place, error)),
     };
-    options.print(&[Line::new("operation", "Terminating", &place)], WIDTH)?;
+    options.print(&[ProgressLine::new("operation", "Terminating", &place)], WIDTH)?;
     if args.no_wait {
         return Ok((0, Some(OperationResult::of(&requested))));
     }
     let started = requested.text("/status/operationState/startedAt").to_owned();
-    let goal = Goal::Started(started);
+    let goal = OperationGoal::Started(started);
     let end = tokio::select! {
         end = follow::operation(client, &requested, &goal, &options) => end?,
         _ = tokio::signal::ctrl_c() => {
@@ -91,7 +91,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
             return Ok((INTERRUPTED, None));
         }
     };
-    let is_over = matches!(end, End::Over(..));
+    let is_over = matches!(end, FollowEnd::Over(..));
     let (result, failure) = end.judge("the operation", &place);
     match failure {
         // How it has ended is in the last line.

@@ -10,11 +10,13 @@ use wavegate_engine::names::some_of;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use super::commands::sync_commands;
-use super::explain::{Explanation, explain, explain_as, show, show_at};
-use super::live_diff::{Change, Seen, compare};
-use super::status::Summary;
-use super::{generate, output, status};
+use crate::cli::console::commands::sync_commands;
+use crate::cli::console::output;
+use crate::cli::explain::{Explanation, explain, explain_as, show, show_at};
+use crate::cli::files::generate;
+use crate::cli::plan::live_diff::{Change, Seen, compare};
+use crate::cli::status;
+use crate::cli::status::SetSummary;
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_rollout::desired::Generation;
 use wavegate_rollout::rollout::report::State;
@@ -66,7 +68,7 @@ fn explained(status: Value, applications: &[(String, Arc<Value>)]) -> Explanatio
 
 #[test]
 fn the_command_line_is_valid() {
-    super::Cli::command().debug_assert();
+    crate::cli::Cli::command().debug_assert();
 }
 
 #[test]
@@ -270,7 +272,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert!(explained.waits[0].advice.starts_with("fix the cause"), "{explained:?}");
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
-    let summary = Summary::read(&set(status), &applications, None);
+    let summary = SetSummary::read(&set(status), &applications, None);
     assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
@@ -301,7 +303,7 @@ fn the_latest_run_is_shown_as_st_080() {
         run("shop-10", "AwaitingApproval", &uid),
         run("shop-11", "Progressing", "another"),
     ];
-    let summary = Summary::read(&set, &Applications::new(), None);
+    let summary = SetSummary::read(&set, &Applications::new(), None);
     assert_eq!(serde_json::to_value(&summary).unwrap().get("run"), None);
     let of_all = status::summaries(&[Arc::new(set)], Vec::new(), &runs, &[]);
     let [summary] = of_all.as_slice() else { panic!("{of_all:?}") };
@@ -318,7 +320,7 @@ fn the_latest_run_is_shown_as_st_080() {
     let list = status::list(&of_all);
     assert!(list.contains("HEALTH   RUN                           MESSAGE\n"), "{list}");
     assert!(list.contains("   AwaitingApproval (1 failed)   "), "{list}");
-    assert!(!status::list(&[Summary { run: None, ..summary.clone() }]).contains("RUN"));
+    assert!(!status::list(&[SetSummary { run: None, ..summary.clone() }]).contains("RUN"));
 }
 
 #[test]
@@ -326,7 +328,7 @@ fn applications_are_listed_in_the_order_of_the_steps() {
     let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
         .map(|(name, step)| entry(name, step, "Waiting"));
     let summary =
-        Summary::read(&set(json!({"applicationStatus": entries})), &Applications::new(), None);
+        SetSummary::read(&set(json!({"applicationStatus": entries})), &Applications::new(), None);
     let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
     let rows: Vec<&str> = table.lines().skip(2).collect();
     let want = [
@@ -355,7 +357,7 @@ fn the_operation_of_each_application_is_listed() {
     ];
     let entries = ["a", "b", "c", "d"].map(|name| entry(name, "1", "Progressing"));
     let summary =
-        Summary::read(&set(json!({"applicationStatus": entries})), &applications.into(), None);
+        SetSummary::read(&set(json!({"applicationStatus": entries})), &applications.into(), None);
     let found: Vec<&str> = summary.applications.iter().map(|one| one.operation.as_str()).collect();
     assert_eq!(found, ["Sync wave 3", "Failed", "Requested", ""]);
 }
@@ -367,7 +369,7 @@ fn a_paused_set_says_so_whatever_its_run_is() {
     let paused = |set: &Value, phase: Option<&str>| {
         let run =
             phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
-        let summary = Summary::read(set, &Applications::new(), run.as_ref());
+        let summary = SetSummary::read(set, &Applications::new(), run.as_ref());
         let explained = explain(set, &Applications::new(), run.as_ref());
         assert_eq!(explained.paused, summary.paused);
         let texts =
@@ -403,7 +405,7 @@ fn a_set_that_a_policy_pauses_says_so_whatever_its_run_is() {
     let paused = |set: &Value, phase: Option<&str>| {
         let run =
             phase.map(|phase| Run::read(&json!({"status": {"phase": phase, "progress": "1/1"}})));
-        let summary = Summary::read(set, &Applications::new(), run.as_ref());
+        let summary = SetSummary::read(set, &Applications::new(), run.as_ref());
         let summary = summary.with_policies(set, &policies);
         let explained = explain(set, &Applications::new(), run.as_ref());
         assert_eq!(explained.with_policies(set, &policies).paused, summary.paused);
@@ -428,7 +430,7 @@ fn a_status_that_lists_only_some_applications_says_so_as_191() {
     let listed = json!([{"name": "a"}, {"name": "b"}]);
     let read = |count: usize| {
         let status = json!({"resources": listed, "resourcesCount": count});
-        Summary::read(&set(status), &Applications::new(), None)
+        SetSummary::read(&set(status), &Applications::new(), None)
     };
     let note = "note: status.resources is truncated: it does not list all 3 Applications";
     assert!(status::one(&read(3)).lines().any(|line| line.starts_with(note)));
@@ -506,7 +508,7 @@ fn held_deletions_are_reported() {
         "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"},
         "conditions": [held],
     });
-    let summary = Summary::read(&set(status.clone()), &Applications::new(), None);
+    let summary = SetSummary::read(&set(status.clone()), &Applications::new(), None);
     assert!(summary.message.starts_with("running; deletions are held"), "{}", summary.message);
     let shown = show(&explained(status, &[]));
     let line = "DeletionsHeld (GeneratorFoundNothing): spec.generators[0].git found nothing;";

@@ -67,11 +67,11 @@ const READERS: [(&str, &str, &str); 45] = [
 /// Texts that are no messages, such as names, keys and addresses: the file, and what is looked
 /// for.
 const NO_MESSAGE: [(&str, &[&str]); 46] = [
-    ("cli/completions.rs", &["--", "option"]),
+    ("cli/console/completions.rs", &["--", "option"]),
     ("cli/demo/files.rs", &["../", "./", "file://", "{{"]),
     ("cli/demo/update.rs", &["file://"]),
     ("cli/explain/advice.rs", &["Secret "]),
-    ("cli/output.rs", &["mark"]),
+    ("cli/console/output.rs", &["mark"]),
     ("cli/plan/report.rs", &["field"]),
     ("cli/refresh.rs", &["Error", "prefix"]),
     ("cli/rollout_view/sentence.rs", &[" ("]),

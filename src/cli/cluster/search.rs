@@ -8,9 +8,9 @@ use kube::Api;
 use serde_json::Value;
 
 use super::{ClusterConnection, Lookup, NAMES, optional, problem_of_name};
-use crate::cli::commands::{in_namespace, word};
-use crate::cli::error::{Error, NOT_FOUND};
-use crate::cli::live_app::{Kind, named};
+use crate::cli::cluster::live_app::{TargetKind, named};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::error::{Error, NOT_FOUND};
 use wavegate_api::Raw;
 use wavegate_api::unknown::nearest;
 use wavegate_cluster::watch::object::{Object, api, resource};
@@ -37,7 +37,7 @@ impl ClusterConnection {
         instead: impl FnOnce(&str, &str) -> String,
     ) -> Result<Arc<Value>, Error> {
         let found = match named(name)? {
-            (Kind::ApplicationSet, _) => None,
+            (TargetKind::ApplicationSet, _) => None,
             _ => Some(self.expect_application(name).await),
         };
         let missing = match found {
@@ -72,9 +72,9 @@ impl ClusterConnection {
     /// `name` may have the prefix of its kind, as in `app/NAME`.
     async fn expect(&self, kind: &'static str, name: &str) -> Result<Arc<Value>, Error> {
         let name = match named(name)? {
-            (Kind::Any, name) => name,
-            (Kind::Application, name) if kind == "Application" => name,
-            (Kind::ApplicationSet, name) if kind == "ApplicationSet" => name,
+            (TargetKind::Any, name) => name,
+            (TargetKind::Application, name) if kind == "Application" => name,
+            (TargetKind::ApplicationSet, name) if kind == "ApplicationSet" => name,
             _ => return Err(Error::input("cannot use", name, format!("it names no {kind}"))),
         };
         if let Some(problem) = problem_of_name(name) {

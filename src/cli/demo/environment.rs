@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::cli::facts::submodules_only;
-use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
+use crate::cli::files::facts::submodules_only;
+use crate::cli::rollout_view::events::{WatchEvent, WatchScope, watch};
 use kube_sim::{Guard, Server, workloads};
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::act::{manifests, refresh};
@@ -63,7 +63,7 @@ impl Environment {
         world: &Fixtures,
         failing: BTreeSet<String>,
         pods: bool,
-        scope: &Scope,
+        scope: &WatchScope,
     ) -> anyhow::Result<(Self, mpsc::Receiver<WatchEvent>)> {
         let server = Server::without_request_log();
         let client = server.client_as(MANAGER);

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::update::{self, Update};
+use super::update::{self, SecondCommit};
 use super::{files, git};
-use crate::cli::error::Error;
-use crate::cli::input::{is_application_set, is_policy};
+use crate::cli::console::error::Error;
+use crate::cli::files::input::{is_application_set, is_policy};
 use crate::cli::rollout_view::steps;
 use wavegate_api::annotations::{self, annotation};
 use wavegate_api::raw::edit_metadata;
@@ -50,7 +50,7 @@ pub(super) struct Fixtures {
     /// Whether there are policies or a pause, so that people may have to act.
     pub is_steered: bool,
     /// The commit that follows when all is rolled out.
-    pub update: Update,
+    pub update: SecondCommit,
 }
 
 impl Fixtures {
@@ -75,13 +75,13 @@ impl Fixtures {
         let goes_back = update::is_wanted(&objects);
         let update = if objects.iter().any(is_application_set) {
             match goes_back {
-                true => Update::copy(&mut objects, folder.path())?,
-                false => Update::default(),
+                true => SecondCommit::copy(&mut objects, folder.path())?,
+                false => SecondCommit::default(),
             }
         } else {
             let repository = folder.path().join("repository");
             objects.push(own_set(&repository)?);
-            if goes_back { Update::of(repository)? } else { Update::default() }
+            if goes_back { SecondCommit::of(repository)? } else { SecondCommit::default() }
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_application_set(object)) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::cli::error::Error;
+use crate::cli::console::error::Error;
 
 /// Makes a directory a repository, unless it is one.
 ///

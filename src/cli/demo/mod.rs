@@ -28,21 +28,21 @@ use tokio::time::Instant;
 
 use self::environment::Environment;
 use self::fixtures::Fixtures;
-use self::summary::Facts;
-use self::update::Update;
-use super::commands::word;
-use super::error::Error;
-use super::rollout_view::events::{Scope, WatchEvent};
-use super::rollout_view::fleet::Source;
-use super::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
-use super::rollout_view::newest::Newest;
-use super::rollout_view::plain::{Columns, Stamp};
-use super::rollout_view::screen::Frame;
-use super::rollout_view::set::Set;
-use super::rollout_view::signals::{READER_GONE, Signals, Wake};
-use super::rollout_view::transition::Transition;
-use super::rollout_view::ui::{self, Ui, is_closed};
-use super::rollout_view::{run, sentence, terminal, text};
+use self::summary::SummaryFacts;
+use self::update::SecondCommit;
+use crate::cli::console::commands::word;
+use crate::cli::console::error::Error;
+use crate::cli::rollout_view::events::{WatchEvent, WatchScope};
+use crate::cli::rollout_view::fleet::FleetSource;
+use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
+use crate::cli::rollout_view::newest::Newest;
+use crate::cli::rollout_view::plain::{Columns, Stamp};
+use crate::cli::rollout_view::screen::Frame;
+use crate::cli::rollout_view::set::WatchedSet;
+use crate::cli::rollout_view::signals::{READER_GONE, Signals, Wake};
+use crate::cli::rollout_view::transition::Transition;
+use crate::cli::rollout_view::ui::{self, Ui, is_closed};
+use crate::cli::rollout_view::{run, sentence, terminal, text};
 use wavegate_api::{HealthStatus, ObjectKey};
 use wavegate_rollout::rollout::report::{Application, Outcome};
 use wavegate_rollout::steering::number_of;
@@ -72,7 +72,7 @@ const LINES: Duration = Duration::from_secs(4);
                         as by head.\n\nThe controllers' log is shown when RUST_LOG is set, for example to \
                         info; the demo then prints lines, as with --plain."
 )]
-pub struct Args {
+pub struct DemoArgs {
     /// Roll out the ApplicationSets in these files instead of the demo's, together with
     /// the other objects; sources must be local directories or Git repositories. With
     /// RolloutPolicies, the demo prints the commands for another terminal that it waits for
@@ -101,7 +101,7 @@ pub struct Args {
 ///
 /// Usage errors, invalid files, a missing `git`, and a part of the demo that failed. An
 /// incomplete rollout is not an error but exit code 1.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run_async(args));
     // A running checkout must not delay the exit.
@@ -109,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     code
 }
 
-async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
+async fn run_async(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let draws = !args.plain && ui::can_draw();
     let mut signals = Signals::new(draws)?;
     let mut listener = match &args.listen {
@@ -127,7 +127,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     if listener.is_none() && world.is_steered {
         listener = Some(listen(FOR_PEOPLE, false).await?);
     }
-    let scope = Scope { runs: true, ..Scope::default() };
+    let scope = WatchScope { runs: true, ..WatchScope::default() };
     let pods = args.listen.is_some();
     let (stage, changes) = Environment::start(&world, failing, pods, &scope).await?;
 
@@ -166,7 +166,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let play = DemoRun {
-        live: LiveRollouts::new(scope, Source::Generated(world.inputs.clone())),
+        live: LiveRollouts::new(scope, FleetSource::Generated(world.inputs.clone())),
         served: args.listen.is_some(),
         prefix,
         notes,
@@ -206,7 +206,7 @@ struct DemoRun {
     /// Whether there are policies or a pause.
     is_steered: bool,
     /// The commit that follows when all is rolled out.
-    update: Option<Update>,
+    update: Option<SecondCommit>,
     /// No controller has seen that commit yet.
     awaits_commit: bool,
 }
@@ -347,7 +347,11 @@ impl DemoRun {
     }
 
     /// Commits what is rolled out next, and asks for newer comparisons.
-    async fn commit(&mut self, update: Update, stage: &Environment) -> anyhow::Result<Transition> {
+    async fn commit(
+        &mut self,
+        update: SecondCommit,
+        stage: &Environment,
+    ) -> anyhow::Result<Transition> {
         tokio::task::spawn_blocking(move || update.apply()).await??;
         let known = self.live.fleet.known();
         let names = known.flat_map(|set| {
@@ -373,15 +377,16 @@ impl DemoRun {
 
     /// Whether a run goes on, by policies.
     fn has_live_run(&self) -> bool {
-        let is_live = |set: &Set| set.run().is_some_and(|run| !run.phase().has_ended());
+        let is_live = |set: &WatchedSet| set.run().is_some_and(|run| !run.phase().has_ended());
         self.is_steered && self.live.fleet.known().any(is_live)
     }
 
     fn apply(&mut self, change: WatchEvent) -> Result<Vec<Transition>, Error> {
         let is_run = matches!(change, WatchEvent::Run(_));
         let transitions = self.live.apply(change)?;
-        let is_second =
-            |set: &Set| set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1));
+        let is_second = |set: &WatchedSet| {
+            set.run().is_some_and(|run| number_of(&run.name).is_some_and(|at| at > 1))
+        };
         self.awaits_commit &= !(is_run && self.live.fleet.known().any(is_second));
         Ok(transitions)
     }
@@ -400,7 +405,7 @@ impl DemoRun {
     }
 
     fn waits_for_a_word(&self) -> bool {
-        self.live.fleet.known().any(Set::waits_for_a_word)
+        self.live.fleet.known().any(WatchedSet::waits_for_a_word)
     }
 
     /// The time limit without a change.
@@ -421,8 +426,13 @@ impl DemoRun {
         outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete)
     }
 
-    fn summary(&self, stop: &Stop, elapsed: Duration, columns: Option<usize>) -> Vec<text::Line> {
-        let facts = Facts { elapsed, writes: stop.writes, columns };
+    fn summary(
+        &self,
+        stop: &Stop,
+        elapsed: Duration,
+        columns: Option<usize>,
+    ) -> Vec<text::StyledLine> {
+        let facts = SummaryFacts { elapsed, writes: stop.writes, columns };
         let mut lines = summary::lines(&self.live.fleet, &facts);
         if matches!(stop.why, StopReason::Quiet) {
             let waits: Vec<String> = self
@@ -433,7 +443,7 @@ impl DemoRun {
                 .map(|set| sentence::waiting(set, Timestamp::now()))
                 .collect();
             let text = format!("The rollout makes no progress. {}", waits.join("; "));
-            lines.push(text::Line::of(text::Style::Red, text));
+            lines.push(text::StyledLine::of(text::Style::Red, text));
         }
         lines
     }

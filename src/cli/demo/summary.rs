@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::cli::commands::sync_commands;
+use crate::cli::console::commands::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
 use crate::cli::rollout_view::run;
 use crate::cli::rollout_view::sentence::{describe, seconds};
-use crate::cli::rollout_view::set::{Set, max_update};
-use crate::cli::rollout_view::text::{self, Line, Style, count};
+use crate::cli::rollout_view::set::{WatchedSet, max_update};
+use crate::cli::rollout_view::text::{self, Style, StyledLine, count};
 use wavegate_api::steering::RunPhase;
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::report::{Count, Outcome};
 
 /// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Facts {
+pub(in crate::cli) struct SummaryFacts {
     /// Elapsed time.
     pub elapsed: Duration,
     /// Mutating requests of the controllers, without dry runs.
@@ -24,12 +24,13 @@ pub(in crate::cli) struct Facts {
 }
 
 /// The lines.
-pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
+pub(in crate::cli) fn lines(fleet: &Fleet, facts: &SummaryFacts) -> Vec<StyledLine> {
     let outcomes = fleet.outcomes();
     // Before the first set is known, nothing is.
     let complete =
         !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
-    let is_back = |set: &Set| set.run().is_some_and(|run| run.phase() == RunPhase::RolledBack);
+    let is_back =
+        |set: &WatchedSet| set.run().is_some_and(|run| run.phase() == RunPhase::RolledBack);
     let applications: usize = fleet.known().map(|set| set.report.members.len()).sum();
     let (style, word) = if complete {
         (Style::Green, "Rollout complete")
@@ -39,8 +40,8 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         (Style::Red, "Rollout not complete")
     };
     let lines = vec![
-        Line::default(),
-        Line::of(style, word).and(
+        StyledLine::default(),
+        StyledLine::of(style, word).and(
             Style::Plain,
             format!(
                 " after {}: {}, {}, {}, {}",
@@ -52,44 +53,44 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
             ),
         ),
     ];
-    let wrap = |line: Line| match facts.columns {
+    let wrap = |line: StyledLine| match facts.columns {
         Some(columns) => line.wrapped(columns, usize::MAX),
         None => vec![line],
     };
-    let mut lines: Vec<Line> = lines.into_iter().flat_map(wrap).collect();
+    let mut lines: Vec<StyledLine> = lines.into_iter().flat_map(wrap).collect();
     let many = fleet.known().count() > 1;
     for set in fleet.known() {
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
         if many {
-            lines.push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name())));
+            lines.push(StyledLine::of(Style::Bold, format!("ApplicationSet {}", set.name())));
         }
         lines.extend(table(set));
     }
     let counted = "Applications in flight are counted by watching them.";
-    lines.extend(wrap(Line::of(Style::Dim, counted)));
+    lines.extend(wrap(StyledLine::of(Style::Dim, counted)));
     for (key, outcome) in &outcomes {
         let Some(set) = fleet.sets.get(key) else { continue };
-        let left = set.left_outside().map(|text| Line::of(Style::Yellow, text));
+        let left = set.left_outside().map(|text| StyledLine::of(Style::Yellow, text));
         lines.extend(left.into_iter().flat_map(wrap));
         let text = describe(set, outcome);
         if !text.is_empty() {
-            lines.extend(wrap(Line::of(Style::Red, text)));
+            lines.extend(wrap(StyledLine::of(Style::Red, text)));
         } else if let Some(text) = set.run().and_then(|run| run::ended(run, key)) {
-            lines.extend(wrap(Line::of(Style::Yellow, text)));
+            lines.extend(wrap(StyledLine::of(Style::Yellow, text)));
         }
         if let Some(command) = how_to_continue(set, outcome) {
             // The server ends with the demo.
             let text = "To continue, start the demo with --listen 127.0.0.1:0, copy the export that it \
                         prints, and run:";
-            lines.extend(wrap(Line::of(Style::Plain, text)));
+            lines.extend(wrap(StyledLine::of(Style::Plain, text)));
             // To be copied: in one piece.
-            lines.push(Line::of(Style::Plain, format!("  {command}")));
+            lines.push(StyledLine::of(Style::Plain, format!("  {command}")));
         }
     }
     lines
 }
 
-fn table(set: &Set) -> Vec<Line> {
+fn table(set: &WatchedSet) -> Vec<StyledLine> {
     let mut rows =
         vec![["Step", "Selects", "Done", "Time", "Max in flight", "Limit"].map(str::to_owned)];
     for (step, (plan, measured)) in set.report.steps.iter().zip(&set.measured).enumerate() {
@@ -119,13 +120,13 @@ fn table(set: &Set) -> Vec<Line> {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| text::padded(cell, *width)).collect();
         let style = if index == 0 { Style::Dim } else { Style::Plain };
-        Line::of(style, cells.join("  ").trim_end())
+        StyledLine::of(style, cells.join("  ").trim_end())
     };
     rows.iter().enumerate().map(line).collect()
 }
 
 /// The command that syncs the Applications that wait for it.
-pub(super) fn how_to_continue(set: &Set, outcome: &Outcome) -> Option<String> {
+pub(super) fn how_to_continue(set: &WatchedSet, outcome: &Outcome) -> Option<String> {
     let Outcome::Manual { applications, .. } = outcome else { return None };
     let names: Vec<&str> = applications.iter().map(String::as_str).collect();
     (!names.is_empty()).then(|| sync_commands(&names, &set.report.set.namespace))

@@ -13,7 +13,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::git;
-use crate::cli::input::is_application_set;
+use crate::cli::files::input::is_application_set;
 use wavegate_api::Raw;
 use wavegate_api::raw::object_at;
 use wavegate_api::steering::{OnFailure, POLICY, RolloutPolicySpec};
@@ -24,7 +24,7 @@ const NEXT: &str = "-next";
 
 /// The repositories that get a second commit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Update {
+pub(super) struct SecondCommit {
     repositories: Vec<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn is_wanted(objects: &[Value]) -> bool {
     })
 }
 
-impl Update {
+impl SecondCommit {
     /// Copies the directories of the templates into repositories below `folder`, and commits them.
     /// Repositories of the user are left alone.
     ///
@@ -219,7 +219,7 @@ mod tests {
         let mut objects =
             [json!({"apiVersion": wavegate_api::API_VERSION, "kind": "ApplicationSet",
             "spec": {"generators": [{"git": source}], "template": {"spec": {"source": source}}}})];
-        let update = Update::copy(&mut objects, folder.path()).unwrap();
+        let update = SecondCommit::copy(&mut objects, folder.path()).unwrap();
         let spec = &objects[0]["spec"];
         assert_eq!(spec["generators"][0]["git"], source, "what generators read stays");
         let copy = spec["template"]["spec"]["source"].field("repoURL").to_owned();
@@ -236,6 +236,6 @@ mod tests {
         // A repository belongs to the user.
         std::fs::create_dir(own.path().join(".git")).unwrap();
         objects[0]["spec"]["template"]["spec"]["source"] = source;
-        assert!(Update::copy(&mut objects, folder.path()).unwrap().is_empty());
+        assert!(SecondCommit::copy(&mut objects, folder.path()).unwrap().is_empty());
     }
 }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::cluster::ClusterConnection;
-use super::super::controller::Controller;
-use super::super::error::{CHECK_FAILED, Error, fault, note};
-use super::super::live_app::control_plane_of;
-use super::super::output::{self, Format, Output, printable};
-use super::super::tree::view::short;
-use super::args::Args;
+use super::args::DiffArgs;
 use super::field_change::FieldChange;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::controller::Controller;
+use crate::cli::cluster::live_app::control_plane_of;
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::tree::view::short;
 use wavegate_api::kind::KindRef;
 use wavegate_api::sources::InEffect;
 use wavegate_api::sync_options::SyncOptions;
@@ -95,7 +95,7 @@ struct Resource {
 /// Compares an Application.
 pub(super) async fn compare(
     connection: &ClusterConnection,
-    args: &Args,
+    args: &DiffArgs,
     application: &Value,
 ) -> Result<Report, Error> {
     let place = format!("Application {}/{}", application.namespace(), application.name());
@@ -190,13 +190,13 @@ pub(super) async fn compare(
 }
 
 /// Prints a difference.
-pub(super) fn print(report: &Report, output: &Output) -> anyhow::Result<ExitCode> {
+pub(super) fn print(report: &Report, output: &OutputArgs) -> anyhow::Result<ExitCode> {
     for condition in &report.conditions {
         note(&format!("{}: {}", condition.kind, condition.message));
     }
     // That nothing differs is not known when something cannot be read.
     let is_known = report.unread.is_empty() || report.modified;
-    if is_known || output.format != Format::Table {
+    if is_known || output.format != OutputFormat::Table {
         output.print(report, text)?;
     }
     if !report.unread.is_empty() {

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::cluster::ClusterConnection;
-use super::super::controller::Controller;
-use super::super::error::{CHECK_FAILED, Error};
-use super::super::generate;
-use super::super::live_diff::{self, Change, Input, Live};
-use super::super::other_sets::OtherSets;
-use super::super::output::{self, Format, Output, printable};
-use super::super::plan::steering::{self, Policies};
-use super::args::Args;
+use super::args::DiffArgs;
 use super::field_change::FieldChange;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::controller::Controller;
+use crate::cli::console::error::{CHECK_FAILED, Error};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::files::generate;
+use crate::cli::plan::live_diff::{self, Change, Input, LiveChange};
+use crate::cli::plan::other_sets::OtherSets;
+use crate::cli::plan::policies::{self, Policies};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_engine::diff::{self, Strategy, unified};
@@ -51,7 +51,7 @@ struct Application {
 }
 
 /// Compares the set of the cluster, or those of files.
-pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Report>, Error> {
+pub(super) async fn compare(args: &DiffArgs, name: Option<&str>) -> Result<Vec<Report>, Error> {
     let cluster = ClusterConnection::connect(&args.cluster).await?;
     let sets = generate::live_sets(&cluster, &args.files, name).await?;
     let controller = Controller::read(&cluster, &args.controller).await?;
@@ -70,7 +70,7 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
         let policies = known.of(namespace).await.unwrap_or_default();
-        let rules = steering::rules(policies, &set.value, &generation);
+        let rules = policies::rules(policies, &set.value, &generation);
         let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
         let (_, changes) = live_diff::of_controller(others, facts, &input, &existing).await;
         reports.push(report(namespace, name_of(&set.value), changes, &existing));
@@ -81,7 +81,7 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
 fn report(
     namespace: &str,
     name: &str,
-    changes: Vec<Live>,
+    changes: Vec<LiveChange>,
     existing: &BTreeMap<String, Arc<Value>>,
 ) -> Report {
     let compared = changes.len();
@@ -154,8 +154,9 @@ fn comparison(live: Option<Value>, predicted: Option<Value>) -> diff::Comparison
 }
 
 /// Prints the differences.
-pub(super) fn print(reports: &[Report], output: &Output) -> anyhow::Result<ExitCode> {
-    if let ([first, second, ..], Format::Json | Format::Yaml) = (reports, output.format) {
+pub(super) fn print(reports: &[Report], output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    if let ([first, second, ..], OutputFormat::Json | OutputFormat::Yaml) = (reports, output.format)
+    {
         let why = format!(
             "contains {} ApplicationSets; select one by name, such as {} or {}",
             reports.len(),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::filter;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::controller::ControllerArgs;
-use crate::cli::output::Output;
+use crate::cli::cluster::controller::ControllerArgs;
+use crate::cli::console::output::OutputArgs;
 
 /// The options that say nothing about two files.
 const OF_A_CLUSTER: [&str; 11] = [
@@ -29,7 +29,7 @@ const OF_A_CLUSTER: [&str; 11] = [
 /// would create, update or delete. With --desired and --live: two files, without a
 /// cluster. Values of Secrets are masked. Exits with 1 when there is a difference.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct DiffArgs {
     /// Name of an Application or of an ApplicationSet, as app/NAME or appset/NAME when
     /// both exist
     #[arg(value_name = "APP|APPSET", required_unless_present_any = ["desired", "files"])]
@@ -67,5 +67,5 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }

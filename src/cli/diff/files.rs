@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::error::{CHECK_FAILED, Error, note};
-use super::super::input::{self, Object};
-use super::super::output::{self, Output};
 use super::field_change::FieldChange;
+use crate::cli::console::error::{CHECK_FAILED, Error, note};
+use crate::cli::console::output::{self, OutputArgs};
+use crate::cli::files::input::{self, FileObject};
 use wavegate_api::Raw;
 use wavegate_api::kind::KindRef;
 use wavegate_api::raw::edit_metadata;
@@ -40,7 +40,7 @@ pub(super) fn run(
     desired: &Path,
     live: &Path,
     config: Option<&Path>,
-    output: &Output,
+    output: &OutputArgs,
 ) -> anyhow::Result<ExitCode> {
     let paths = [Some(desired), Some(live), config];
     if paths.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
@@ -57,7 +57,7 @@ pub(super) fn run(
     if let (Some(desired), Some(live)) = (&desired, &live) {
         check_same(desired, live)?;
     }
-    let value = |object: &Option<Object>| object.as_ref().map(|object| object.value.clone());
+    let value = |object: &Option<FileObject>| object.as_ref().map(|object| object.value.clone());
     let comparison = compare(value(&desired).as_ref(), value(&live).as_ref(), &config);
     for rule in comparison.skipped_rules.iter().chain(&comparison.exhausted_rules) {
         note(rule);
@@ -86,7 +86,7 @@ fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
 }
 
 /// The only object of a file; `None` when the file is empty.
-fn one(path: &Path) -> Result<Option<Object>, Error> {
+fn one(path: &Path) -> Result<Option<FileObject>, Error> {
     let mut objects = input::objects_of(path)?;
     match objects.len() {
         0 | 1 => Ok(objects.pop().map(|mut object| {
@@ -113,7 +113,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
         let why = "contains no Application, and no ConfigMap argocd-cm";
         return Err(Error::input("cannot use --config", path.display().to_string(), why));
     }
-    let unusable = |object: &Object, why: String| {
+    let unusable = |object: &FileObject, why: String| {
         Err(Error::input("cannot use --config", object.place(), why))
     };
     let jq = wavegate_controller::evaluator::jq(wavegate_controller::evaluator::JQ_TIME);
@@ -145,7 +145,7 @@ fn read_config(path: Option<&Path>) -> Result<Config, Error> {
 }
 
 /// Different objects cannot be compared.
-fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
+fn check_same(desired: &FileObject, live: &FileObject) -> Result<(), Error> {
     let (one, other) = (identity(&desired.value), identity(&live.value));
     let namespaces_differ = one[2] != other[2] && !one[2].is_empty() && !other[2].is_empty();
     let same = one[0] == other[0] && one[1] == other[1] && one[3] == other[3];

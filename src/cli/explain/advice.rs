@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use crate::cli::commands::{
+use crate::cli::cluster::live_app::control_plane_of;
+use crate::cli::console::commands::{
     TAKEN_BACK, at_resource, cluster_of, describe_command, in_namespace, kind_of, sync_of,
     take_back, word,
 };
-use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_view::run::commands;
 use wavegate_api::annotations::{DELETION_APPROVED, SKIP_RECONCILE, is_skipped};
 use wavegate_api::conditions::application as condition;
@@ -21,7 +21,7 @@ use wavegate_rollout::rollout::wait::{EndedBy, Wait, WaitKind};
 use wavegate_rollout::steering::Run;
 
 /// An Application that is waited for.
-pub(super) struct Waiting<'a> {
+pub(super) struct WaitContext<'a> {
     pub set: &'a Value,
     pub report: &'a Report,
     /// The latest run of the set, if one is known.
@@ -64,8 +64,8 @@ const UNNAMED: &str = "the ApplicationSet names only the first that it waits for
                        these waits: this one may be held like them";
 
 /// Suggested actions for a wait: at least one, be it that it continues by itself.
-pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
-    let &Waiting { wait, member, live, .. } = waiting;
+pub(super) fn actions(waiting: &WaitContext<'_>) -> Vec<Action> {
+    let &WaitContext { wait, member, live, .. } = waiting;
     let found = match (wait.kind, live, &member.live) {
         (WaitKind::Deletion, Some(live), _) => vec![about_deletion(live, &wait.application).into()],
         (
@@ -103,8 +103,8 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<Action> {
 }
 
 /// What ends a wait that a person or a policy has made.
-fn steered(waiting: &Waiting<'_>) -> Vec<Action> {
-    let &Waiting { set, report, run, wait, member, .. } = waiting;
+fn steered(waiting: &WaitContext<'_>) -> Vec<Action> {
+    let &WaitContext { set, report, run, wait, member, .. } = waiting;
     let goes_on = wait.kind.ended_by() == EndedBy::Events && !member.is_operating();
     let may_be_held = goes_on && report.may_be_held(member);
     let kinds = [
@@ -126,8 +126,8 @@ fn steered(waiting: &Waiting<'_>) -> Vec<Action> {
 }
 
 /// The suggested action by the kind of the wait alone. Exhaustive, so that a new kind needs one.
-fn by_kind(waiting: &Waiting<'_>) -> Action {
-    let &Waiting { set, report, wait, member, live, .. } = waiting;
+fn by_kind(waiting: &WaitContext<'_>) -> Action {
+    let &WaitContext { set, report, wait, member, live, .. } = waiting;
     let name = &wait.application;
     let namespace = live.map_or(set.namespace(), |live| live.namespace());
     let own =
@@ -260,8 +260,8 @@ fn about_deletion(live: &Value, name: &str) -> String {
 }
 
 /// Suggested actions by the resources, the source and the operation of an Application.
-fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<Action> {
-    let &Waiting { report, wait, resource, .. } = waiting;
+fn about_state(waiting: &WaitContext<'_>, live: &Value, read: &Application) -> Vec<Action> {
+    let &WaitContext { report, wait, resource, .. } = waiting;
     let name = &wait.application;
     let sync = sync_of(read, live.namespace(), name);
     let mut actions: Vec<Action> = about_resource(live, resource).into_iter().collect();
@@ -298,7 +298,7 @@ fn about_state(waiting: &Waiting<'_>, live: &Value, read: &Application) -> Vec<A
 
 /// What has to change for an Application that must not be written: another owner, the policy, or a
 /// rule of the set that cannot be evaluated for it.
-fn about_refusal(waiting: &Waiting<'_>) -> &'static str {
+fn about_refusal(waiting: &WaitContext<'_>) -> &'static str {
     let is_controller = |owner: &Value| owner.get("controller") == Some(&Value::Bool(true));
     match (waiting.live, &waiting.member.live) {
         (None, _) => "correct the template of the ApplicationSet",

@@ -14,9 +14,9 @@ use kube::core::discovery::ApiResource;
 use kube::core::{DynamicObject, TypeMeta};
 use serde_json::Value;
 
-use super::super::cluster::ClusterConnection;
-use super::super::live_app::{ControlPlaneArgs, Destinations};
-use super::wait::Wait;
+use super::wait::ExplainedWait;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations};
 use wavegate_api::Raw;
 use wavegate_cluster::watch::cluster_cache::ClusterCache;
 use wavegate_cluster::watch::failure::reason;
@@ -40,7 +40,7 @@ const SUSPECTS: usize = 3;
 /// could not be read. `live` returns an Application by name.
 pub(super) async fn read(
     connection: &ClusterConnection,
-    waits: &[Wait],
+    waits: &[ExplainedWait],
     live: impl Fn(&str) -> Option<Arc<Value>>,
 ) -> (Vec<Option<Cause>>, Vec<String>) {
     let wanted = waits.iter().enumerate().filter_map(|(index, wait)| {

@@ -9,7 +9,7 @@ use wavegate_engine::blocking_resource::below::Cause;
 /// An Application that the rollout is waiting for.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct Wait {
+pub(in crate::cli) struct ExplainedWait {
     pub application: String,
     /// Step, counted from 1; `null` outside a rollout.
     pub step: Option<usize>,

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::steering::Steering;
-use crate::cli::live_diff::Live;
+use super::policies::PlanPolicies;
+use crate::cli::plan::live_diff::LiveChange;
 
 /// The code of what is wrong with a policy, besides unknown fields.
 pub(super) const INVALID_POLICY: &str = "InvalidPolicy";
@@ -14,7 +14,7 @@ pub(super) const NAMES_PER_LINE: usize = 8;
 
 /// The data that is printed.
 #[derive(Serialize)]
-pub(super) struct Report {
+pub(super) struct PlanReport {
     /// Name of the set; not part of the documented output.
     #[serde(skip)]
     pub(super) set: String,
@@ -24,19 +24,19 @@ pub(super) struct Report {
     /// Number of Applications.
     #[serde(skip)]
     pub(super) total: usize,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PlannedStep>,
     pub(super) unmatched: Vec<String>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<PlanProblem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) live: Option<Vec<Live>>,
+    pub(super) live: Option<Vec<LiveChange>>,
     /// What policies say; with --live, or with policies in the files.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) steering: Option<Steering>,
+    pub(super) steering: Option<PlanPolicies>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Step {
+pub(super) struct PlannedStep {
     /// Counted from 1.
     pub(super) step: usize,
     /// As written by the user.
@@ -53,7 +53,7 @@ pub(super) struct Step {
 }
 
 #[derive(Serialize)]
-pub(super) struct Problem {
+pub(super) struct PlanProblem {
     pub(super) code: &'static str,
     pub(super) message: String,
     /// Counted from 1; `null` when it concerns several steps or none.
@@ -63,7 +63,7 @@ pub(super) struct Problem {
     pub(super) place: Option<(String, String)>,
 }
 
-impl Problem {
+impl PlanProblem {
     /// One that concerns no step.
     pub(super) fn of(code: &'static str, message: String) -> Self {
         Self { code, message, step: None, place: None }

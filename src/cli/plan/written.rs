@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report};
-use super::steering;
-use crate::cli::input::Object;
-use crate::cli::validation::{self, FieldProblem};
+use super::policies;
+use super::report::{INVALID_POLICY, NAMES_PER_LINE, PlanProblem, PlanReport};
+use crate::cli::files::input::FileObject;
+use crate::cli::files::validation::{self, FieldProblem};
 use wavegate_api::Raw;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::steps::ProblemKind;
 
 /// The policies, in their order.
-pub(super) struct Written(Vec<WrittenPolicy>);
+pub(super) struct PolicyFiles(Vec<WrittenPolicy>);
 
 struct WrittenPolicy {
     value: Arc<Value>,
@@ -22,7 +22,7 @@ struct WrittenPolicy {
     is_used: bool,
 }
 
-impl Written {
+impl PolicyFiles {
     /// Reads them as an API server does that stores them.
     pub async fn read(policies: Vec<Arc<Value>>) -> Self {
         let mut read = Vec::new();
@@ -34,7 +34,7 @@ impl Written {
     }
 
     /// The policies of the namespace of a set, and what is wrong with those that select it.
-    pub fn of(&mut self, set: &Value) -> (Vec<Arc<Value>>, Vec<Problem>) {
+    pub fn of(&mut self, set: &Value) -> (Vec<Arc<Value>>, Vec<PlanProblem>) {
         let (mut policies, mut problems) = (Vec::new(), Vec::new());
         for policy in &mut self.0 {
             // A file need not name the namespace.
@@ -43,7 +43,7 @@ impl Written {
                 continue;
             }
             policies.push(Arc::clone(&policy.value));
-            if steering::selects(&policy.value, set) {
+            if policies::selects(&policy.value, set) {
                 policy.is_used = true;
                 problems.extend(policy.problems());
             }
@@ -52,7 +52,7 @@ impl Written {
     }
 
     /// Adds what is wrong with the policies that select none of these sets to the first report.
-    pub fn rest(&self, name: Option<&str>, sets: &[Object], reports: &mut [Report]) {
+    pub fn rest(&self, name: Option<&str>, sets: &[FileObject], reports: &mut [PlanReport]) {
         // With a name, the others may be for sets that are not planned now.
         if name.is_none()
             && let Some(first) = reports.first_mut()
@@ -62,17 +62,17 @@ impl Written {
     }
 
     /// What is wrong with the policies that select none of these sets; notes that they do not.
-    fn unused(&self, sets: &[Object]) -> Vec<Problem> {
+    fn unused(&self, sets: &[FileObject]) -> Vec<PlanProblem> {
         let mut problems = Vec::new();
         for policy in self.0.iter().filter(|policy| !policy.is_used) {
             let namespace = policy.value.namespace();
             let namespaces: BTreeSet<&str> = sets.iter().map(|set| set.value.namespace()).collect();
             match namespace.is_empty() || namespaces.contains("") || namespaces.contains(namespace)
             {
-                true => steering::note_unused(&policy.value),
+                true => policies::note_unused(&policy.value),
                 false => {
                     let these = some_of(namespaces, NAMES_PER_LINE);
-                    steering::note_elsewhere(&policy.value, &these);
+                    policies::note_elsewhere(&policy.value, &these);
                 }
             }
             problems.extend(policy.problems());
@@ -92,7 +92,7 @@ pub(super) fn applied(stored: &[Arc<Value>], of_files: Vec<Arc<Value>>) -> Vec<A
 }
 
 impl WrittenPolicy {
-    fn problems(&self) -> impl Iterator<Item = Problem> {
+    fn problems(&self) -> impl Iterator<Item = PlanProblem> {
         let problem = |problem: &FieldProblem| {
             let (code, field) = match problem {
                 FieldProblem::Unknown(_) => (ProblemKind::UnknownField.code(), ""),
@@ -100,7 +100,7 @@ impl WrittenPolicy {
             };
             let message = format!("RolloutPolicy {}: {problem}", self.value.name());
             let place = Some((self.value.name().to_owned(), field.to_owned()));
-            Problem { place, ..Problem::of(code, message) }
+            PlanProblem { place, ..PlanProblem::of(code, message) }
         };
         self.problems.iter().map(problem)
     }

@@ -72,7 +72,7 @@ pub(in crate::cli) enum WatchEvent {
 
 /// What is watched.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Scope {
+pub(in crate::cli) struct WatchScope {
     /// Only in this namespace.
     pub namespace: Option<String>,
     /// Only the set with this name.
@@ -86,7 +86,7 @@ pub(in crate::cli) struct Scope {
 /// Watches the kinds until cancelled, or until the receiver is dropped.
 pub(in crate::cli) fn watch(
     client: &Client,
-    scope: &Scope,
+    scope: &WatchScope,
     stop: &CancellationToken,
 ) -> mpsc::Receiver<WatchEvent> {
     let (sender, receiver) = mpsc::channel(EVENTS);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::set::Set;
+use super::set::WatchedSet;
 use super::steps;
 use super::transition::Transition;
 use wavegate_api::ObjectKey;
@@ -21,14 +21,14 @@ use wavegate_rollout::steering::Run;
 
 /// Where the steps of Applications come from.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum Source {
+pub(in crate::cli) enum FleetSource {
     /// All are generated, with what the generators read.
     Generated(Inputs),
     /// A cluster, of which only the objects are known; with a name, only of this set.
     Cluster(Option<String>),
 }
 
-impl Default for Source {
+impl Default for FleetSource {
     fn default() -> Self {
         Self::Generated(Inputs::default())
     }
@@ -37,8 +37,8 @@ impl Default for Source {
 /// All sets.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Fleet {
-    pub sets: BTreeMap<ObjectKey, Set>,
-    source: Source,
+    pub sets: BTreeMap<ObjectKey, WatchedSet>,
+    source: FleetSource,
     /// Whether the runs that there are were seen: all others are new.
     are_runs_listed: bool,
     /// Completed syncs, by Application and start time.
@@ -49,7 +49,7 @@ pub(in crate::cli) struct Fleet {
 
 impl Fleet {
     /// No set is known yet.
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: FleetSource) -> Self {
         Self { source, ..Self::default() }
     }
 
@@ -60,24 +60,24 @@ impl Fleet {
         }
         let set = self.sets.entry(object.key()).or_default();
         let raw = object.parse();
-        set.is_in_cluster = matches!(self.source, Source::Cluster(_));
+        set.is_in_cluster = matches!(self.source, FleetSource::Cluster(_));
         let mut read = shown::set(&raw);
         // The status changes much more often than the spec.
         let generation = raw.pointer("/metadata/generation").and_then(Value::as_i64);
         let version = (object.uid().to_owned(), generation);
         read.generated = match &self.source {
             _ if version.1.is_some() && version == set.version => set.report.set.generated.take(),
-            Source::Generated(inputs) => {
+            FleetSource::Generated(inputs) => {
                 Some(steps::generated(&raw, inputs, now).map_err(|error| error.to_string()))
             }
-            Source::Cluster(_) => steps::of_cluster(&raw, now).map(Ok),
+            FleetSource::Cluster(_) => steps::of_cluster(&raw, now).map(Ok),
         };
         set.version = version;
         set.read(read, at)
     }
 
     fn includes(&self, set: &str) -> bool {
-        !matches!(&self.source, Source::Cluster(Some(only)) if only != set)
+        !matches!(&self.source, FleetSource::Cluster(Some(only)) if only != set)
     }
 
     /// A set was deleted.
@@ -92,7 +92,7 @@ impl Fleet {
         };
         let (name, live) = (object.name(), shown::application(&object.parse()));
         // Only the demo counts them: a cluster may be watched for days.
-        if !live.doing.started_at.is_empty() && matches!(self.source, Source::Generated(_)) {
+        if !live.doing.started_at.is_empty() && matches!(self.source, FleetSource::Generated(_)) {
             let key = (name.to_owned(), live.doing.started_at.clone());
             for hook in &live.doing.hooks {
                 self.hooks.insert((key.0.clone(), key.1.clone(), hook.clone()));
@@ -117,7 +117,7 @@ impl Fleet {
         let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
             return Vec::new();
         };
-        let is_known = !self.are_runs_listed && matches!(self.source, Source::Cluster(_));
+        let is_known = !self.are_runs_listed && matches!(self.source, FleetSource::Cluster(_));
         let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
         set.observe_run(Run::read(&object.parse()), is_known, at)
     }
@@ -141,7 +141,7 @@ impl Fleet {
     }
 
     /// Sets that were observed themselves, not only through their Applications.
-    pub fn known(&self) -> impl Iterator<Item = &Set> {
+    pub fn known(&self) -> impl Iterator<Item = &WatchedSet> {
         self.sets.values().filter(|set| !set.name().is_empty())
     }
 

@@ -8,13 +8,13 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::events::{Scope, WatchEvent, Watched};
-use super::fleet::{Fleet, Source};
-use super::newest::{Answer, Newest};
+use super::events::{WatchEvent, WatchScope, Watched};
+use super::fleet::{Fleet, FleetSource};
+use super::newest::{ComparisonAnswer, Newest};
 use super::signals::{Signals, Wake};
 use super::transition::Transition;
-use crate::cli::error::Error;
-use crate::cli::watch_args::until;
+use crate::cli::console::error::Error;
+use crate::cli::watch::args::until;
 use wavegate_api::{ObjectKey, Raw};
 
 /// Interval of drawing a screen, and of looking at what has changed: a change is shown after
@@ -25,7 +25,7 @@ const FRAME: Duration = Duration::from_millis(100);
 pub(in crate::cli) struct LiveRollouts {
     pub fleet: Fleet,
     pub began: Instant,
-    scope: Scope,
+    scope: WatchScope,
     listed: Vec<Watched>,
     /// The watches that are disconnected, with the reason.
     lost: BTreeMap<Watched, String>,
@@ -35,7 +35,7 @@ pub(in crate::cli) struct LiveRollouts {
 
 impl LiveRollouts {
     /// Those of a scope; nothing is known of them yet.
-    pub fn new(scope: Scope, source: Source) -> Self {
+    pub fn new(scope: WatchScope, source: FleetSource) -> Self {
         Self {
             fleet: Fleet::new(source),
             began: Instant::now(),
@@ -47,7 +47,7 @@ impl LiveRollouts {
     }
 
     /// What is watched.
-    pub fn scope(&self) -> &Scope {
+    pub fn scope(&self) -> &WatchScope {
         &self.scope
     }
 
@@ -126,7 +126,7 @@ pub(in crate::cli) enum LiveEvent<T> {
     /// It is time to draw what has changed, and to decide whether it is over.
     Tick,
     /// The answer to the request for newer comparisons.
-    Compared(Answer),
+    Compared(ComparisonAnswer),
     Watch(WatchEvent),
     /// What only this command waits for.
     Other(T),

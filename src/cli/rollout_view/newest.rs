@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cli::input::generators_of;
+use crate::cli::files::input::generators_of;
 use wavegate_api::annotations::{self, APPLICATION_SET_REFRESH, REFRESH, Refresh, annotation};
 use wavegate_api::sources::InEffect;
 use wavegate_api::{ObjectKey, Raw};
@@ -36,7 +36,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 /// What became of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Answer {
+pub(in crate::cli) enum ComparisonAnswer {
     /// All were compared since; `true` when there was something to compare.
     Compared(bool),
     /// Why not all were.
@@ -48,7 +48,7 @@ pub(in crate::cli) enum Answer {
 pub(in crate::cli) enum Newest {
     #[default]
     NotAsked,
-    Asked(JoinHandle<Answer>),
+    Asked(JoinHandle<ComparisonAnswer>),
     /// With `true`, something was compared.
     Known(bool),
     /// Not all could be compared, or those before the start count.
@@ -85,14 +85,15 @@ impl Newest {
     }
 
     /// The answer, once; pending while nothing is asked.
-    pub async fn answer(&mut self) -> Answer {
+    pub async fn answer(&mut self) -> ComparisonAnswer {
         let Self::Asked(asking) = self else { return std::future::pending().await };
         let answer = asking.await;
-        let answer = answer
-            .unwrap_or_else(|error| Answer::Unknown(format!("it could not be asked for: {error}")));
+        let answer = answer.unwrap_or_else(|error| {
+            ComparisonAnswer::Unknown(format!("it could not be asked for: {error}"))
+        });
         *self = match answer {
-            Answer::Compared(is_any) => Self::Known(is_any),
-            Answer::Unknown(_) => Self::Unknown,
+            ComparisonAnswer::Compared(is_any) => Self::Known(is_any),
+            ComparisonAnswer::Unknown(_) => Self::Unknown,
         };
         answer
     }
@@ -104,19 +105,19 @@ async fn compare(
     client: &Client,
     sets: &[ObjectKey],
     known: &BTreeMap<ObjectKey, String>,
-) -> Answer {
+) -> ComparisonAnswer {
     let mut failing: Option<Instant> = None;
     loop {
         let error = match attempt(client, sets, known).await {
-            Ok(is_any) => return Answer::Compared(is_any),
-            Err(Failure::Silent(why)) => return Answer::Unknown(why),
+            Ok(is_any) => return ComparisonAnswer::Compared(is_any),
+            Err(Failure::Silent(why)) => return ComparisonAnswer::Unknown(why),
             Err(Failure::Request(error)) => error,
         };
         // A connection may be lost that a moment later is there again, or that who follows the
         // cluster has not noticed yet: what it knows is not of now.
         let since = *failing.get_or_insert_with(Instant::now);
         if !is_transient(&error) || since.elapsed() >= NO_ANSWER {
-            return Answer::Unknown(reason(&error));
+            return ComparisonAnswer::Unknown(reason(&error));
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -327,10 +328,10 @@ mod tests {
         server.inject(Fault::new(Effect::Status(503), is_read).times(2));
         let sets = [ObjectKey::new("argocd", "set")];
         let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
-        assert_eq!(answer, Answer::Compared(false));
+        assert_eq!(answer, ComparisonAnswer::Compared(false));
         server.inject(Fault::new(Effect::Status(403), is_read));
         let answer = compare(&server.client(), &sets, &BTreeMap::new()).await;
-        assert!(matches!(answer, Answer::Unknown(_)), "{answer:?}");
+        assert!(matches!(answer, ComparisonAnswer::Unknown(_)), "{answer:?}");
     }
 
     /// A comparison that `--watch` asked for took the place of a hard refresh that no controller had
@@ -386,7 +387,7 @@ mod tests {
                 written.unwrap();
             }
         };
-        assert_eq!(tokio::join!(asking, controller).0, Answer::Compared(true));
+        assert_eq!(tokio::join!(asking, controller).0, ComparisonAnswer::Compared(true));
     }
 
     #[test]

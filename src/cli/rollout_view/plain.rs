@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::text::{Line, Style, padded, width};
+use super::text::{Style, StyledLine, padded, width};
 use super::transition::Transition;
 use wavegate_api::time::to_rfc3339;
 
@@ -45,7 +45,7 @@ impl Columns {
             line.push_str(&format!("  {name}  {}  ", padded(&transition.phase, 21)));
         }
         line.push_str(&transition.text);
-        Line::of(Style::Plain, line).plain()
+        StyledLine::of(Style::Plain, line).plain()
     }
 }
 

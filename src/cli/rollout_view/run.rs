@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::text::count;
-use crate::cli::commands::{in_namespace, word};
+use crate::cli::console::commands::{in_namespace, word};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{Estimate, RunGate, RunPhase, TimelineEntry};
 use wavegate_api::time::to_rfc3339;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::fleet::Fleet;
 use super::sentence::{detail, seconds, sentence, steered, why};
-use super::set::{Set, max_update};
-use super::text::{Line, Style, cell, count, ellipsis, width as columns};
+use super::set::{WatchedSet, max_update};
+use super::text::{Style, StyledLine, cell, count, ellipsis, width as columns};
 use wavegate_api::{HealthStatus, ObjectKey, SyncStatusCode};
 use wavegate_rollout::rollout::budget::Limit;
 use wavegate_rollout::rollout::phase::Phase;
@@ -47,7 +47,7 @@ const ROOMY: usize = 16;
 
 impl Screen<'_> {
     /// The lines, not wider than `width`, and not more than `height`.
-    pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<Line> {
+    pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<StyledLine> {
         let title = self.title(width);
         let bottom = self.bottom(width, height);
         let Some(height) = height else {
@@ -74,12 +74,12 @@ impl Screen<'_> {
     /// as fit between the title and what is waited for.
     fn compact(
         &self,
-        title: Line,
-        middle: Vec<Line>,
-        mut bottom: Vec<Line>,
+        title: StyledLine,
+        middle: Vec<StyledLine>,
+        mut bottom: Vec<StyledLine>,
         width: usize,
         height: usize,
-    ) -> Vec<Line> {
+    ) -> Vec<StyledLine> {
         let mut middle = match self.outcomes.len() {
             0 | 1 => middle,
             _ => {
@@ -95,7 +95,7 @@ impl Screen<'_> {
             let hidden = middle.len() - lines_left.saturating_sub(1);
             middle.truncate(lines_left.saturating_sub(1));
             if lines_left > 0 {
-                middle.push(Line::of(Style::Dim, format!("… {hidden} more")).cut(width));
+                middle.push(StyledLine::of(Style::Dim, format!("… {hidden} more")).cut(width));
             }
         }
         let mut lines = [vec![title], middle, bottom].concat();
@@ -104,8 +104,8 @@ impl Screen<'_> {
     }
 
     /// Each set in one line, or in several ones where all fit.
-    fn rows(&self, width: usize, lines_left: usize) -> Vec<Line> {
-        let rows = |most: usize| -> Vec<Line> {
+    fn rows(&self, width: usize, lines_left: usize) -> Vec<StyledLine> {
+        let rows = |most: usize| -> Vec<StyledLine> {
             let of = |(key, outcome): &(ObjectKey, Outcome)| self.row(key, outcome, width, most);
             self.outcomes.iter().flat_map(of).collect()
         };
@@ -114,7 +114,13 @@ impl Screen<'_> {
     }
 
     /// A set in up to `most` lines.
-    fn row(&self, key: &ObjectKey, outcome: &Outcome, width: usize, most: usize) -> Vec<Line> {
+    fn row(
+        &self,
+        key: &ObjectKey,
+        outcome: &Outcome,
+        width: usize,
+        most: usize,
+    ) -> Vec<StyledLine> {
         let Some(set) = self.frame.fleet.sets.get(key) else { return Vec::new() };
         let (glyph, style) = match outcome {
             Outcome::Complete => ("✔", Style::Green),
@@ -122,10 +128,12 @@ impl Screen<'_> {
             _ => ("✘", Style::Red),
         };
         let (title, sentence) = self.state(set, key, outcome);
-        let text = Line::of(Style::Bold, format!("{title}  ")).and(Style::Plain, sentence);
+        let text = StyledLine::of(Style::Bold, format!("{title}  ")).and(Style::Plain, sentence);
         let lines = text.wrapped(width.saturating_sub(2), most).into_iter().enumerate();
         let begin = |at| if at == 0 { format!("{glyph} ") } else { "  ".to_owned() };
-        lines.map(|(at, line)| Line::of(style, begin(at)).followed_by(line).cut(width)).collect()
+        lines
+            .map(|(at, line)| StyledLine::of(style, begin(at)).followed_by(line).cut(width))
+            .collect()
     }
 
     /// The state of a set in one line of text.
@@ -135,7 +143,7 @@ impl Screen<'_> {
         format!("{title}. {sentence}")
     }
 
-    fn state(&self, set: &Set, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
+    fn state(&self, set: &WatchedSet, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
         // As the status counts: without those that no step selects.
         let Count { total, done, .. } = set.report.total();
         let step = match set.report.open_step {
@@ -159,7 +167,7 @@ impl Screen<'_> {
         self.frame.fleet.known().map(|set| set.report.members.len()).sum()
     }
 
-    fn all_sets(&self, width: usize, lines_left: usize) -> Vec<Line> {
+    fn all_sets(&self, width: usize, lines_left: usize) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         let mut lines_left = lines_left;
         for (key, _) in self.outcomes {
@@ -169,9 +177,9 @@ impl Screen<'_> {
                     Some(time) => format!("  {}", clock(time)),
                     None => String::new(),
                 };
-                lines.push(Line::default());
+                lines.push(StyledLine::default());
                 let title = format!("ApplicationSet {}", self.called(key));
-                lines.push(Line::of(Style::Bold, title).and(Style::Dim, time).cut(width));
+                lines.push(StyledLine::of(Style::Bold, title).and(Style::Dim, time).cut(width));
             }
             lines.extend(set_lines(set, width, &mut lines_left, self.frame.now));
         }
@@ -179,8 +187,8 @@ impl Screen<'_> {
     }
 
     /// What is waited for, and the notes.
-    fn bottom(&self, width: usize, height: Option<usize>) -> Vec<Line> {
-        let mut lines = vec![Line::default()];
+    fn bottom(&self, width: usize, height: Option<usize>) -> Vec<StyledLine> {
+        let mut lines = vec![StyledLine::default()];
         for (key, outcome) in self.outcomes {
             if let Some(set) = self.frame.fleet.sets.get(key) {
                 let name = self.called(key);
@@ -204,11 +212,11 @@ impl Screen<'_> {
         lines
     }
 
-    fn notes(&self, width: usize) -> Vec<Line> {
+    fn notes(&self, width: usize) -> Vec<StyledLine> {
         let mut lines = Vec::new();
         if let Some(why) = self.frame.disconnected {
             let text = format!("Disconnected, retrying: {why}");
-            lines.push(Line::of(Style::Red, text).cut(width));
+            lines.push(StyledLine::of(Style::Red, text).cut(width));
         }
         // In full, since they are to be copied.
         for note in self.frame.notes {
@@ -217,20 +225,20 @@ impl Screen<'_> {
                 let fits = rest.char_indices().map(|(at, c)| at + c.len_utf8());
                 let end = fits.take_while(|end| columns(&rest[..*end]) <= width).last();
                 let end = end.unwrap_or(rest.len());
-                lines.push(Line::of(Style::Dim, &rest[..end]));
+                lines.push(StyledLine::of(Style::Dim, &rest[..end]));
                 rest = &rest[end..];
             }
         }
         lines
     }
 
-    fn title(&self, width: usize) -> Line {
+    fn title(&self, width: usize) -> StyledLine {
         let what = match self.outcomes {
             [] => "starting".to_owned(),
             [(key, _)] => {
                 let members = count(self.members(), "Application");
                 let set = self.frame.fleet.sets.get(key);
-                let left = set.and_then(Set::left).map(|left| format!(", {left}"));
+                let left = set.and_then(WatchedSet::left).map(|left| format!(", {left}"));
                 format!("ApplicationSet {}, {members}{}", key.name, left.unwrap_or_default())
             }
             sets => {
@@ -238,7 +246,7 @@ impl Screen<'_> {
                 format!("{} ApplicationSets, {members}", sets.len())
             }
         };
-        let left = Line::of(Style::Bold, "Wavegate").and(Style::Plain, format!("  {what}"));
+        let left = StyledLine::of(Style::Bold, "Wavegate").and(Style::Plain, format!("  {what}"));
         let clock = clock(self.frame.elapsed);
         let left = left.cut(width.saturating_sub(clock.len() + 1));
         let gap = width.saturating_sub(left.width() + clock.len());
@@ -251,7 +259,12 @@ fn clock(time: Duration) -> String {
     seconds(Duration::from_secs(time.as_secs()))
 }
 
-fn set_lines(set: &Set, width: usize, lines_left: &mut usize, now: Timestamp) -> Vec<Line> {
+fn set_lines(
+    set: &WatchedSet,
+    width: usize,
+    lines_left: &mut usize,
+    now: Timestamp,
+) -> Vec<StyledLine> {
     let report = &set.report;
     let name_width = report.members.keys().map(|name| columns(name)).max().unwrap_or_default();
     let name_width = name_width.min(NAME_WIDTH).min(width / 3);
@@ -270,15 +283,15 @@ fn set_lines(set: &Set, width: usize, lines_left: &mut usize, now: Timestamp) ->
     }
     let mut lines = Vec::new();
     for (step, share) in shares.iter().enumerate() {
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
         lines.push(step_line(set, step, width));
         lines.extend(member_lines(report, Some(step), *share, name_width, width, now));
     }
     let is_outside = |member: &&Member| report.is_rolling() && member.step.is_none();
     let outside = report.members.values().filter(is_outside).count();
     if outside > 0 {
-        lines.push(Line::default());
-        lines.push(Line::of(Style::Bold, "Not selected by a step").cut(width));
+        lines.push(StyledLine::default());
+        lines.push(StyledLine::of(Style::Bold, "Not selected by a step").cut(width));
         let share = outside.min(*lines_left);
         *lines_left = lines_left.saturating_sub(outside);
         lines.extend(member_lines(report, None, share, name_width, width, now));
@@ -293,7 +306,7 @@ fn member_lines(
     name_width: usize,
     width: usize,
     now: Timestamp,
-) -> Vec<Line> {
+) -> Vec<StyledLine> {
     if share == 0 {
         return Vec::new();
     }
@@ -306,18 +319,18 @@ fn member_lines(
         members.truncate(share);
         members.sort_by_key(|(name, _)| *name);
     }
-    let mut lines: Vec<Line> = members
+    let mut lines: Vec<StyledLine> = members
         .into_iter()
         .map(|(name, member)| member_line(report, name, member, name_width, width, now))
         .collect();
     if hidden > 0 && share > 0 {
         lines.pop();
-        lines.push(Line::of(Style::Dim, format!("    … {} more", hidden + 1)).cut(width));
+        lines.push(StyledLine::of(Style::Dim, format!("    … {} more", hidden + 1)).cut(width));
     }
     lines
 }
 
-fn step_line(set: &Set, step: usize, width: usize) -> Line {
+fn step_line(set: &WatchedSet, step: usize, width: usize) -> StyledLine {
     let report = &set.report;
     let plan = &report.steps[step];
     let Count { total, done, in_flight, .. } = plan.count;
@@ -341,7 +354,7 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let left = width.saturating_sub(fixed + bar);
     let written = Some(written).filter(|text| !text.is_empty() && text.len() + 12 <= left);
     let left = left.saturating_sub(written.as_ref().map_or(0, |text| text.len() + 2));
-    let mut line = Line::of(Style::Bold, &title)
+    let mut line = StyledLine::of(Style::Bold, &title)
         .and(Style::Plain, format!("  {}", ellipsis(&set.selects(step), left.min(40), false)));
     if let Some(written) = written {
         line = line.and(Style::Plain, format!("  {written}"));
@@ -364,7 +377,7 @@ fn member_line(
     name_width: usize,
     width: usize,
     now: Timestamp,
-) -> Line {
+) -> StyledLine {
     let live = member.live.as_ref();
     let held = report.hold(member);
     let is_done = report.is_done(member);
@@ -390,7 +403,7 @@ fn member_line(
     let known = live.map_or(HealthStatus::Unknown, |live| live.observed.health);
     let health = if known == HealthStatus::Unknown { "" } else { known.as_str() };
     let text = if is_done { Style::Dim } else { Style::Plain };
-    let mut line = Line::of(style, format!("  {glyph} "))
+    let mut line = StyledLine::of(style, format!("  {glyph} "))
         .and(if is_done { Style::Plain } else { Style::Bold }, cell(name, name_width))
         .and(style, format!("  {}", cell(phase, 11)))
         .and(text, format!("  {}", cell(stage, 11)));

@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::run;
-use super::set::Set;
+use super::set::WatchedSet;
 use super::state::OFF;
-use super::text::{Line, Style};
-use crate::cli::commands::take_back;
+use super::text::{Style, StyledLine};
+use crate::cli::console::commands::take_back;
 use wavegate_rollout::rollout::report::{Application, Member, Outcome, Report, State, Why};
 use wavegate_rollout::rollout::wait::{OPERATION_START, WaitKind};
 
@@ -53,7 +53,12 @@ fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> St
 }
 
 /// What a set is waiting for, or its outcome, in one sentence.
-pub(super) fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Timestamp) -> Line {
+pub(super) fn sentence(
+    set: &WatchedSet,
+    outcome: &Outcome,
+    name: Option<&str>,
+    now: Timestamp,
+) -> StyledLine {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let (style, text) = match outcome {
         Outcome::Complete if set.report.is_rolling() => {
@@ -73,16 +78,16 @@ pub(super) fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Ti
         | Outcome::Invalid { .. }
         | Outcome::RunEnded => (Style::Red, describe(set, outcome)),
     };
-    Line::of(Style::Plain, prefix).and(style, text)
+    StyledLine::of(Style::Plain, prefix).and(style, text)
 }
 
 /// What the run of a set waits for that its Applications do not say.
-pub(super) fn steered(set: &Set, now: Timestamp) -> Option<String> {
+pub(super) fn steered(set: &WatchedSet, now: Timestamp) -> Option<String> {
     set.run().filter(|_| set.report.is_rolling()).and_then(|run| run::waits(run, &set.key(), now))
 }
 
 /// What the set is waiting for.
-pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
+pub(in crate::cli) fn waiting(set: &WatchedSet, now: Timestamp) -> String {
     let report = &set.report;
     if let Some(text) = steered(set, now).filter(|_| !report.set.is_deleting) {
         return text;
@@ -148,7 +153,7 @@ pub(in crate::cli) fn why(report: &Report, name: &str, why: &Why) -> String {
 }
 
 /// Outcome of an incomplete rollout, in one line.
-pub(in crate::cli) fn describe(set: &Set, outcome: &Outcome) -> String {
+pub(in crate::cli) fn describe(set: &WatchedSet, outcome: &Outcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),

@@ -21,7 +21,7 @@ use wavegate_rollout::steering::{Run, number_of};
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Set {
+pub(in crate::cli) struct WatchedSet {
     /// Its rollout; without a name until the set itself was observed.
     pub report: Report,
     /// UID and generation that its Applications were generated from.
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Measured {
     pub peak: usize,
 }
 
-impl Set {
+impl WatchedSet {
     /// Its namespace and name.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.report.set.namespace, self.name())

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use nix::unistd::{getpgrp, getppid, getsid, tcgetpgrp};
 use rustix::termios::tcgetwinsize;
 
-use super::text::Line;
+use super::text::StyledLine;
 
 /// Starts a synchronized update without automatic line breaks, at the top.
 const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?7l\u{1b}[H";
@@ -29,7 +29,7 @@ pub(in crate::cli) struct Terminal<W: Write> {
     out: W,
     colour: bool,
     /// The lines and the size of the last drawing; `None` when the main screen is shown.
-    drawn: Option<(Vec<Line>, (usize, usize))>,
+    drawn: Option<(Vec<StyledLine>, (usize, usize))>,
 }
 
 impl<W: Write> Terminal<W> {
@@ -44,8 +44,9 @@ impl<W: Write> Terminal<W> {
     /// # Errors
     ///
     /// Like all functions here: the terminal is closed.
-    pub fn draw(&mut self, lines: Vec<Line>, size: (usize, usize)) -> io::Result<()> {
-        let is_same = |(drawn, of): &(Vec<Line>, (usize, usize))| *of == size && *drawn == lines;
+    pub fn draw(&mut self, lines: Vec<StyledLine>, size: (usize, usize)) -> io::Result<()> {
+        let is_same =
+            |(drawn, of): &(Vec<StyledLine>, (usize, usize))| *of == size && *drawn == lines;
         if self.drawn.as_ref().is_some_and(is_same) {
             return Ok(());
         }
@@ -154,8 +155,8 @@ mod tests {
     use super::super::text::Style;
     use super::*;
 
-    fn lines(texts: &[&str]) -> Vec<Line> {
-        texts.iter().map(|text| Line::of(Style::Plain, text)).collect()
+    fn lines(texts: &[&str]) -> Vec<StyledLine> {
+        texts.iter().map(|text| StyledLine::of(Style::Plain, text)).collect()
     }
 
     #[test]

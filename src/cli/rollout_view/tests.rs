@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::fleet::Fleet;
 use super::screen::{Frame, Screen};
 use super::transition::Transition;
-use crate::cli::demo::summary::{self, Facts};
+use crate::cli::demo::summary::{self, SummaryFacts};
 use wavegate_api::ObjectKey;
 use wavegate_rollout::rollout::report::{Outcome, Why};
 use wavegate_rollout::rollout::wait::WaitKind;
@@ -171,7 +171,7 @@ impl Watch {
         self.shop().outcome()
     }
 
-    fn shop(&self) -> &super::set::Set {
+    fn shop(&self) -> &super::set::WatchedSet {
         self.fleet.sets.values().find(|set| set.name() == "shop").unwrap()
     }
 
@@ -186,7 +186,7 @@ impl Watch {
     }
 
     fn summary(&self) -> String {
-        let facts = Facts { elapsed: self.at, writes: 42, columns: None };
+        let facts = SummaryFacts { elapsed: self.at, writes: 42, columns: None };
         summary::lines(&self.fleet, &facts).iter().map(|line| line.plain() + "\n").collect()
     }
 }
@@ -413,7 +413,7 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
     assert!(summary.contains("\n  wavegate sync -n argocd prod-eu prod-us\n"), "{summary}");
 
     // A narrow terminal would break sentences within a word; commands stay in one piece.
-    let facts = Facts { elapsed: watch.at, writes: 42, columns: Some(34) };
+    let facts = SummaryFacts { elapsed: watch.at, writes: 42, columns: Some(34) };
     let lines = summary::lines(&watch.fleet, &facts);
     let wide: Vec<String> =
         lines.iter().filter(|line| line.width() > 34).map(|line| line.plain()).collect();
@@ -539,7 +539,7 @@ fn the_cause_is_shown_in_full_where_it_fits() {
 /// A demo that was interrupted at once said that its rollout was complete.
 #[test]
 fn before_a_set_is_known_nothing_is_complete() {
-    let facts = Facts { elapsed: Duration::ZERO, writes: 0, columns: None };
+    let facts = SummaryFacts { elapsed: Duration::ZERO, writes: 0, columns: None };
     let lines = summary::lines(&Fleet::default(), &facts);
     assert!(lines.iter().any(|line| line.plain().starts_with("Rollout not complete after 0 s")));
 }

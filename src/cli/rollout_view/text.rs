@@ -25,11 +25,11 @@ pub(in crate::cli) enum Style {
 
 /// A line of styled texts without line breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Line {
+pub(in crate::cli) struct StyledLine {
     pieces: Vec<(Style, String)>,
 }
 
-impl Line {
+impl StyledLine {
     /// A line with a single text.
     pub fn of(style: Style, text: impl AsRef<str>) -> Self {
         Self::default().and(style, text)
@@ -294,15 +294,17 @@ mod tests {
         }
         assert_eq!(middle("日本語の名前", 8), "日本…前");
         assert_eq!(middle("az\u{301}\u{301}bcz\u{301}\u{301}", 3), "a…z\u{301}\u{301}");
-        let line = Line::of(Style::Yellow, "  gate ").and(Style::Plain, "qa-approval-of-people");
+        let line =
+            StyledLine::of(Style::Yellow, "  gate ").and(Style::Plain, "qa-approval-of-people");
         let cut = line.cut_within(18);
         assert_eq!(cut.plain(), "  gate qa…f-people");
     }
 
     #[test]
     fn a_line_is_cut_to_its_width_and_keeps_its_colours() {
-        let line =
-            Line::of(Style::Green, "✔").and(Style::Plain, " prod-eu ").and(Style::Dim, "waits");
+        let line = StyledLine::of(Style::Green, "✔")
+            .and(Style::Plain, " prod-eu ")
+            .and(Style::Dim, "waits");
         let cases = [
             (15, "✔ prod-eu waits"),
             (14, "✔ prod-eu wai…"),
@@ -318,10 +320,10 @@ mod tests {
 
     #[test]
     fn a_line_is_wrapped_between_words_and_keeps_its_colours() {
-        let line = Line::of(Style::Green, "Rollout complete")
+        let line = StyledLine::of(Style::Green, "Rollout complete")
             .and(Style::Plain, " after 22 s: 12 Applications, averylongword 日本語");
         let wrapped = |columns, most| -> Vec<String> {
-            line.clone().wrapped(columns, most).iter().map(Line::plain).collect()
+            line.clone().wrapped(columns, most).iter().map(StyledLine::plain).collect()
         };
         assert_eq!(wrapped(100, 9), [line.plain()]);
         assert_eq!(
@@ -351,7 +353,7 @@ mod tests {
         assert_eq!(wrapped(0, 9), [""]);
         let first = line.clone().wrapped(24, 9).remove(0);
         assert_eq!(first.coloured(), "\u{1b}[32mRollout complete\u{1b}[0m after");
-        assert_eq!(Line::default().wrapped(10, 9), [Line::default()]);
+        assert_eq!(StyledLine::default().wrapped(10, 9), [StyledLine::default()]);
     }
 
     #[test]
@@ -362,17 +364,17 @@ mod tests {
         assert_eq!(cell("日", 4), "日  ");
         assert_eq!(cell("e\u{301}x", 2), "e\u{301}x");
         assert_eq!(ellipsis("日", 1, false), "…");
-        let line = Line::of(Style::Plain, "日本").and(Style::Plain, "x");
+        let line = StyledLine::of(Style::Plain, "日本").and(Style::Plain, "x");
         assert_eq!((line.width(), line.clone().cut(4).plain()), (5, "日…".to_owned()));
         assert_eq!(line.drawn(false), "日本\u{1b}[5Gx", "placed after a wide character");
-        assert_eq!(Line::of(Style::Plain, "a").and(Style::Plain, "b").drawn(true), "ab");
+        assert_eq!(StyledLine::of(Style::Plain, "a").and(Style::Plain, "b").drawn(true), "ab");
         let zalgo = format!("a{}b", "\u{301}".repeat(100));
-        assert_eq!(Line::of(Style::Plain, zalgo).plain().chars().count(), 2 + COMBINING);
+        assert_eq!(StyledLine::of(Style::Plain, zalgo).plain().chars().count(), 2 + COMBINING);
     }
 
     #[test]
     fn control_characters_are_replaced() {
-        let line = Line::of(Style::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
+        let line = StyledLine::of(Style::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
         assert_eq!(line.show(true), "a\u{fffd}[2Jb c\u{fffd}d");
     }
 }

@@ -10,10 +10,10 @@ use super::plain::{Columns, Stamp};
 use super::screen::{Frame, Screen};
 use super::sentence::{describe, waiting};
 use super::terminal::{self, Terminal};
-use super::text::{Line, Style};
+use super::text::{Style, StyledLine};
 use super::transition::Transition;
-use crate::cli::error::Error;
-use crate::cli::output;
+use crate::cli::console::error::Error;
+use crate::cli::console::output;
 use wavegate_api::ObjectKey;
 use wavegate_net::terminal::printable_lines;
 use wavegate_rollout::rollout::report::Outcome;
@@ -103,7 +103,8 @@ impl Ui {
     ///
     /// Like all functions here: standard output is closed.
     pub fn announce(&self, lines: &[String]) -> io::Result<()> {
-        let lines: Vec<Line> = lines.iter().map(|line| Line::of(Style::Plain, line)).collect();
+        let lines: Vec<StyledLine> =
+            lines.iter().map(|line| StyledLine::of(Style::Plain, line)).collect();
         print(&lines, false)
     }
 
@@ -115,8 +116,8 @@ impl Ui {
         let outcomes = frame.fleet.outcomes();
         let screen = Screen { frame, outcomes: &outcomes };
         let states = outcomes.iter().map(|(key, outcome)| screen.state_of(key, outcome));
-        let lines: Vec<Line> =
-            states.map(|state| Line::of(Style::Plain, format!("{at} {state}"))).collect();
+        let lines: Vec<StyledLine> =
+            states.map(|state| StyledLine::of(Style::Plain, format!("{at} {state}"))).collect();
         plain.reported = problems(frame.fleet, &outcomes);
         plain.print(&lines)
     }
@@ -130,7 +131,7 @@ impl Ui {
         let Self::Plain(plain) = self else { return Ok(()) };
         let line = |transition: &Transition| {
             let at = plain.stamp.text(transition.at, now);
-            Line::of(Style::Plain, plain.columns.line(&at, transition))
+            StyledLine::of(Style::Plain, plain.columns.line(&at, transition))
         };
         plain.print(&transitions.iter().map(line).collect::<Vec<_>>())
     }
@@ -155,7 +156,7 @@ impl Ui {
     }
 
     /// The last screen, and the summary.
-    pub fn finish(&mut self, frame: Frame<'_>, summary: &[Line]) -> io::Result<()> {
+    pub fn finish(&mut self, frame: Frame<'_>, summary: &[StyledLine]) -> io::Result<()> {
         self.leave()?;
         let (mut lines, mut colour) = (Vec::new(), false);
         if let Self::Screen(screen) = self {
@@ -170,7 +171,7 @@ impl Ui {
     }
 }
 
-fn print(lines: &[Line], colour: bool) -> io::Result<()> {
+fn print(lines: &[StyledLine], colour: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in lines {
         writeln!(out, "{}", printable_lines(&line.show(colour), colour))?;
@@ -206,7 +207,7 @@ impl ScreenUi {
 }
 
 impl PlainUi {
-    fn print(&mut self, lines: &[Line]) -> io::Result<()> {
+    fn print(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         if lines.is_empty() {
             return Ok(());
         }
@@ -256,7 +257,7 @@ impl PlainUi {
                 self.printed = Instant::now();
             }
         }
-        let line = |text: &String| Line::of(Style::Plain, format!("{at} {text}"));
+        let line = |text: &String| StyledLine::of(Style::Plain, format!("{at} {text}"));
         self.print(&texts.iter().map(line).collect::<Vec<_>>())
     }
 }

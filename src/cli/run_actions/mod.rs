@@ -19,10 +19,10 @@ use serde_json::Value;
 
 use self::request::{ActionOptions, ActionResults, PlannedAction, Session, Verb};
 use self::selection::SetSelection;
-use super::cluster::{ClusterConnection, block_on};
-use super::controller::ControllerArgs;
-use super::error::{CHECK_FAILED, Error, note};
-use super::plan;
+use crate::cli::cluster::controller::ControllerArgs;
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, note};
+use crate::cli::plan;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::is_owned;
 use wavegate_rollout::steering::{self, Reach, Run};

@@ -12,10 +12,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::selection::SetSelection;
+use crate::cli::cluster::kubeconfig;
 use crate::cli::cluster::{ClusterArgs, ClusterConnection};
-use crate::cli::error::{CHECK_FAILED, Error, fault, note};
-use crate::cli::kubeconfig;
-use crate::cli::output::{Format, Output, printable};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{OutputArgs, OutputFormat, printable};
 use wavegate_api::Raw;
 use wavegate_api::steering::RUN;
 use wavegate_cluster::act::steering::{self, Written};
@@ -47,7 +47,7 @@ pub(in crate::cli) struct ActionOptions {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// Who requests it, and when.
@@ -366,8 +366,10 @@ impl ActionResults {
             ([one], _) if self.is_one => {
                 options.output.print(one, |one| lines(std::slice::from_ref(one)))?;
             }
-            (all, Format::Table) => options.output.print(&(), |()| lines(all))?,
-            (all, Format::Json | Format::Yaml) => options.output.print(&all, |_| String::new())?,
+            (all, OutputFormat::Table) => options.output.print(&(), |()| lines(all))?,
+            (all, OutputFormat::Json | OutputFormat::Yaml) => {
+                options.output.print(&all, |_| String::new())?
+            }
         }
         let is = |state: ActionState| self.outcomes.iter().filter(move |one| one.outcome == state);
         is(ActionState::Failed).for_each(|outcome| fault(&outcome.error()));

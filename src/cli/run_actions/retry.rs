@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::request::{ActionResults, PlannedAction, Session};
 use super::selection::{self, SetSelection};
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::error::{Error, NOT_FOUND, note};
-use crate::cli::live_app::{Kind, named};
+use crate::cli::cluster::live_app::{TargetKind, named};
+use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
 use wavegate_rollout::steering::{self, Run, Verdict, current};
@@ -37,10 +37,10 @@ pub(super) async fn retry(
     let cluster = session.cluster;
     let name = selection.name.as_deref().unwrap_or_default();
     let (name, application) = match named(name)? {
-        (Kind::Application, name) => (name, Some(cluster.expect_application(name).await?)),
-        (Kind::ApplicationSet, name) => (name, None),
-        (Kind::Any, "") => ("", None),
-        (Kind::Any, name) => (name, meant(cluster, name).await?),
+        (TargetKind::Application, name) => (name, Some(cluster.expect_application(name).await?)),
+        (TargetKind::ApplicationSet, name) => (name, None),
+        (TargetKind::Any, "") => ("", None),
+        (TargetKind::Any, name) => (name, meant(cluster, name).await?),
     };
     if let Some(application) = application {
         return retry_one(session, &application).await;

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::request::Session;
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::commands::{in_namespace, word};
-use crate::cli::error::{Error, NOT_FOUND, note};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::error::{Error, NOT_FOUND, note};
 use crate::cli::runs::runs;
 use wavegate_api::steering::{POLICY, RUN};
 use wavegate_api::{ObjectKey, Raw};

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::request::{ActionResults, PlannedAction, Session};
 use super::selection;
-use crate::cli::error::Error;
+use crate::cli::console::error::Error;
 use crate::cli::runs::runs;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_rollout::steering::{self, Run, Verdict, current};

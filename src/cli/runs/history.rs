@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::record::{Record, revisions, shortened};
+use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::error::{Error, NOT_FOUND};
-use crate::cli::output::{self, Output, age, or_dash, printable, table};
+use crate::cli::console::error::{Error, NOT_FOUND};
+use crate::cli::console::output::{self, OutputArgs, age, or_dash, printable, table};
 use crate::cli::rollout_view::run::{estimate_text, gate_text, human};
 use crate::cli::runs::runs;
 use wavegate_api::Raw;
@@ -29,7 +29,7 @@ const NAMES: usize = 10;
 #[command(
     after_help = "Examples:\n  wavegate history APPSET       its runs\n  wavegate history APPSET 7     the timeline of run 7"
 )]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct HistoryArgs {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: String,
@@ -40,12 +40,12 @@ pub(in crate::cli) struct Args {
     cluster: ClusterArgs,
     /// How to print the result
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
+    format: HistoryFormat,
 }
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum HistoryFormat {
     /// Table for humans
     #[default]
     Table,
@@ -58,7 +58,7 @@ enum Format {
 }
 
 /// Runs the command.
-pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(args: HistoryArgs) -> anyhow::Result<ExitCode> {
     let now = Timestamp::now();
     let (set, runs) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
@@ -66,15 +66,15 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let runs = runs(&cluster, &set).await?;
         Ok((set, runs))
     })?;
-    let records: Vec<Record> = runs
+    let records: Vec<RunRecord> = runs
         .iter()
-        .map(|run| Record::of(set.namespace(), set.name(), Run::read(run), now))
+        .map(|run| RunRecord::of(set.namespace(), set.name(), Run::read(run), now))
         .collect();
-    let output = Output {
+    let output = OutputArgs {
         format: match args.format {
-            Format::Table | Format::Wide => output::Format::Table,
-            Format::Json => output::Format::Json,
-            Format::Yaml => output::Format::Yaml,
+            HistoryFormat::Table | HistoryFormat::Wide => output::OutputFormat::Table,
+            HistoryFormat::Json => output::OutputFormat::Json,
+            HistoryFormat::Yaml => output::OutputFormat::Yaml,
         },
     };
     match &args.run {
@@ -85,10 +85,10 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The run with this name or number.
-fn chosen<'a>(set: &Value, records: &'a [Record], name: &str) -> Result<&'a Record, Error> {
+fn chosen<'a>(set: &Value, records: &'a [RunRecord], name: &str) -> Result<&'a RunRecord, Error> {
     let number: Option<u64> = name.parse().ok();
     let is_meant =
-        |record: &&Record| record.run == name || (number.is_some() && record.number == number);
+        |record: &&RunRecord| record.run == name || (number.is_some() && record.number == number);
     records.iter().find(is_meant).ok_or_else(|| {
         let known = || records.iter().map(|record| record.run.as_str());
         let hint = match nearest(name, known()) {
@@ -101,7 +101,7 @@ fn chosen<'a>(set: &Value, records: &'a [Record], name: &str) -> Result<&'a Reco
     })
 }
 
-fn list(set: &Value, records: &[Record], format: Format, now: Timestamp) -> String {
+fn list(set: &Value, records: &[RunRecord], format: HistoryFormat, now: Timestamp) -> String {
     if records.is_empty() {
         let text = format!(
             "ApplicationSet {}/{} has no runs: nothing was rolled out in steps since runs are recorded.",
@@ -110,7 +110,7 @@ fn list(set: &Value, records: &[Record], format: Format, now: Timestamp) -> Stri
         );
         return printable(&text) + "\n";
     }
-    let row = |record: &Record| {
+    let row = |record: &RunRecord| {
         [
             record.run.clone(),
             record.phase.to_string(),
@@ -124,7 +124,7 @@ fn list(set: &Value, records: &[Record], format: Format, now: Timestamp) -> Stri
         ]
     };
     let header = ["RUN", "PHASE", "FROM", "TO", "STEPS", "DONE", "FAILED", "STARTED", "DURATION"];
-    if format != Format::Wide {
+    if format != HistoryFormat::Wide {
         return table(header, records.iter().map(row));
     }
     let [a, b, c, d, e, f, g, h, i] = header;
@@ -136,7 +136,7 @@ fn list(set: &Value, records: &[Record], format: Format, now: Timestamp) -> Stri
 }
 
 /// A run in full.
-fn one(record: &Record, now: Timestamp) -> String {
+fn one(record: &RunRecord, now: Timestamp) -> String {
     let mut lines = Vec::new();
     let mut line = |text: String| lines.push(printable(&text) + "\n");
     let message =

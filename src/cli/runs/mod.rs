@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::error::Error;
+use crate::cli::console::error::Error;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RUN, SET_LABEL};
 use wavegate_rollout::application_set::is_owned;

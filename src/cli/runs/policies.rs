@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::error::note;
-use crate::cli::output::{Output, or_dash, printable, table};
+use crate::cli::console::error::note;
+use crate::cli::console::output::{OutputArgs, or_dash, printable, table};
 use crate::cli::rollout_view::run::paused_by_annotation;
 use wavegate_api::steering::{Gate, POLICY, PolicyStatus, RolloutPolicySpec};
 use wavegate_api::{IntOrString, Raw, read_leniently};
@@ -25,7 +25,7 @@ const NAMES: usize = 3;
 /// With an ApplicationSet, only those that select it. Below the table is what is paused, also by
 /// the annotation of an ApplicationSet, with the command that resumes it.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct PoliciesArgs {
     /// Only policies that select this ApplicationSet
     #[arg(value_name = "APPSET")]
     name: Option<String>,
@@ -35,13 +35,13 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// A policy, for the output.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Policy {
+struct PolicySummary {
     namespace: String,
     policy: String,
     /// Names of the ApplicationSets that it selects, at most 50.
@@ -61,17 +61,17 @@ struct Policy {
 }
 
 /// Runs the command.
-pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(args: PoliciesArgs) -> anyhow::Result<ExitCode> {
     let (found, place, paused) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         if let Some(name) = &args.name {
             let set = cluster.expect_application_set(name).await?;
             let all = cluster.with_labels(POLICY, Some(set.namespace()), None).await?;
-            let policies: Vec<Policy> = all
+            let policies: Vec<PolicySummary> = all
                 .iter()
                 // One that is not understood may hold it.
                 .filter(|policy| selects(policy, &set).unwrap_or(true))
-                .map(|policy| Policy::of(policy))
+                .map(|policy| PolicySummary::of(policy))
                 .collect();
             let place = format!("selects ApplicationSet {}/{}", set.namespace(), set.name());
             return Ok((policies, place, paused(&[set])));
@@ -92,7 +92,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             note(&format!("which ApplicationSets are paused by annotation is not known: {error}"));
             Vec::new()
         });
-        Ok((all.iter().map(|policy| Policy::of(policy)).collect(), place, paused(&sets)))
+        Ok((all.iter().map(|policy| PolicySummary::of(policy)).collect(), place, paused(&sets)))
     })?;
     let mut found = found;
     found.sort_by(|a, b| (&a.namespace, &a.policy).cmp(&(&b.namespace, &b.policy)));
@@ -102,7 +102,7 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
             policies => list(policies),
         };
         let by_policy = policies.iter().filter(|policy| policy.paused).map(|policy| {
-            let Policy { namespace, policy, .. } = policy;
+            let PolicySummary { namespace, policy, .. } = policy;
             let command = unpause(namespace, policy);
             format!("RolloutPolicy {namespace}/{policy}: paused: nothing that it selects is promoted until {command}")
         });
@@ -124,8 +124,8 @@ fn paused(sets: &[Arc<Value>]) -> Vec<String> {
     sets.iter().filter_map(line).collect()
 }
 
-fn list(policies: &[Policy]) -> String {
-    let row = |policy: &Policy| {
+fn list(policies: &[PolicySummary]) -> String {
+    let row = |policy: &PolicySummary| {
         let mut holds = policy.gates.clone();
         if policy.paused {
             holds.insert(0, "paused".to_owned());
@@ -156,7 +156,7 @@ fn list(policies: &[Policy]) -> String {
     table(header, policies.iter().map(row))
 }
 
-impl Policy {
+impl PolicySummary {
     fn of(policy: &Value) -> Self {
         let spec: RolloutPolicySpec = read_leniently(policy.spec());
         let stored = policy.get("status").filter(|status| status.is_object());
@@ -261,7 +261,7 @@ mod tests {
         ];
         for (failures, want) in cases {
             let policy = json!({"spec": {"failures": failures}});
-            assert_eq!(Policy::of(&policy).limits.join(", "), want, "{failures}");
+            assert_eq!(PolicySummary::of(&policy).limits.join(", "), want, "{failures}");
         }
     }
 }

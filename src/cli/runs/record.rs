@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::cli::output::or_dash;
+use crate::cli::console::output::or_dash;
 use crate::cli::rollout_view::run::human;
 use crate::cli::tree::view::short;
 use wavegate_api::Time;
@@ -18,7 +18,7 @@ use wavegate_rollout::steering::{Run, number_of};
 /// A run, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Record {
+pub(super) struct RunRecord {
     pub namespace: String,
     pub application_set: String,
     pub run: String,
@@ -51,7 +51,7 @@ pub(super) struct Record {
     pub spec: RolloutRunSpec,
 }
 
-impl Record {
+impl RunRecord {
     /// Of a run.
     pub fn of(namespace: &str, set: &str, run: Run, now: Timestamp) -> Self {
         let Run { name, spec, status, .. } = run;

@@ -14,18 +14,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::known::KnownSet;
-use self::line::{Line, about_run};
-use super::record::{Record, revisions, shortened};
+use self::line::{WaitLine, about_run};
+use super::record::{RunRecord, revisions, shortened};
 use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
-use crate::cli::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
-use crate::cli::output::{self, Format, Output, printable};
-use crate::cli::rollout_view::events::{self, Scope, WatchEvent};
+use crate::cli::console::error::{CHECK_FAILED, Error, NOT_FOUND, fault, note};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, printable};
+use crate::cli::rollout_view::events::{self, WatchEvent, WatchScope};
 use crate::cli::rollout_view::live::{LiveEvent, LiveLoop};
-use crate::cli::rollout_view::newest::{Answer, Newest};
+use crate::cli::rollout_view::newest::{ComparisonAnswer, Newest};
 use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
 use crate::cli::rollout_view::signals::{Signals, Wake};
 use crate::cli::runs::{label_of, runs};
-use crate::cli::watch_args::timeout;
+use crate::cli::watch::args::timeout;
 use wavegate_api::steering::RUN;
 use wavegate_api::unknown::nearest;
 use wavegate_api::{ObjectKey, Raw};
@@ -58,7 +58,7 @@ const NAMES: usize = 10;
 
 Exit codes: 0 complete; 1 failed, so that only a person can continue, held, aborted, rolled back, \
 superseded by another change, or the time is over; 2 wrong use, or the cluster cannot be read; 130 interrupted.")]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct WaitArgs {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: String,
@@ -77,7 +77,7 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// A commit, its beginning, or another revision.
@@ -97,7 +97,7 @@ fn revision(text: &str) -> Result<String, String> {
 /// How it ended, for JSON and YAML.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Ended {
+struct WaitResult {
     namespace: String,
     application_set: String,
     outcome: Ending,
@@ -106,14 +106,14 @@ struct Ended {
     revision: Option<String>,
     elapsed_seconds: f64,
     /// The run; `null` when none was recorded.
-    run: Option<Record>,
+    run: Option<RunRecord>,
 }
 
 /// Runs the command.
-pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let (code, ended) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
-        let mut waiting = Waiting::begin(&args, &cluster).await?;
+        let mut waiting = WaitLoop::begin(&args, &cluster).await?;
         waiting.run(&cluster).await
     })?;
     if let Some(ended) = ended {
@@ -131,18 +131,18 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The course of the command.
-struct Waiting<'a> {
-    args: &'a Args,
+struct WaitLoop<'a> {
+    args: &'a WaitArgs,
     set: ObjectKey,
     goal: Goal,
     known: KnownSet,
     newest: Newest,
     settling: Option<(Ending, Instant)>,
-    last: Line,
+    last: WaitLine,
 }
 
-impl<'a> Waiting<'a> {
-    async fn begin(args: &'a Args, cluster: &ClusterConnection) -> Result<Self, Error> {
+impl<'a> WaitLoop<'a> {
+    async fn begin(args: &'a WaitArgs, cluster: &ClusterConnection) -> Result<Self, Error> {
         let set = cluster.expect_application_set(&args.name).await?;
         let goal = match (&args.run, &args.revision) {
             (Some(name), _) => {
@@ -171,7 +171,7 @@ impl<'a> Waiting<'a> {
         };
         let is_newest = args.no_refresh || matches!(goal, Goal::Run(_));
         let key = ObjectKey::of(&set);
-        let scope = Scope {
+        let scope = WatchScope {
             namespace: Some(key.namespace.clone()),
             set: Some(key.name.clone()),
             // Watched by itself: without them, its Applications count.
@@ -185,11 +185,14 @@ impl<'a> Waiting<'a> {
             known: KnownSet::new(&set, scope),
             newest: if is_newest { Newest::Unknown } else { Newest::NotAsked },
             settling: None,
-            last: Line::default(),
+            last: WaitLine::default(),
         })
     }
 
-    async fn run(&mut self, cluster: &ClusterConnection) -> Result<(u8, Option<Ended>), Error> {
+    async fn run(
+        &mut self,
+        cluster: &ClusterConnection,
+    ) -> Result<(u8, Option<WaitResult>), Error> {
         let client = cluster.client();
         let failed = |error: std::io::Error| Error::input("cannot wait", "signals", error);
         let signals = Signals::new(false).map_err(failed)?;
@@ -226,13 +229,15 @@ impl<'a> Waiting<'a> {
                     (is_changed, self.settling) = (true, None);
                     match answer {
                         // It is asked for again.
-                        Answer::Unknown(_) if self.known.live.disconnected().is_some() => {
+                        ComparisonAnswer::Unknown(_)
+                            if self.known.live.disconnected().is_some() =>
+                        {
                             self.newest = Newest::NotAsked;
                         }
-                        Answer::Unknown(why) => {
+                        ComparisonAnswer::Unknown(why) => {
                             note(&format!("what follows is of the last comparisons: {why}"));
                         }
-                        Answer::Compared(_) => {}
+                        ComparisonAnswer::Compared(_) => {}
                     }
                 }
                 LiveEvent::Watch(event) => {
@@ -253,7 +258,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Prints what it waits for, if that is news; the end, if it has ended.
-    fn look(&mut self, client: &kube::Client) -> Result<Option<Ended>, Error> {
+    fn look(&mut self, client: &kube::Client) -> Result<Option<WaitResult>, Error> {
         if self.known.is_gone {
             return Ok(Some(self.ended(Ending::Deleted, None, "it was deleted".to_owned())));
         }
@@ -266,7 +271,7 @@ impl<'a> Waiting<'a> {
         let KnownSet { has_runs, deployed, .. } = &self.known;
         let seen = Seen { runs: &runs, has_runs: *has_runs, report, deployed };
         let now = Timestamp::now();
-        let (line, ending): (Line, _) = match progress(&self.goal, &seen) {
+        let (line, ending): (WaitLine, _) = match progress(&self.goal, &seen) {
             Progress::Runs(run) => (about_run(run, &self.set), None),
             Progress::Expects => {
                 let what = match &self.goal {
@@ -367,12 +372,12 @@ impl<'a> Waiting<'a> {
     }
 
     /// Prints a line, if it is another one.
-    fn say(&mut self, line: &Line) -> Result<(), Error> {
+    fn say(&mut self, line: &WaitLine) -> Result<(), Error> {
         if *line == self.last {
             return Ok(());
         }
         line.clone_into(&mut self.last);
-        if self.args.output.format != Format::Table {
+        if self.args.output.format != OutputFormat::Table {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.known.live.began.elapsed().as_secs_f64());
@@ -381,7 +386,7 @@ impl<'a> Waiting<'a> {
         output::print(&line).map_err(failed)
     }
 
-    fn timed_out(&self) -> Ended {
+    fn timed_out(&self) -> WaitResult {
         let time = seconds(self.args.timeout.unwrap_or_default());
         let runs = self.known.runs();
         let run = match &self.goal {
@@ -392,12 +397,12 @@ impl<'a> Waiting<'a> {
             Goal::Newest => runs.first(),
         };
         let last = match (self.args.output.format, &self.last) {
-            (_, last) if *last == Line::default() => {
+            (_, last) if *last == WaitLine::default() => {
                 "the API server has not answered yet".to_owned()
             }
             // The line before says why.
-            (Format::Table, last) => last.what.clone(),
-            (Format::Json | Format::Yaml, last) => last.to_string(),
+            (OutputFormat::Table, last) => last.what.clone(),
+            (OutputFormat::Json | OutputFormat::Yaml, last) => last.to_string(),
         };
         let last = match self.known.live.disconnected() {
             Some(why) => format!("disconnected: {why}; the last state: {last}"),
@@ -406,11 +411,11 @@ impl<'a> Waiting<'a> {
         self.ended(Ending::TimedOut, run.cloned(), format!("after {time}: {last}"))
     }
 
-    fn ended(&self, outcome: Ending, run: Option<Run>, message: String) -> Ended {
+    fn ended(&self, outcome: Ending, run: Option<Run>, message: String) -> WaitResult {
         let ObjectKey { namespace, name } = self.set.clone();
         let now = Timestamp::now();
-        Ended {
-            run: run.map(|run| Record::of(&namespace, &name, run, now)),
+        WaitResult {
+            run: run.map(|run| RunRecord::of(&namespace, &name, run, now)),
             namespace,
             application_set: name,
             outcome,

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use super::events::{self, Event};
 use super::when;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::controller::ControllerArgs;
-use crate::cli::error::Error;
-use crate::cli::output::Output;
-use crate::cli::watch_args::timeout;
+use crate::cli::cluster::controller::ControllerArgs;
+use crate::cli::console::error::Error;
+use crate::cli::console::output::OutputArgs;
+use crate::cli::watch::args::timeout;
 
 /// The most names in a message.
 pub(super) const NAMES: usize = 5;
@@ -35,7 +35,7 @@ pub(super) const WRONG: &str = "cannot simulate";
 
 Times are durations since the start, such as 90s, 10m or 1h30m. An Application is its name, or a
 pattern such as 'web-*'; a pattern followed by @2 is for those of step 2 only.")]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct SimulateArgs {
     /// Files with ApplicationSets, RolloutPolicies, AppProjects; - for standard input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
     pub(super) files: Vec<PathBuf>,
@@ -152,10 +152,10 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
-impl Args {
+impl SimulateArgs {
     /// All that happens.
     pub(super) fn events(&self) -> Result<Vec<Event>, Error> {
         let options = [

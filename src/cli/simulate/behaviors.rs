@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::args::{Args, NAMES};
+use super::args::{NAMES, SimulateArgs};
 use super::events::{Event, Start};
 use super::history::Times;
 use super::when::Pattern;
-use crate::cli::error::{Error, note};
-use crate::cli::input;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::input;
+use crate::cli::watch::args::timeout;
 use wavegate_engine::names::some_of;
 use wavegate_simulation::{Behavior, Outcome};
 
@@ -85,7 +85,7 @@ pub(super) fn table(
 /// The behaviors of all Applications, given with their steps and with the times that are known of
 /// them. What the user says goes before those.
 pub(super) fn behaviors(
-    args: &Args,
+    args: &SimulateArgs,
     table: &[Line],
     events: &[Event],
     applications: &BTreeMap<String, Option<usize>>,

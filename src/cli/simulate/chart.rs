@@ -4,7 +4,7 @@
 use super::scale::{Clock, exact, short, ticks};
 use super::segments::{KINDS, Row, cells, counts, failed, in_flight, occurring, peaks, rows, runs};
 use super::timeline::{GateLine, Mark, SetLine, SpanKind, StepLine, Timeline};
-use crate::cli::rollout_view::text::{Line, Style, count, width as columns};
+use crate::cli::rollout_view::text::{Style, StyledLine, count, width as columns};
 
 #[cfg(test)]
 mod tests;
@@ -102,9 +102,9 @@ impl<'a> Chart<'a> {
         Self { timeline, clock, width, names, bar, has_durations, share, sets, hidden }
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<StyledLine> {
         let mut lines = self.title();
-        lines.push(Line::default());
+        lines.push(StyledLine::default());
         lines.extend(self.axis());
         let mut marks: Vec<&Mark> = self.timeline.marks.iter().collect();
         marks.sort_by_key(|mark| (mark.at, mark.until));
@@ -112,29 +112,29 @@ impl<'a> Chart<'a> {
         lines.extend(more(marks.len(), MARKS, "mark"));
         for (set, steps) in self.sets.iter().filter(|(_, steps)| !steps.is_empty()) {
             if self.sets.len() > 1 {
-                lines.push(Line::default());
-                lines.push(Line::of(Style::Bold, set.key()));
+                lines.push(StyledLine::default());
+                lines.push(StyledLine::of(Style::Bold, set.key()));
             }
             for step in steps {
-                lines.push(Line::default());
+                lines.push(StyledLine::default());
                 lines.extend(self.step(step));
             }
         }
         if self.hidden > 0 {
-            lines.push(Line::default());
+            lines.push(StyledLine::default());
             let text = format!("… and {}", count(self.hidden, "more step"));
-            lines.push(Line::of(Style::Dim, text));
+            lines.push(StyledLine::of(Style::Dim, text));
         }
         let legend = self.legend();
         if legend.width() > 0 {
-            lines.push(Line::default());
+            lines.push(StyledLine::default());
             lines.extend(legend.wrapped(self.width, WRAPPED));
         }
         lines
     }
 
     /// What it is about, and how it ended.
-    fn title(&self) -> Vec<Line> {
+    fn title(&self) -> Vec<StyledLine> {
         let name = match self.timeline.sets.as_slice() {
             [set] => set.key(),
             sets => count(sets.len(), "ApplicationSet"),
@@ -149,14 +149,14 @@ impl<'a> Chart<'a> {
             true => ("✔ ", Style::Green),
             false => ("✖ ", Style::Red),
         };
-        let outcome = Line::of(style, glyph).and(style, &self.timeline.outcome);
-        let mut lines = vec![Line::of(Style::Bold, name).and(Style::Dim, facts)];
+        let outcome = StyledLine::of(style, glyph).and(style, &self.timeline.outcome);
+        let mut lines = vec![StyledLine::of(Style::Bold, name).and(Style::Dim, facts)];
         lines.extend(outcome.wrapped(self.width, WRAPPED));
         lines
     }
 
     /// Times over a ruler.
-    fn axis(&self) -> [Line; 2] {
+    fn axis(&self) -> [StyledLine; 2] {
         let indent = " ".repeat(self.names + 1);
         let mut ruler = vec!['-'; self.bar];
         for end in [0, self.bar.saturating_sub(1)] {
@@ -175,7 +175,7 @@ impl<'a> Chart<'a> {
             labels.push_str(&exact(offset));
         }
         let ruler: String = ruler.into_iter().collect();
-        [indent.clone() + &labels, indent + &ruler].map(|line| Line::of(Style::Dim, line))
+        [indent.clone() + &labels, indent + &ruler].map(|line| StyledLine::of(Style::Dim, line))
     }
 
     /// The column of a time within the bar.
@@ -185,7 +185,7 @@ impl<'a> Chart<'a> {
     }
 
     /// A moment or a time with its text beside it.
-    fn mark(&self, mark: &Mark) -> Line {
+    fn mark(&self, mark: &Mark) -> StyledLine {
         let from = self.clock.offset(mark.at);
         let until = mark.until.map(|until| self.clock.offset(until).max(from));
         let first = self.column(from);
@@ -195,15 +195,15 @@ impl<'a> Chart<'a> {
         };
         // What happens after the end of the rollout changes nothing, and is not within it.
         let name = format!("at {}", exact(self.clock.since_start(mark.at)));
-        let name = Line::of(Style::Cyan, name);
+        let name = StyledLine::of(Style::Cyan, name);
         let end = until.map(|until| short(until - from)).unwrap_or_default();
-        let text = Line::of(Style::Cyan, &mark.text);
+        let text = StyledLine::of(Style::Cyan, &mark.text);
         self.row(name, self.beside(first, &bar, Style::Cyan, text), &end, Style::Cyan)
     }
 
     /// A bar that begins in a column, and a text after it, or before it, or within it, where
     /// there is more space.
-    fn beside(&self, first: usize, bar: &str, style: Style, text: Line) -> Line {
+    fn beside(&self, first: usize, bar: &str, style: Style, text: StyledLine) -> StyledLine {
         let used = first + columns(bar);
         let after = self.bar.saturating_sub(used + 1);
         let before = first.saturating_sub(1);
@@ -212,38 +212,41 @@ impl<'a> Chart<'a> {
             let text = text.cut(within);
             let end = bar.chars().skip(text.width() + 3).collect::<String>();
             let start = bar.chars().next().map(String::from).unwrap_or_default();
-            return Line::of(Style::Plain, " ".repeat(first))
+            return StyledLine::of(Style::Plain, " ".repeat(first))
                 .and(style, start + " ")
                 .followed_by(text)
                 .and(style, format!(" {end}"));
         }
-        let bar = Line::of(style, bar);
+        let bar = StyledLine::of(style, bar);
         if text.width() <= after || after >= before {
-            let bar = Line::of(Style::Plain, " ".repeat(first)).followed_by(bar);
+            let bar = StyledLine::of(Style::Plain, " ".repeat(first)).followed_by(bar);
             return bar.and(Style::Plain, " ").followed_by(text.cut(after));
         }
         let text = text.cut(before);
         let space = " ".repeat(first - 1 - text.width());
-        Line::of(Style::Plain, space).followed_by(text).and(Style::Plain, " ").followed_by(bar)
+        StyledLine::of(Style::Plain, space)
+            .followed_by(text)
+            .and(Style::Plain, " ")
+            .followed_by(bar)
     }
 
     /// A line in columns.
-    fn row(&self, name: Line, bar: Line, end: &str, style: Style) -> Line {
+    fn row(&self, name: StyledLine, bar: StyledLine, end: &str, style: Style) -> StyledLine {
         let line = filled(name.cut_within(self.names), self.names).and(Style::Plain, " ");
         self.ended(line.followed_by(bar.cut(self.bar)), end, style)
     }
 
     /// A line with something in the column of durations.
-    fn ended(&self, line: Line, end: &str, style: Style) -> Line {
+    fn ended(&self, line: StyledLine, end: &str, style: Style) -> StyledLine {
         if !self.has_durations || end.is_empty() {
             return line;
         }
-        let end = Line::of(style, end).cut(DURATION - 1);
+        let end = StyledLine::of(style, end).cut(DURATION - 1);
         let width = self.names + 1 + self.bar + DURATION - end.width();
         filled(line, width).followed_by(end)
     }
 
-    fn step(&self, step: &Step) -> Vec<Line> {
+    fn step(&self, step: &Step) -> Vec<StyledLine> {
         let mut lines = vec![self.heading(step.line)];
         lines.extend(step.line.gates.iter().take(GATES).map(|gate| self.gate(gate)));
         lines.extend(more(step.line.gates.len(), GATES, "gate"));
@@ -255,13 +258,13 @@ impl<'a> Chart<'a> {
         lines
     }
 
-    fn heading(&self, step: &StepLine) -> Line {
+    fn heading(&self, step: &StepLine) -> StyledLine {
         let limit = match step.limit {
             Some(limit) => format!(", maxUpdate {limit}"),
             None => String::new(),
         };
         let total = usize::try_from(step.total).unwrap_or(usize::MAX);
-        let line = Line::of(Style::Bold, step.title())
+        let line = StyledLine::of(Style::Bold, step.title())
             .and(Style::Plain, format!("  {}{limit}", count(total, "Application")));
         let offset = |time| self.clock.offset(time);
         let took = |start, end| exact((offset(end) - offset(start)).max(0));
@@ -291,7 +294,7 @@ impl<'a> Chart<'a> {
         }
     }
 
-    fn gate(&self, gate: &GateLine) -> Line {
+    fn gate(&self, gate: &GateLine) -> StyledLine {
         let from = self.clock.offset(gate.since);
         let until = gate.until().map_or(self.clock.length, |time| self.clock.offset(time));
         let until = until.max(from);
@@ -302,8 +305,8 @@ impl<'a> Chart<'a> {
         };
         let by = gate.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
         let text = format!("{}{by}", gate.what.label());
-        let name = Line::of(Style::Yellow, format!("  gate {}", gate.name));
-        let bar = self.beside(first, &bar, Style::Yellow, Line::of(Style::Dim, text));
+        let name = StyledLine::of(Style::Yellow, format!("  gate {}", gate.name));
+        let bar = self.beside(first, &bar, Style::Yellow, StyledLine::of(Style::Dim, text));
         let end = match (gate.opened, gate.ended) {
             (Some(_), _) => short(until - from),
             (None, Some(_)) => "run ended".to_owned(),
@@ -312,24 +315,24 @@ impl<'a> Chart<'a> {
         self.row(name, bar, &end, Style::Yellow)
     }
 
-    fn application(&self, row: &Row) -> Line {
+    fn application(&self, row: &Row) -> StyledLine {
         let kinds: Vec<Option<SpanKind>> = cells(&row.segments, self.clock.length, self.bar)
             .into_iter()
             .map(|cell| cell.and_then(|index| row.segments.get(index)).map(|one| one.what))
             .collect();
-        let (mut bar, mut at) = (Line::default(), 0);
+        let (mut bar, mut at) = (StyledLine::default(), 0);
         for (first, size, what) in runs(&kinds) {
             let text: String = std::iter::repeat_n(glyph(what), size).collect();
             bar = bar.and(Style::Plain, " ".repeat(first - at)).and(style(what), text);
             at = first + size;
         }
-        let name = Line::of(Style::Plain, format!("  {}", row.application.name));
+        let name = StyledLine::of(Style::Plain, format!("  {}", row.application.name));
         let (end, style) = duration(row);
         self.row(name, bar, &end, style)
     }
 
     /// How many Applications are in each state, over time.
-    fn states(&self, rows: &[Row]) -> Vec<Line> {
+    fn states(&self, rows: &[Row]) -> Vec<StyledLine> {
         let (seen, peaks) = (occurring(rows), peaks(rows));
         let counts = counts(rows, self.clock.length, self.bar);
         let mut lines = Vec::new();
@@ -337,9 +340,9 @@ impl<'a> Chart<'a> {
             let numbers = counts.iter().map(|cell| cell[what.index()]);
             let most = numbers.clone().fold(0.0, f64::max);
             let bar: String = numbers.map(|number| height(number, most)).collect();
-            let name = Line::of(Style::Plain, format!("  {}", what.label()));
+            let name = StyledLine::of(Style::Plain, format!("  {}", what.label()));
             let end = format!("max {}", peaks[what.index()]);
-            lines.push(self.row(name, Line::of(style(what), bar), &end, Style::Dim));
+            lines.push(self.row(name, StyledLine::of(style(what), bar), &end, Style::Dim));
         }
         let names = failed(rows);
         if !names.is_empty() {
@@ -348,13 +351,13 @@ impl<'a> Chart<'a> {
                 all => format!(" and {} more", all - FAILED),
             };
             let names = names[..names.len().min(FAILED)].join(", ");
-            lines.push(Line::of(Style::Red, format!("  failed: {names}{more}")));
+            lines.push(StyledLine::of(Style::Red, format!("  failed: {names}{more}")));
         }
         lines
     }
 
     /// The characters that were used.
-    fn legend(&self) -> Line {
+    fn legend(&self) -> StyledLine {
         let steps = || self.sets.iter().flat_map(|(_, steps)| steps);
         let mut seen = [false; KINDS];
         for step in steps().filter(|step| step.rows.len() <= self.share) {
@@ -362,7 +365,7 @@ impl<'a> Chart<'a> {
                 *seen |= more;
             }
         }
-        let mut line = Line::default();
+        let mut line = StyledLine::default();
         let mut add = |style, text: String, label: &str| {
             let space = if line.width() == 0 { "" } else { "  " };
             let before = std::mem::take(&mut line);
@@ -401,13 +404,13 @@ fn height(number: f64, most: f64) -> char {
     HEIGHTS[part.clamp(1, HEIGHTS.len()) - 1]
 }
 
-fn more(all: usize, most: usize, thing: &str) -> Option<Line> {
+fn more(all: usize, most: usize, thing: &str) -> Option<StyledLine> {
     let hidden = all.checked_sub(most).filter(|hidden| *hidden > 0)?;
-    Some(Line::of(Style::Dim, format!("  … and {}", count(hidden, &format!("more {thing}")))))
+    Some(StyledLine::of(Style::Dim, format!("  … and {}", count(hidden, &format!("more {thing}")))))
 }
 
 /// A line with spaces up to a width.
-fn filled(line: Line, width: usize) -> Line {
+fn filled(line: StyledLine, width: usize) -> StyledLine {
     let space = width.saturating_sub(line.width());
     line.and(Style::Plain, " ".repeat(space))
 }

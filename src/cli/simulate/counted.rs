@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::args::{NAMES, WRONG};
-use crate::cli::error::{Error, note};
-use crate::cli::generate;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::generate;
 use wavegate_engine::names::some_of;
 use wavegate_rollout::application_set::reconcile::NO_STEPS;
 use wavegate_rollout::application_set::{autosync, shown};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::scenario::Case;
+use super::scenario::SimulationCase;
 use super::timeline::{
     ApplicationLine, GateKind, GateLine, Mark, Opening, SetLine, Span, SpanKind, StepLine,
     Timeline, WaitLine,
@@ -14,7 +14,7 @@ use wavegate_rollout::rollout::wait::WaitKind;
 use wavegate_simulation::{ApplicationHistory, End, History, State, Waits};
 
 /// The timeline of a history.
-pub(super) fn timeline(case: &Case, history: &History) -> Timeline {
+pub(super) fn timeline(case: &SimulationCase, history: &History) -> Timeline {
     let names: Vec<&str> = {
         let mut names: Vec<&str> = case.applications.values().map(|(set, _)| &**set).collect();
         names.sort_unstable();
@@ -102,7 +102,7 @@ impl Run<'_> {
     }
 }
 
-fn steps(case: &Case, history: &History, set: &str, runs: &[Run<'_>]) -> Vec<StepLine> {
+fn steps(case: &SimulationCase, history: &History, set: &str, runs: &[Run<'_>]) -> Vec<StepLine> {
     let mut of_step: BTreeMap<Option<usize>, Vec<ApplicationLine>> = BTreeMap::new();
     for (name, (_, step)) in case.applications.iter().filter(|(_, (of, _))| of == set) {
         let known = history.applications.get(name);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{course, path};
-use crate::cli::output::printable;
+use crate::cli::console::output::printable;
 use wavegate_api::steering::{RunPhase, RunWait};
 use wavegate_engine::names::some_of;
 use wavegate_rollout::rollout::wait::{EndedBy, WaitKind};

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::path;
 use super::when::{Pattern, Slow};
-use crate::cli::error::Error;
-use crate::cli::input;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::error::Error;
+use crate::cli::files::input;
+use crate::cli::watch::args::timeout;
 use wavegate_api::unknown::nearest;
 use wavegate_api::yaml;
 use wavegate_engine::names::some_of;
@@ -221,7 +221,7 @@ fn text(value: &Value) -> Result<String, String> {
 
 /// The Applications that there are, with their steps counted from 0, the gates, and the time at
 /// which the simulation is given up.
-pub(super) struct Known<'a> {
+pub(super) struct EventContext<'a> {
     pub limit: Duration,
     pub applications: &'a BTreeMap<String, Option<usize>>,
     pub gates: &'a BTreeSet<String>,
@@ -233,7 +233,10 @@ pub(super) struct Known<'a> {
 ///
 /// An event that is for no Application, for no gate, or not over before the end, whether it is for
 /// the start or not: a failure that does not happen proves nothing.
-pub(super) fn actions(events: &[Event], known: &Known<'_>) -> Result<Vec<ScheduledAction>, Error> {
+pub(super) fn actions(
+    events: &[Event],
+    known: &EventContext<'_>,
+) -> Result<Vec<ScheduledAction>, Error> {
     let mut all = Vec::new();
     for event in events {
         let action = event.action(known)?;
@@ -261,7 +264,7 @@ impl Event {
         }
     }
 
-    fn action(&self, known: &Known<'_>) -> Result<Action, Error> {
+    fn action(&self, known: &EventContext<'_>) -> Result<Action, Error> {
         let names = |pattern: &Pattern| self.named(pattern, known);
         let action = match &self.what {
             What::Outcome(pattern, outcome) => {
@@ -281,7 +284,11 @@ impl Event {
     }
 
     /// The names of the Applications that a pattern is for.
-    fn named(&self, pattern: &Pattern, known: &Known<'_>) -> Result<BTreeSet<String>, Error> {
+    fn named(
+        &self,
+        pattern: &Pattern,
+        known: &EventContext<'_>,
+    ) -> Result<BTreeSet<String>, Error> {
         let all = || known.applications.iter();
         let names: BTreeSet<String> = all()
             .filter(|(name, step)| pattern.is_for(name, **step))
@@ -305,7 +312,7 @@ impl Event {
         Err(self.wrong(format!("it is for none of the Applications; {hint}")))
     }
 
-    fn check_gate(&self, gate: &str, known: &Known<'_>) -> Result<(), Error> {
+    fn check_gate(&self, gate: &str, known: &EventContext<'_>) -> Result<(), Error> {
         let hint = match nearest(gate, known.gates.iter().map(String::as_str)) {
             _ if known.gates.contains(gate) => return Ok(()),
             _ if known.gates.is_empty() => "there is none".to_owned(),

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::creation::Created;
-use crate::cli::generate::strategy_of;
+use crate::cli::files::generate::strategy_of;
 use wavegate_api::Raw;
 use wavegate_api::steering::{RolloutRunStatus, RunPhase};
 use wavegate_rollout::rollout::budget::Limit;

@@ -27,19 +27,19 @@ mod when;
 use std::path::Path;
 use std::process::ExitCode;
 
-pub(super) use self::args::Args;
+pub(super) use self::args::SimulateArgs;
 use self::distribution::Distribution;
 use self::progress::Progress;
 use self::report::Report;
-use super::cluster::block_on;
-use super::error::{CHECK_FAILED, Error};
+use crate::cli::cluster::block_on;
+use crate::cli::console::error::{CHECK_FAILED, Error};
 use wavegate_simulation::{self as simulation, History};
 
 /// The most simulations of one command.
 const MOST_RUNS: u32 = 100_000;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     if args.runs == 0 || args.runs > MOST_RUNS {
         let why = format!("it must be from 1 to {MOST_RUNS}");
         return Err(Error::input("invalid option", "--runs", why).into());

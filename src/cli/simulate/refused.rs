@@ -1,7 +1,7 @@
 //! What could not be done: a failure that does not happen proves nothing.
 
 use super::path::text;
-use crate::cli::error::{Error, fault};
+use crate::cli::console::error::{Error, fault};
 use wavegate_simulation::History;
 
 /// The most errors that are printed.

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::path::{self, Part};
-use super::scenario::Case;
+use super::scenario::SimulationCase;
 use super::timeline::{SetLine, Timeline};
 use super::{chart, course, svg};
-use crate::cli::output::printable;
+use crate::cli::console::output::printable;
 use crate::cli::rollout_view::{terminal, ui};
 use wavegate_simulation::{End, History};
 
@@ -32,7 +32,7 @@ pub(super) struct Report {
 
 impl Report {
     /// The report of a history.
-    pub fn of(case: &Case, history: &History) -> Self {
+    pub fn of(case: &SimulationCase, history: &History) -> Self {
         let timeline = course::timeline(case, history);
         Self {
             outcome: history.outcome.clone(),

@@ -7,19 +7,19 @@ use std::time::Duration;
 use kube_sim::SplitMix64;
 use serde_json::{Value, json};
 
-use super::args::{Args, NAMES, WRONG};
+use super::args::{NAMES, SimulateArgs, WRONG};
 use super::behaviors::{self, behaviors};
 use super::creation::Created;
 use super::frozen::frozen;
 use super::{counted, events, history};
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::controller::Controller;
-use crate::cli::error::{Error, note};
-use crate::cli::facts::Facts;
-use crate::cli::generate;
-use crate::cli::input::{self, Object, is_application_set, is_policy};
-use crate::cli::plan::steering;
-use crate::cli::validation;
+use crate::cli::cluster::controller::Controller;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::generate;
+use crate::cli::files::input::{self, FileObject, is_application_set, is_policy};
+use crate::cli::files::validation;
+use crate::cli::plan::policies as plan_policies;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::raw::{edit_metadata, object_at};
 use wavegate_api::steering::{POLICY, RUN};
@@ -38,7 +38,7 @@ const MOST: usize = 20_000;
 
 /// What a command simulates, once or several times.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct SimulationCase {
     namespace: String,
     objects: Vec<Value>,
     /// The Applications, all in one cluster.
@@ -52,22 +52,22 @@ pub(super) struct Case {
 }
 
 /// Reads what the arguments name.
-pub(super) async fn read(args: &Args) -> Result<Case, Error> {
+pub(super) async fn read(args: &SimulateArgs) -> Result<SimulationCase, Error> {
     match args.live {
         true => of_cluster(args).await,
         false => of_files(args).await,
     }
 }
 
-async fn of_files(args: &Args) -> Result<Case, Error> {
+async fn of_files(args: &SimulateArgs) -> Result<SimulationCase, Error> {
     args.controller.check()?;
     let objects = input::objects(&args.files)?;
-    let (sets, others): (Vec<Object>, Vec<Object>) =
+    let (sets, others): (Vec<FileObject>, Vec<FileObject>) =
         objects.into_iter().partition(|object| is_application_set(&object.value));
     let known: Vec<String> = sets.iter().map(|set| name_of(&set.value).to_owned()).collect();
     let is_named =
-        |set: &Object| args.name.as_deref().is_none_or(|name| name_of(&set.value) == name);
-    let sets: Vec<Object> = sets.into_iter().filter(is_named).collect();
+        |set: &FileObject| args.name.as_deref().is_none_or(|name| name_of(&set.value) == name);
+    let sets: Vec<FileObject> = sets.into_iter().filter(is_named).collect();
     if sets.is_empty() {
         let place = args.files.iter().map(|file| input::shown(file)).collect::<Vec<_>>().join(", ");
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -83,7 +83,7 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
     }
     let policies = others.iter().filter(|object| is_policy(&object.value));
     validation::check(sets.iter().chain(policies)).await?;
-    let mut facts = Facts::of_objects(
+    let mut facts = GeneratorFacts::of_objects(
         others.iter().map(|object| &object.value),
         args.controller.inputs(),
         args.controller.namespace(),
@@ -92,19 +92,20 @@ async fn of_files(args: &Args) -> Result<Case, Error> {
     for set in &sets {
         generated.push((set.value.clone(), generate::generate_known(set, &mut facts).await?));
     }
-    let (policies, others): (Vec<Object>, Vec<Object>) =
+    let (policies, others): (Vec<FileObject>, Vec<FileObject>) =
         others.into_iter().partition(|object| is_policy(&object.value));
-    let (projects, others): (Vec<Object>, Vec<Object>) =
+    let (projects, others): (Vec<FileObject>, Vec<FileObject>) =
         others.into_iter().partition(|object| object.value.kind() == AppProject::KIND);
-    let is_unused = |object: &&Object| object.value.kind() != "Secret";
+    let is_unused = |object: &&FileObject| object.value.kind() != "Secret";
     for object in others.iter().filter(is_unused) {
         note(&format!("{} is not used", object.described()));
     }
-    let values = |objects: Vec<Object>| objects.into_iter().map(|object| object.value).collect();
-    Case::new(args, &generated, values(policies), values(projects), |_| None)
+    let values =
+        |objects: Vec<FileObject>| objects.into_iter().map(|object| object.value).collect();
+    SimulationCase::new(args, &generated, values(policies), values(projects), |_| None)
 }
 
-async fn of_cluster(args: &Args) -> Result<Case, Error> {
+async fn of_cluster(args: &SimulateArgs) -> Result<SimulationCase, Error> {
     let cluster = ClusterConnection::connect(&args.cluster).await?;
     let sets = generate::live_sets(&cluster, &[], args.name.as_deref()).await?;
     let controller = Controller::read(&cluster, &args.controller).await?;
@@ -135,12 +136,12 @@ async fn of_cluster(args: &Args) -> Result<Case, Error> {
         known.extend(history::behaviors(&set.value, &steps, &live, &runs, &created));
         generated.push((set.value.clone(), generation));
     }
-    Case::new(args, &generated, policies, projects, |name| known.get(name).copied())
+    SimulationCase::new(args, &generated, policies, projects, |name| known.get(name).copied())
 }
 
-impl Case {
+impl SimulationCase {
     fn new(
-        args: &Args,
+        args: &SimulateArgs,
         sets: &[(Value, Generation)],
         policies: Vec<Value>,
         projects: Vec<Value>,
@@ -198,7 +199,7 @@ impl Case {
         let events = args.events()?;
         let actions = events::actions(
             &events,
-            &events::Known { limit: args.limit, applications: &steps, gates: &gates },
+            &events::EventContext { limit: args.limit, applications: &steps, gates: &gates },
         )?;
         let table = args.durations.as_deref().map(|file| behaviors::table(file, &steps));
         let table = table.transpose()?.unwrap_or_default();
@@ -245,7 +246,7 @@ impl Case {
     }
 
     /// One simulation. With several, the times of each but the first differ.
-    pub fn scenario(&self, args: &Args, seed: u64) -> Scenario {
+    pub fn scenario(&self, args: &SimulateArgs, seed: u64) -> Scenario {
         let mut random = SplitMix64::new(seed);
         let mut behaviors = self.behaviors.clone();
         let is_first = seed == args.seed;
@@ -291,13 +292,13 @@ fn of_sets(
     let (elsewhere, policies): (Vec<Value>, Vec<Value>) =
         policies.into_iter().partition(is_elsewhere);
     for policy in &elsewhere {
-        steering::note_elsewhere(policy, namespace);
+        plan_policies::note_elsewhere(policy, namespace);
     }
     let policies: Vec<Arc<Value>> =
         policies.into_iter().map(|policy| Arc::new(as_written(policy, namespace))).collect();
     let mut used = BTreeSet::new();
     for (set, generation) in sets {
-        let rules = steering::rules(&policies, set, generation);
+        let rules = plan_policies::rules(&policies, set, generation);
         for problem in rules.problems {
             let policy = &problem.policy;
             note(&format!("ApplicationSet {}: policy {policy}: {problem}", name_of(set)));
@@ -305,7 +306,7 @@ fn of_sets(
         used.extend(rules.policies);
     }
     for policy in policies.iter().filter(|policy| is_alone && !used.contains(policy.name())) {
-        steering::note_unused(policy);
+        plan_policies::note_unused(policy);
     }
     (policies.into_iter().map(Arc::unwrap_or_clone).collect(), used)
 }

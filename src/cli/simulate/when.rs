@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::fmt::temporal::Pieces;
 
-use crate::cli::watch_args::timeout;
+use crate::cli::watch::args::timeout;
 use wavegate_api::glob::Glob;
 
 /// Applications: a pattern of names, perhaps of one step.

@@ -7,15 +7,15 @@ use futures::future::join_all;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::cluster::{ClusterConnection, block_on};
-use super::super::commands::{in_namespace, word};
-use super::super::error::{CHECK_FAILED, Error, fault, note};
-use super::args::Args;
-use super::follow::{self, End, Options};
+use super::args::SyncArgs;
+use super::follow::{self, FollowEnd, FollowOptions};
 use super::member::Rollouts;
-use super::progress::{Goal, Line, WIDTH};
+use super::progress::{OperationGoal, ProgressLine, WIDTH};
 use super::request::{INTERRUPTED, not_requested, place, unusable};
 use super::result::OperationResult;
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
 use wavegate_api::Raw;
 use wavegate_api::time::to_rfc3339;
 use wavegate_application::access::project_of;
@@ -29,7 +29,7 @@ use wavegate_net::clock::Clock;
 const MAX: usize = 200;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SyncArgs) -> anyhow::Result<ExitCode> {
     let (code, results) = block_on(sync(&args))?;
     match results.as_slice() {
         [one] if args.names.len() == 1 => args.output.print_data(one)?,
@@ -38,7 +38,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
+async fn sync(args: &SyncArgs) -> Result<(u8, Vec<OperationResult>), Error> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
     let client = cluster.client();
@@ -63,17 +63,18 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
         0 | 1 => 0,
         _ => requested.iter().map(|(app, _)| app.name().chars().count()).max().unwrap_or(0).min(40),
     };
-    let options = |application: &Value| Options {
+    let options = |application: &Value| FollowOptions {
         prefix: match width {
             0 => String::new(),
             width => format!("{:<width$}  ", application.name()),
         },
         until: args.timeout.map(|timeout| since + timeout),
-        ..Options::new(&args.output, since)
+        ..FollowOptions::new(&args.output, since)
     };
     for (application, _) in &requested {
         let (namespace, name) = (application.namespace(), application.name());
-        let line = Line::new("operation", "Requested", format!("Application {namespace}/{name}"));
+        let line =
+            ProgressLine::new("operation", "Requested", format!("Application {namespace}/{name}"));
         options(application).print(&[line], WIDTH)?;
     }
     if args.no_wait {
@@ -81,7 +82,7 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
         return Ok((code, results.collect()));
     }
     let follow = requested.iter().map(|(application, id)| async move {
-        let goal = Goal::Request(id.clone());
+        let goal = OperationGoal::Request(id.clone());
         let end = follow::operation(client, application, &goal, &options(application)).await;
         (application, end)
     });
@@ -97,8 +98,8 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
     let mut results = Vec::new();
     for (application, end) in ends {
         let end = match end? {
-            End::TimedOut(waits_for) => {
-                End::TimedOut(format!("{waits_for}; {}", goes_on(application)))
+            FollowEnd::TimedOut(waits_for) => {
+                FollowEnd::TimedOut(format!("{waits_for}; {}", goes_on(application)))
             }
             end => end,
         };
@@ -122,7 +123,10 @@ fn goes_on(application: &Value) -> String {
 }
 
 /// The Applications that are named or selected; at least one.
-async fn applications(cluster: &ClusterConnection, args: &Args) -> Result<Vec<Arc<Value>>, Error> {
+async fn applications(
+    cluster: &ClusterConnection,
+    args: &SyncArgs,
+) -> Result<Vec<Arc<Value>>, Error> {
     let too_many = |place: String| {
         let why = format!("there are more than {MAX}; sync them in several commands");
         Error::input("cannot sync", place, why)

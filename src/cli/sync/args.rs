@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::request::request_id;
 use crate::cli::cluster::ClusterArgs;
-use crate::cli::output::Output;
-use crate::cli::watch_args::timeout;
+use crate::cli::console::output::OutputArgs;
+use crate::cli::watch::args::timeout;
 use wavegate_application::manual::SyncRequest;
 
 /// Sync Applications, or manifests without an Application
@@ -23,7 +23,7 @@ use wavegate_application::manual::SyncRequest;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 the operation succeeded; 1 it failed, or has not ended in \
 time; 2 usage error or invalid input; 130 interrupted.")]
-pub(in crate::cli) struct Args {
+pub(in crate::cli) struct SyncArgs {
     /// Applications to sync
     #[arg(value_name = "APP", required_unless_present_any = ["files", "selector"])]
     pub(super) names: Vec<String>,
@@ -35,7 +35,7 @@ pub(in crate::cli) struct Args {
     #[arg(short, long = "filename", value_name = "DIR|FILE", conflicts_with_all = ["names", "selector"])]
     pub(super) files: Vec<PathBuf>,
     #[command(flatten)]
-    pub(super) what: What,
+    pub(super) what: OperationArgs,
     /// Print the progress until the operation has ended; the default
     #[arg(long, conflicts_with = "no_wait")]
     pub(super) wait: bool,
@@ -53,10 +53,10 @@ pub(in crate::cli) struct Args {
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) output: OutputArgs,
 }
 
-impl Args {
+impl SyncArgs {
     /// Whether the sync engine runs in this process.
     pub fn is_local(&self) -> bool {
         !self.files.is_empty()
@@ -65,7 +65,7 @@ impl Args {
 
 /// What to sync, and how.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct What {
+pub(super) struct OperationArgs {
     /// Revision to sync to; that of the spec by default. Once for each source
     #[arg(long, value_name = "REV", conflicts_with = "files")]
     pub(super) revision: Vec<String>,
@@ -89,7 +89,7 @@ pub(super) struct What {
     pub(super) info: Vec<String>,
 }
 
-impl What {
+impl OperationArgs {
     /// The request of one operation, by the user of this process.
     pub(super) fn request(&self) -> SyncRequest {
         let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());

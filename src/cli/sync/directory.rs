@@ -13,19 +13,19 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::cluster::ClusterConnection;
-use super::super::error::{CHECK_FAILED, Error, fault, note};
-use super::super::run::stop_signal;
-use super::super::watch_args::until;
-use super::args::{Args, What};
+use super::args::{OperationArgs, SyncArgs};
 use super::control_plane::{ControlPlane, LABEL};
-use super::follow::{self, Options, Versions};
+use super::follow::{self, FollowOptions, Versions};
 use super::manifests::Manifests;
 use super::ownership;
-use super::progress::{Goal, Line, WIDTH};
+use super::progress::{OperationGoal, ProgressLine, WIDTH};
 use super::request::{INTERRUPTED, not_requested};
 use super::result::OperationResult;
 use super::run_lease::RunLease;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::run::stop_signal;
+use crate::cli::watch::args::until;
 use wavegate_api::Raw;
 use wavegate_api::followed::{FollowedApplication, FollowedResource};
 use wavegate_application::manual;
@@ -35,7 +35,7 @@ use wavegate_controller as controller;
 use wavegate_controller::application::OwnCluster;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SyncArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         // The first signal terminates the operation in order, the second one ends the process.
@@ -72,7 +72,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Syncs while the Lease is held, which is stored before it is requested: a response may be
 /// lost, or the run be interrupted.
 async fn sync(
-    args: &Args,
+    args: &SyncArgs,
     interrupted: &CancellationToken,
     lease: &OnceLock<RunLease>,
 ) -> anyhow::Result<(u8, Option<OperationResult>)> {
@@ -96,7 +96,7 @@ async fn sync(
 
 /// Runs the sync engine, once the Lease is held.
 async fn engine(
-    args: &Args,
+    args: &SyncArgs,
     cluster: &ClusterConnection,
     manifests: &Manifests,
     since: Instant,
@@ -132,7 +132,8 @@ async fn engine(
         Arc::new(sources),
         stop.clone(),
     );
-    let options = Options { waves: manifests.waves(), ..Options::new(&args.output, since) };
+    let options =
+        FollowOptions { waves: manifests.waves(), ..FollowOptions::new(&args.output, since) };
     let work = work(args, manifests, &control_plane, &options, interrupted);
     tokio::select! {
         ended = work => ended,
@@ -144,10 +145,10 @@ async fn engine(
 }
 
 async fn work(
-    args: &Args,
+    args: &SyncArgs,
     manifests: &Manifests,
     control_plane: &ControlPlane,
-    options: &Options,
+    options: &FollowOptions,
     interrupted: &CancellationToken,
 ) -> anyhow::Result<(u8, Option<OperationResult>)> {
     let client = control_plane.client();
@@ -157,7 +158,7 @@ async fn work(
         () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
     };
     options.print(
-        &[Line::new(manifests.title(), "Compared", summary(&compared, what, manifests))],
+        &[ProgressLine::new(manifests.title(), "Compared", summary(&compared, what, manifests))],
         WIDTH,
     )?;
     let request = what.request();
@@ -165,7 +166,7 @@ async fn work(
     let requested = operation::request(client, &compared, &request).await;
     let requested = requested.map_err(|error| not_requested(error, place.clone()))?;
     let deadline = args.timeout.map(|timeout| options.since + timeout);
-    let goal = Goal::Request(request.id.clone());
+    let goal = OperationGoal::Request(request.id.clone());
     let follow = follow::operation(client, &requested, &goal, options);
     tokio::pin!(follow);
     let (end, ended_by) = tokio::select! {
@@ -231,7 +232,7 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 }
 
 /// What the sync has to do, in one line.
-fn summary(application: &Value, what: &What, manifests: &Manifests) -> String {
+fn summary(application: &Value, what: &OperationArgs, manifests: &Manifests) -> String {
     // Others are neither applied nor pruned.
     let selected = |(_, raw): &(FollowedResource, &Value)| {
         what.resources.is_empty() || manual::is_selected(&what.resources, raw)

@@ -9,11 +9,11 @@ use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::error::{Error, note};
-use super::super::output::{self, Format, Output};
-use super::super::watch_args::until;
-use super::progress::{Followed, Goal, Line, Progress, followed};
+use super::progress::{FollowedState, OperationGoal, Progress, ProgressLine, followed};
 use super::result::OperationResult;
+use crate::cli::console::error::{Error, note};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat};
+use crate::cli::watch::args::until;
 use wavegate_api::Raw;
 use wavegate_api::followed::FollowedApplication;
 use wavegate_api::operation::OperationPhase;
@@ -92,7 +92,7 @@ impl Versions {
 
 /// How to follow.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Options {
+pub(in crate::cli) struct FollowOptions {
     /// Prefix of all lines: the name, when several Applications are followed.
     pub prefix: String,
     /// No progress is printed, for output in another format.
@@ -105,21 +105,21 @@ pub(in crate::cli) struct Options {
     pub waves: BTreeMap<ResourceKey, i64>,
 }
 
-impl Options {
+impl FollowOptions {
     /// Without a prefix and a time limit.
-    pub fn new(output: &Output, since: Instant) -> Self {
-        let quiet = output.format != Format::Table;
+    pub fn new(output: &OutputArgs, since: Instant) -> Self {
+        let quiet = output.format != OutputFormat::Table;
         Self { prefix: String::new(), quiet, until: None, since, waves: BTreeMap::new() }
     }
 
     /// Prints lines of progress; `width` is that of the first column. A closed pipe does not
     /// end the operation.
-    pub fn print(&self, lines: &[Line], width: usize) -> Result<(), Error> {
+    pub fn print(&self, lines: &[ProgressLine], width: usize) -> Result<(), Error> {
         if self.quiet {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
-        let line = |line: &Line| {
+        let line = |line: &ProgressLine| {
             let text = format!("{clock} {}{}", self.prefix, line.plain(width));
             output::printable(&wavegate_net::redact::text(&text)) + "\n"
         };
@@ -131,7 +131,7 @@ impl Options {
 
 /// The end of following.
 #[derive(Clone, Debug)]
-pub(in crate::cli) enum End {
+pub(in crate::cli) enum FollowEnd {
     /// The operation has ended.
     Over(OperationPhase, Box<OperationResult>),
     /// Its result is unknown.
@@ -140,7 +140,7 @@ pub(in crate::cli) enum End {
     TimedOut(String),
 }
 
-impl End {
+impl FollowEnd {
     /// The result, if it is known, and the error of an end that is not a success: `what` has
     /// not succeeded.
     pub fn judge(self, what: &str, place: &str) -> (Option<OperationResult>, Option<Error>) {
@@ -163,9 +163,9 @@ impl End {
 pub(in crate::cli) async fn operation(
     client: &Client,
     application: &Value,
-    goal: &Goal,
-    options: &Options,
-) -> Result<End, Error> {
+    goal: &OperationGoal,
+    options: &FollowOptions,
+) -> Result<FollowEnd, Error> {
     let mut versions = Versions::of(client, "Application", application);
     let mut progress = Progress::of(application, options.waves.clone());
     let mut waits_for = "no application controller has started it".to_owned();
@@ -178,16 +178,16 @@ pub(in crate::cli) async fn operation(
                 note(&not_started(application));
                 continue;
             }
-            () = until(options.until) => return Ok(End::TimedOut(waits_for)),
+            () = until(options.until) => return Ok(FollowEnd::TimedOut(waits_for)),
         };
         let Some(version) = version else {
-            return Ok(End::Lost("the Application was deleted".to_owned()));
+            return Ok(FollowEnd::Lost("the Application was deleted".to_owned()));
         };
         let application = FollowedApplication::read(&version);
         match followed(&application, goal) {
-            Followed::Requested => {}
-            Followed::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
-            Followed::Running => {
+            FollowedState::Requested => {}
+            FollowedState::Lost(reason) => return Ok(FollowEnd::Lost(reason.to_owned())),
+            FollowedState::Running => {
                 warn_at = None;
                 let lines = progress.update(&version, &application);
                 options.print(&lines, progress.width())?;
@@ -200,12 +200,12 @@ pub(in crate::cli) async fn operation(
                     message => message.clone_into(&mut waits_for),
                 }
             }
-            Followed::Ended(phase) => {
+            FollowedState::Ended(phase) => {
                 let result = OperationResult::of(&version);
                 let lines = progress.update(&version, &application);
                 options.print(&lines, progress.width())?;
                 options.print(&result.lines(), progress.width())?;
-                return Ok(End::Over(phase, Box::new(result)));
+                return Ok(FollowEnd::Over(phase, Box::new(result)));
             }
         }
     }

@@ -13,9 +13,9 @@ use kube::discovery::{Scope, pinned_kind};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::super::error::Error;
-use super::super::input;
-use super::args::Args;
+use super::args::SyncArgs;
+use crate::cli::console::error::Error;
+use crate::cli::files::input;
 use wavegate_api::Raw;
 use wavegate_api::annotations::sync_wave;
 use wavegate_api::kind::GroupVersionKind;
@@ -46,7 +46,7 @@ pub(super) struct Manifests {
 
 impl Manifests {
     /// Reads the files of the command line.
-    pub async fn read(args: &Args, namespace: &str, client: &Client) -> Result<Self, Error> {
+    pub async fn read(args: &SyncArgs, namespace: &str, client: &Client) -> Result<Self, Error> {
         let name = match &args.name {
             Some(name) => checked_name(name)?,
             // Folders of one name are common; what one has applied is not of the other.
@@ -192,7 +192,7 @@ fn unread(kind: &str, group: &str, error: &kube::Error) -> Error {
 
 /// The manifests of a kustomization or a chart; a chart is rendered for the cluster.
 async fn rendered(
-    args: &Args,
+    args: &SyncArgs,
     name: &str,
     namespace: &str,
     client: &Client,
@@ -223,7 +223,7 @@ async fn rendered(
 }
 
 /// The name of a run: that of the only folder or file.
-fn name_of_files(args: &Args) -> Result<String, Error> {
+fn name_of_files(args: &SyncArgs) -> Result<String, Error> {
     let missing = |why: &str| {
         let why = format!("{why}; name the run with --name");
         Error::input("cannot sync", "--name", why)

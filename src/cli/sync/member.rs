@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::cluster::ClusterConnection;
-use super::super::error::note;
-use super::super::generate::strategy_of;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::note;
+use crate::cli::files::generate::strategy_of;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::{set_of, shown};
 use wavegate_rollout::rollout::budget::Limit;

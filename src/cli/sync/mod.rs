@@ -16,13 +16,13 @@ mod run_lease;
 
 use std::process::ExitCode;
 
-pub(super) use self::args::Args;
+pub(super) use self::args::SyncArgs;
 use self::request::unusable;
 pub(super) use self::request::{INTERRUPTED, place};
 use wavegate_application::manual;
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: SyncArgs) -> anyhow::Result<ExitCode> {
     for option in &args.what.options {
         manual::check_option(option).map_err(unusable)?;
     }

@@ -10,11 +10,11 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::discovery::Scope;
 use serde_json::{Value, json};
 
-use super::super::cluster::{ClusterConnection, control_plane_namespace};
-use super::super::error::{Error, note};
-use super::args::What;
+use super::args::OperationArgs;
 use super::control_plane::LABEL;
 use super::manifests::Manifests;
+use crate::cli::cluster::{ClusterConnection, control_plane_namespace};
+use crate::cli::console::error::{Error, note};
 use wavegate_api::Raw;
 use wavegate_api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
 use wavegate_api::kind::GroupVersionKind;
@@ -48,7 +48,7 @@ struct ByLabel {
 pub(super) async fn check(
     cluster: &ClusterConnection,
     manifests: &Manifests,
-    what: &What,
+    what: &OperationArgs,
 ) -> Result<(), Error> {
     let client = cluster.client();
     let (wanted, namespaced) = wanted(manifests, what);
@@ -98,7 +98,10 @@ pub(super) async fn check(
 
 /// The manifests that would be applied and have a name, without hooks: those refuse other
 /// objects themselves. And the namespaces that are needed.
-fn wanted<'a>(manifests: &'a Manifests, what: &What) -> (Vec<Wanted<'a>>, BTreeSet<String>) {
+fn wanted<'a>(
+    manifests: &'a Manifests,
+    what: &OperationArgs,
+) -> (Vec<Wanted<'a>>, BTreeSet<String>) {
     let (mut wanted, mut namespaces) = (Vec::new(), BTreeSet::new());
     for manifest in manifests.objects() {
         let Some(mut key) = ResourceKey::from_object(manifest) else { continue };
@@ -130,7 +133,7 @@ fn wanted<'a>(manifests: &'a Manifests, what: &What) -> (Vec<Wanted<'a>>, BTreeS
 async fn namespaces_exist(
     client: &Client,
     manifests: &Manifests,
-    what: &What,
+    what: &OperationArgs,
     needed: &BTreeSet<String>,
 ) -> Result<(), Error> {
     let created = |name: &str| {

@@ -16,7 +16,7 @@ use wavegate_engine::sync::TASKS_RUNNING;
 
 /// Which operation is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Goal {
+pub(in crate::cli) enum OperationGoal {
     /// The one that was requested with this id.
     Request(String),
     /// The one that started at this time.
@@ -25,7 +25,7 @@ pub(in crate::cli) enum Goal {
 
 /// The state of the operation that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Followed {
+pub(in crate::cli) enum FollowedState {
     /// No controller has started it.
     Requested,
     /// It is running.
@@ -37,29 +37,40 @@ pub(in crate::cli) enum Followed {
 }
 
 /// The state of the operation that is followed, in a version of its Application.
-pub(in crate::cli) fn followed(application: &FollowedApplication, goal: &Goal) -> Followed {
+pub(in crate::cli) fn followed(
+    application: &FollowedApplication,
+    goal: &OperationGoal,
+) -> FollowedState {
     let state = &application.status.operation_state;
     let is_it = match goal {
-        Goal::Request(id) => is_request(&state.operation, id),
-        Goal::Started(at) => state.started_at == *at,
+        OperationGoal::Request(id) => is_request(&state.operation, id),
+        OperationGoal::Started(at) => state.started_at == *at,
     };
     if is_it {
         let phase = OperationPhase::from_word(&state.phase);
-        return if phase.is_completed() { Followed::Ended(phase) } else { Followed::Running };
+        return if phase.is_completed() {
+            FollowedState::Ended(phase)
+        } else {
+            FollowedState::Running
+        };
     }
     match goal {
-        Goal::Request(id) if is_request(&application.operation, id) => Followed::Requested,
-        Goal::Request(_) if state.phase == "Running" => {
-            Followed::Lost("another operation has replaced it")
+        OperationGoal::Request(id) if is_request(&application.operation, id) => {
+            FollowedState::Requested
         }
-        Goal::Request(_) => Followed::Lost("its request was removed before it started"),
-        Goal::Started(_) => Followed::Lost("another operation has started since"),
+        OperationGoal::Request(_) if state.phase == "Running" => {
+            FollowedState::Lost("another operation has replaced it")
+        }
+        OperationGoal::Request(_) => {
+            FollowedState::Lost("its request was removed before it started")
+        }
+        OperationGoal::Started(_) => FollowedState::Lost("another operation has started since"),
     }
 }
 
 /// One line of progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) struct Line {
+pub(in crate::cli) struct ProgressLine {
     /// The operation, a phase with its wave, or a resource.
     pub subject: String,
     /// Its new state; empty when the text says all.
@@ -68,7 +79,7 @@ pub(in crate::cli) struct Line {
     pub text: String,
 }
 
-impl Line {
+impl ProgressLine {
     pub fn new(
         subject: impl Into<String>,
         state: impl Into<String>,
@@ -132,7 +143,11 @@ impl Progress {
 
     /// The transitions in a new version of the Application; call it only while the
     /// operation that is followed is the one in its status.
-    pub fn update(&mut self, version: &Value, application: &FollowedApplication) -> Vec<Line> {
+    pub fn update(
+        &mut self,
+        version: &Value,
+        application: &FollowedApplication,
+    ) -> Vec<ProgressLine> {
         let mut lines = Vec::new();
         let status = &application.status;
         let of_version = || &version["status"]["operationState"];
@@ -147,7 +162,7 @@ impl Progress {
             let old = self.health.insert(key.clone(), new.clone());
             // Of resources that this operation has not applied, others report.
             if old.as_ref() != Some(&new) && self.parts.contains(&key) {
-                lines.push(Line::new(title(&key), new.0, new.1));
+                lines.push(ProgressLine::new(title(&key), new.0, new.1));
             }
         }
         self.message(version, &status.operation_state, &mut lines);
@@ -160,13 +175,13 @@ impl Progress {
         &mut self,
         state: &FollowedOperation,
         number: impl FnOnce() -> Option<String>,
-        lines: &mut Vec<Line>,
+        lines: &mut Vec<ProgressLine>,
     ) {
         if state.retry_count != self.attempt && state.finished_at.is_none() {
             self.attempt = state.retry_count;
             self.wave = None;
             self.results.clear();
-            lines.push(Line::new("operation", "Retrying", number().unwrap_or_default()));
+            lines.push(ProgressLine::new("operation", "Retrying", number().unwrap_or_default()));
         }
         let phase = state.phase.as_str();
         let revision = short_revision(state);
@@ -176,13 +191,18 @@ impl Progress {
                 "" => String::new(),
                 revision => format!("revision {revision}"),
             };
-            lines.push(Line::new("operation", phase, text));
+            lines.push(ProgressLine::new("operation", phase, text));
             phase.clone_into(&mut self.phase);
             self.revision = revision;
         }
     }
 
-    fn message(&mut self, version: &Value, state: &FollowedOperation, lines: &mut Vec<Line>) {
+    fn message(
+        &mut self,
+        version: &Value,
+        state: &FollowedOperation,
+        lines: &mut Vec<ProgressLine>,
+    ) {
         let message = state.message.as_str();
         if state.is_completed() || message == self.message {
             return;
@@ -191,12 +211,12 @@ impl Progress {
         // What failed, and when the next attempt begins.
         if state.finished_at.is_some() {
             let reason = blocking_resource::of(version).reason;
-            lines.push(Line::new("operation", "Retrying", reason));
+            lines.push(ProgressLine::new("operation", "Retrying", reason));
             return;
         }
         // The lines of the tasks say more, and the attempt has its line.
         if !message.is_empty() && message != TASKS_RUNNING && !message.starts_with(AGAIN) {
-            lines.push(Line::new("operation", &state.phase, readable(message)));
+            lines.push(ProgressLine::new("operation", &state.phase, readable(message)));
         }
     }
 
@@ -204,7 +224,7 @@ impl Progress {
         &mut self,
         result: &FollowedResult,
         listed: &BTreeMap<ResourceKey, i64>,
-        lines: &mut Vec<Line>,
+        lines: &mut Vec<ProgressLine>,
     ) {
         // Only announced: whether it happens is not known yet.
         if result.status.is_empty() && result.hook_phase.is_empty() {
@@ -228,7 +248,7 @@ impl Progress {
                 None => phase,
             };
             if self.wave.as_ref().is_none_or(|last| wave.is_some() || last.0 != at.0) {
-                lines.push(Line::new(title, "", ""));
+                lines.push(ProgressLine::new(title, "", ""));
                 self.wave = Some(at);
             }
         }
@@ -236,7 +256,7 @@ impl Progress {
             "" => title(&key),
             hook => format!("{hook} hook {}", title(&key)),
         };
-        lines.push(Line::new(indented(&subject), new.0, new.1));
+        lines.push(ProgressLine::new(indented(&subject), new.0, new.1));
     }
 }
 
@@ -312,7 +332,8 @@ mod tests {
 
     fn lines(progress: &mut Progress, application: &Value) -> Vec<String> {
         let lines = progress.update(application, &FollowedApplication::read(application));
-        let words = |line: Line| line.plain(WIDTH).split_whitespace().collect::<Vec<_>>().join(" ");
+        let words =
+            |line: ProgressLine| line.plain(WIDTH).split_whitespace().collect::<Vec<_>>().join(" ");
         lines.into_iter().map(words).collect()
     }
 
@@ -406,23 +427,27 @@ mod tests {
 
     #[test]
     fn an_operation_is_recognised_by_its_request() {
-        let followed =
-            |app: &Value, goal: &Goal| super::followed(&FollowedApplication::read(app), goal);
+        let followed = |app: &Value, goal: &OperationGoal| {
+            super::followed(&FollowedApplication::read(app), goal)
+        };
         let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
-        let goal = Goal::Request("1".to_owned());
+        let goal = OperationGoal::Request("1".to_owned());
         let mut app = json!({"operation": operation("1")});
-        assert_eq!(followed(&app, &goal), Followed::Requested);
+        assert_eq!(followed(&app, &goal), FollowedState::Requested);
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("1"), "startedAt": "t"});
-        assert_eq!(followed(&app, &goal), Followed::Running);
-        assert_eq!(followed(&app, &Goal::Started("t".to_owned())), Followed::Running);
+        assert_eq!(followed(&app, &goal), FollowedState::Running);
+        assert_eq!(followed(&app, &OperationGoal::Started("t".to_owned())), FollowedState::Running);
         app["status"]["operationState"]["phase"] = "Error".into();
-        assert_eq!(followed(&app, &goal), Followed::Ended(OperationPhase::Error));
+        assert_eq!(followed(&app, &goal), FollowedState::Ended(OperationPhase::Error));
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("2"), "startedAt": "u"});
         app["operation"] = operation("2");
-        assert!(matches!(followed(&app, &goal), Followed::Lost(_)));
-        assert!(matches!(followed(&app, &Goal::Started("t".to_owned())), Followed::Lost(_)));
-        assert!(matches!(followed(&json!({}), &goal), Followed::Lost(_)));
+        assert!(matches!(followed(&app, &goal), FollowedState::Lost(_)));
+        assert!(matches!(
+            followed(&app, &OperationGoal::Started("t".to_owned())),
+            FollowedState::Lost(_)
+        ));
+        assert!(matches!(followed(&json!({}), &goal), FollowedState::Lost(_)));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cli::error::Error;
+use crate::cli::console::error::Error;
 use wavegate_api::Raw;
 use wavegate_application::manual;
 use wavegate_cluster::act::operation;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::progress::{Line, readable, state_of, title};
+use super::progress::{ProgressLine, readable, state_of, title};
 use wavegate_api::Raw;
 use wavegate_api::followed::{FollowedApplication, FollowedResult};
 use wavegate_api::resource_key::ResourceKey;
@@ -104,7 +104,7 @@ impl OperationResult {
 
     /// The last lines of the progress. A single failure is not repeated: it has its line,
     /// and the error names it.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<ProgressLine> {
         let failed = || self.resources.iter().filter(|resource| resource.has_failed());
         let repeated = |one: &ResourceResult| {
             !one.message.is_empty() && self.message.contains(one.message.as_str())
@@ -114,9 +114,11 @@ impl OperationResult {
             Some((cause, _)) if failed().any(repeated) => cause.to_owned(),
             _ => readable(&self.message),
         };
-        let mut lines = vec![Line::new("operation", &self.phase, message)];
+        let mut lines = vec![ProgressLine::new("operation", &self.phase, message)];
         let failed = failed().filter(|_| failed().count() > 1);
-        lines.extend(failed.map(|resource| Line::new(format!("  {}", resource.text()), "", "")));
+        lines.extend(
+            failed.map(|resource| ProgressLine::new(format!("  {}", resource.text()), "", "")),
+        );
         lines
     }
 }

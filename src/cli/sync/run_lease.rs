@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::super::error::{Error, note};
 use super::manifests::Manifests;
 use super::request::request_id;
+use crate::cli::console::error::{Error, note};
 use wavegate_api::time::to_rfc3339;
 use wavegate_cluster::act::lease::{Attempt, DURATION, Holder, Lease, Observed};
 use wavegate_cluster::watch::failure::{has_code, reason};

@@ -7,7 +7,7 @@ use wavegate_engine::resource_tree::Node;
 /// The data that is printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Report {
+pub(super) struct TreeReport {
     pub(super) namespace: String,
     pub(super) application: String,
     pub(super) project: String,

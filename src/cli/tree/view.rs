@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::super::output::{self, or_dash};
-use super::report::Report;
+use super::report::TreeReport;
+use crate::cli::console::output::{self, or_dash};
 use gotime::age;
 use wavegate_api::HealthStatus;
 use wavegate_api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
@@ -19,7 +19,7 @@ const HEADER: [&str; 7] = ["NAME", "SYNC", "HEALTH", "WAVE", "HOOK", "AGE", "MES
 
 /// The header lines and the tree. `all` shows what is folded otherwise: former
 /// ReplicaSets, ControllerRevisions, and more than a few objects of a kind.
-pub(super) fn text(report: &Report, all: bool, now: Timestamp) -> String {
+pub(super) fn text(report: &TreeReport, all: bool, now: Timestamp) -> String {
     let mut out = output::printable(&title(report)) + "\n";
     if !report.waits_for.is_empty() {
         out.push_str(&output::printable(&format!("Waits for: {}", report.waits_for)));
@@ -48,7 +48,7 @@ pub(super) fn text(report: &Report, all: bool, now: Timestamp) -> String {
     out
 }
 
-fn title(report: &Report) -> String {
+fn title(report: &TreeReport) -> String {
     let destination = &report.destination;
     let cluster = match (destination.name.as_str(), destination.server.as_str()) {
         ("", IN_CLUSTER_SERVER) => IN_CLUSTER_NAME.to_owned(),

@@ -23,7 +23,7 @@ const OF_THE_PROCESS: [(&str, &str); 9] = [
     ("HTTPS_PROXY", "kube::Config"),
     ("NO_PROXY", "kube::Config"),
     ("RUST_LOG", "crates/net/src/telemetry.rs"),
-    ("NO_COLOR", "src/cli/output.rs"),
+    ("NO_COLOR", "src/cli/console/output.rs"),
 ];
 
 static NAME: LazyLock<Regex> =

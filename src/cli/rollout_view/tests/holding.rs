@@ -1,7 +1,7 @@
 //! What holds a rollout, and what only looks like it.
 
 use super::*;
-use crate::cli::rollout_view::fleet::Source;
+use crate::cli::rollout_view::fleet::FleetSource;
 
 /// The rollout waits for dev-eu, whose sync is over; prod is in a closed step.
 fn waits_for_dev() -> Watch {
@@ -86,7 +86,7 @@ fn a_refused_application_is_not_to_come() {
     elsewhere["spec"]["generators"] = json!([{"clusters": {}}]);
     generated["metadata"]["generation"] = 1.into();
     for raw in [generated, elsewhere] {
-        let fleet = Fleet::new(Source::Cluster(None));
+        let fleet = Fleet::new(FleetSource::Cluster(None));
         let watch = Watch { fleet, ..Watch::default() }.observe(&raw).observe(&works("dev-eu"));
         let screen = watch.screen(140, None);
         for (name, why) in waiting {
@@ -155,7 +155,7 @@ fn a_retry_names_the_attempt_and_what_failed() {
 /// The hint was for other generators than lists only.
 #[test]
 fn a_set_of_a_cluster_without_a_status_waits_for_a_controller() {
-    let fleet = Fleet::new(Source::Cluster(None));
+    let fleet = Fleet::new(FleetSource::Cluster(None));
     let watch = Watch { fleet, ..Watch::default() }.observe(&set(Value::Null));
     let screen = watch.screen(200, None);
     assert!(screen.contains("\nWaiting for a controller: none has reconciled the set"), "{screen}");

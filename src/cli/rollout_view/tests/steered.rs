@@ -1,7 +1,7 @@
 //! Runs, and what policies and people say about them (ST-080).
 
 use super::*;
-use crate::cli::rollout_view::fleet::Source;
+use crate::cli::rollout_view::fleet::FleetSource;
 
 /// A run of the set, in a phase that it has entered at 00:00:00.
 fn run(name: &str, phase: &str, message: &str, more: Value) -> Value {
@@ -188,7 +188,7 @@ fn transitions_of_a_run_are_lines_once() {
     ];
     assert_eq!(last, want, "{lines:?}");
     // What was so before a command of a cluster began is no news.
-    let mut fleet = Fleet::new(Source::Cluster(None));
+    let mut fleet = Fleet::new(FleetSource::Cluster(None));
     assert_eq!(fleet.run(&of(&entries[..2]).into(), Duration::ZERO), []);
     fleet.runs_listed();
     assert_eq!(fleet.run(&of(&entries).into(), Duration::ZERO).len(), 3);

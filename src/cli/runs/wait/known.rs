@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 
-use crate::cli::error::{Error, UNDEFINED, note};
-use crate::cli::rollout_view::events::{Scope, WatchEvent};
-use crate::cli::rollout_view::fleet::Source;
+use crate::cli::console::error::{Error, UNDEFINED, note};
+use crate::cli::rollout_view::events::{WatchEvent, WatchScope};
+use crate::cli::rollout_view::fleet::FleetSource;
 use crate::cli::rollout_view::live::LiveRollouts;
 use crate::cli::rollout_view::newest::sources_of;
 use wavegate_api::sources::compared_revisions;
@@ -36,11 +36,11 @@ pub(super) struct KnownSet {
 
 impl KnownSet {
     /// Of a set of which nothing is known but that it exists.
-    pub fn new(set: &Value, scope: Scope) -> Self {
+    pub fn new(set: &Value, scope: WatchScope) -> Self {
         Self {
             set: ObjectKey::of(set),
             uid: set.uid().to_owned(),
-            live: LiveRollouts::new(scope, Source::Cluster(Some(set.name().to_owned()))),
+            live: LiveRollouts::new(scope, FleetSource::Cluster(Some(set.name().to_owned()))),
             recorded: BTreeMap::new(),
             are_runs_listed: false,
             has_runs: true,

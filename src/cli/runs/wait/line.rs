@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::record::revisions;
-use crate::cli::commands::{in_namespace, word};
+use crate::cli::console::commands::{in_namespace, word};
 use crate::cli::rollout_view::run::{estimate_text, gate_text};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::{RunPhase, RunWait};
@@ -12,20 +12,20 @@ use wavegate_rollout::steering::Run;
 
 /// What is waited for, in a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct WaitLine {
     /// The state.
     pub what: String,
     /// Why it is so; may be empty.
     pub why: String,
 }
 
-impl From<String> for Line {
+impl From<String> for WaitLine {
     fn from(what: String) -> Self {
         Self { what, why: String::new() }
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for WaitLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.why.as_str() {
             "" => f.write_str(&self.what),
@@ -34,7 +34,7 @@ impl fmt::Display for Line {
     }
 }
 /// A run and what it waits for, each reason once; what a person ends names the command.
-pub(super) fn about_run(run: &Run, of: &ObjectKey) -> Line {
+pub(super) fn about_run(run: &Run, of: &ObjectKey) -> WaitLine {
     let (namespace, set) = (&of.namespace, &of.name);
     let command = |verb: &str| format!("wavegate {verb} {}{}", in_namespace(namespace), word(set));
     let (status, phase) = (&run.status, run.phase());
@@ -105,7 +105,7 @@ pub(super) fn about_run(run: &Run, of: &ObjectKey) -> Line {
         status.done,
         status.total
     );
-    Line { what, why: parts.join("; ") }
+    WaitLine { what, why: parts.join("; ") }
 }
 #[cfg(test)]
 mod tests {

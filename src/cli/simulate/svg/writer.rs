@@ -1,6 +1,6 @@
 //! Writes the elements of an SVG document: all texts are escaped here, and nowhere else.
 
-use crate::cli::rollout_view::text::{Line, Style, ellipsis, middle, width};
+use crate::cli::rollout_view::text::{Style, StyledLine, ellipsis, middle, width};
 
 /// The width of a column of a text of 12 px and of 11 px, in pixels. Fonts differ, so it is that
 /// of a wide one.
@@ -148,7 +148,7 @@ pub(super) fn number(number: f64) -> String {
 
 /// A text in a single line, without credentials and without what reorders it.
 pub(super) fn clean(text: &str) -> String {
-    Line::of(Style::Plain, text).plain()
+    StyledLine::of(Style::Plain, text).plain()
 }
 
 /// A text in at most so many columns.
@@ -158,8 +158,8 @@ pub(super) fn cut(text: &str, columns: usize) -> String {
 
 /// A text in up to `most` lines.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
-    let lines = Line::of(Style::Plain, text).wrapped(columns, most);
-    lines.iter().map(Line::plain).collect()
+    let lines = StyledLine::of(Style::Plain, text).wrapped(columns, most);
+    lines.iter().map(StyledLine::plain).collect()
 }
 
 /// The columns of a text.

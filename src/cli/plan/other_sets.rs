@@ -4,25 +4,25 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::cluster::ClusterConnection;
-use super::controller::Controller;
-use super::error::{Error, note};
-use super::facts::Facts;
-use super::generate::{self, generated};
-use super::input::Object;
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::cluster::controller::Controller;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::generate::{self, generated};
+use crate::cli::files::input::FileObject;
 use wavegate_api::Raw;
 use wavegate_rollout::application_set::generated::Generated;
 use wavegate_rollout::application_set::others::Other;
 use wavegate_rollout::desired::name_of;
 
 /// The sets of a cluster, as they will be when those given are applied.
-pub(super) struct OtherSets<'a> {
+pub(in crate::cli) struct OtherSets<'a> {
     /// The cluster.
     pub cluster: &'a ClusterConnection,
     /// The settings of its controller.
     pub controller: &'a Controller,
     /// The given sets, which replace those of the cluster; each with its namespace.
-    pub given: &'a [Object],
+    pub given: &'a [FileObject],
     /// By namespace and name; `None` for one that cannot be generated.
     known: BTreeMap<(String, String), Option<Arc<Generated>>>,
 }
@@ -32,7 +32,7 @@ impl<'a> OtherSets<'a> {
     pub fn new(
         cluster: &'a ClusterConnection,
         controller: &'a Controller,
-        given: &'a [Object],
+        given: &'a [FileObject],
     ) -> Self {
         Self { cluster, controller, given, known: BTreeMap::new() }
     }
@@ -46,16 +46,16 @@ impl<'a> OtherSets<'a> {
         &mut self,
         name: &str,
         namespace: &str,
-        facts: &mut Facts,
+        facts: &mut GeneratorFacts,
     ) -> Result<Vec<Other>, Error> {
         let stored = self.cluster.application_sets(Some(namespace)).await?;
-        let mut sets: BTreeMap<String, Object> = BTreeMap::new();
+        let mut sets: BTreeMap<String, FileObject> = BTreeMap::new();
         let mut uids: BTreeMap<String, String> = BTreeMap::new();
         for set in stored.iter().filter(|set| !set.is_deleting()) {
             let name = name_of(set).to_owned();
             uids.insert(name.clone(), set.uid().to_owned());
             let value = set.as_ref().clone();
-            sets.insert(name, Object { file: "the cluster".to_owned(), line: 1, value });
+            sets.insert(name, FileObject { file: "the cluster".to_owned(), line: 1, value });
         }
         for set in self.given.iter().filter(|set| set.value.namespace() == namespace) {
             sets.insert(name_of(&set.value).to_owned(), set.clone());
@@ -75,8 +75,8 @@ impl<'a> OtherSets<'a> {
         &mut self,
         namespace: &str,
         name: &str,
-        set: &Object,
-        facts: &mut Facts,
+        set: &FileObject,
+        facts: &mut GeneratorFacts,
     ) -> Option<Arc<Generated>> {
         let key = (namespace.to_owned(), name.to_owned());
         if let Some(known) = self.known.get(&key) {

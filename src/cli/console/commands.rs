@@ -13,13 +13,13 @@ use wavegate_rollout::rollout::report::Application;
 static CONTEXT: OnceLock<Option<String>> = OnceLock::new();
 
 /// Records the kube context that the user gave: printed commands are for the same cluster.
-pub(super) fn use_context(given: Option<&str>) {
+pub(in crate::cli) fn use_context(given: Option<&str>) {
     CONTEXT.get_or_init(|| given.map(str::to_owned));
 }
 
 /// The options that select the cluster of the control plane, as the user gave them, and a
 /// namespace; with a blank at the end.
-pub(super) fn in_namespace(namespace: &str) -> String {
+pub(in crate::cli) fn in_namespace(namespace: &str) -> String {
     let context = match CONTEXT.get().and_then(|context| context.as_deref()) {
         Some(context) => format!("--context {} ", word(context)),
         None => String::new(),
@@ -28,7 +28,7 @@ pub(super) fn in_namespace(namespace: &str) -> String {
 }
 
 /// A word of a shell: quoted if a shell would interpret it.
-pub(super) fn word(text: &str) -> String {
+pub(in crate::cli) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
@@ -38,7 +38,7 @@ pub(super) fn word(text: &str) -> String {
 
 /// The options that select the destination cluster: none for one that is not the cluster of
 /// the control plane, since its context is not known here.
-pub(super) fn cluster_of(live: &Value) -> String {
+pub(in crate::cli) fn cluster_of(live: &Value) -> String {
     let server = live.text("/spec/destination/server").trim_end_matches('/');
     let name = live.text("/spec/destination/name");
     let is_here = server == IN_CLUSTER_SERVER || name == IN_CLUSTER_NAME;
@@ -46,7 +46,7 @@ pub(super) fn cluster_of(live: &Value) -> String {
 }
 
 /// The options that select the place of a resource.
-pub(super) fn at_resource(live: &Value, resource: &BlockingResource) -> String {
+pub(in crate::cli) fn at_resource(live: &Value, resource: &BlockingResource) -> String {
     let namespace = match resource.namespace.as_str() {
         "" => String::new(),
         namespace => format!("-n {} ", word(namespace)),
@@ -55,13 +55,13 @@ pub(super) fn at_resource(live: &Value, resource: &BlockingResource) -> String {
 }
 
 /// A kind as an argument of kubectl.
-pub(super) fn kind_of(group: &str, kind: &str) -> String {
+pub(in crate::cli) fn kind_of(group: &str, kind: &str) -> String {
     let group = if group.is_empty() { String::new() } else { format!(".{group}") };
     word(&format!("{}{group}", kind.to_lowercase()))
 }
 
 /// The command that shows details of a resource.
-pub(super) fn describe_command(live: &Value, resource: &BlockingResource) -> String {
+pub(in crate::cli) fn describe_command(live: &Value, resource: &BlockingResource) -> String {
     let BlockingResource { group, kind, name, .. } = resource;
     format!(
         "kubectl {}describe {} {}",
@@ -72,17 +72,17 @@ pub(super) fn describe_command(live: &Value, resource: &BlockingResource) -> Str
 }
 
 /// The command that syncs an Application, with prune if nothing else is left to do.
-pub(super) fn sync_of(live: &Application, namespace: &str, name: &str) -> String {
+pub(in crate::cli) fn sync_of(live: &Application, namespace: &str, name: &str) -> String {
     let prune = if live.only_prunes { " --prune" } else { "" };
     format!("{}{prune}", sync_commands(&[name], namespace))
 }
 
 /// What ends a sync by a person without anybody's help (ST-065).
-pub(super) const TAKEN_BACK: &str = "the next revision or spec takes it back";
+pub(in crate::cli) const TAKEN_BACK: &str = "the next revision or spec takes it back";
 
 /// What ends a hold, with the command that syncs an Application to what its rollout wants,
 /// after a person has synced it to something else (ST-065).
-pub(super) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
+pub(in crate::cli) fn take_back(live: &Application, namespace: &str, name: &str) -> String {
     let wanted = &live.observed.revisions;
     let wanted: String =
         wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
@@ -94,7 +94,7 @@ pub(super) fn take_back(live: &Application, namespace: &str, name: &str) -> Stri
 const NAMED: usize = 10;
 
 /// The command that syncs Applications with their own options; of many, the first ones.
-pub(super) fn sync_commands(names: &[&str], namespace: &str) -> String {
+pub(in crate::cli) fn sync_commands(names: &[&str], namespace: &str) -> String {
     let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),

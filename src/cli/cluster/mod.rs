@@ -1,5 +1,8 @@
 //! Read-only access to the cluster of the current kube context.
 
+pub(in crate::cli) mod controller;
+pub(in crate::cli) mod kubeconfig;
+pub(in crate::cli) mod live_app;
 mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,9 +17,8 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use super::commands;
-use super::error::{Error, UNDEFINED};
-use super::kubeconfig;
+use crate::cli::console::commands;
+use crate::cli::console::error::{Error, UNDEFINED};
 use wavegate_api::annotations::SECRET_TYPE_LABEL;
 use wavegate_api::path_segment;
 use wavegate_cluster::watch::connection::{self, Unusable};

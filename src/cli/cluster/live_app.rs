@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::cluster::{ClusterConnection, control_plane_namespace};
-use super::error::Error;
+use crate::cli::cluster::{ClusterConnection, control_plane_namespace};
+use crate::cli::console::error::Error;
 use wavegate_api::ApplicationDestination;
 use wavegate_api::cluster::IN_CLUSTER_SERVER;
 use wavegate_api::{ApplicationSpec, Raw};
@@ -21,7 +21,7 @@ use wavegate_source::Programs;
 
 /// What a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::cli) enum TargetKind {
     Application,
     ApplicationSet,
     /// Either of them.
@@ -33,21 +33,21 @@ pub(super) enum Kind {
 /// # Errors
 ///
 /// When the kind is another one.
-pub(super) fn named(text: &str) -> Result<(Kind, &str), Error> {
-    let Some((kind, name)) = text.split_once('/') else { return Ok((Kind::Any, text)) };
+pub(in crate::cli) fn named(text: &str) -> Result<(TargetKind, &str), Error> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok((TargetKind::Any, text)) };
     let kind = match kind.to_lowercase().as_str() {
         "app"
         | "apps"
         | "application"
         | "applications"
         | "application.argoproj.io"
-        | "applications.argoproj.io" => Kind::Application,
+        | "applications.argoproj.io" => TargetKind::Application,
         "appset"
         | "appsets"
         | "applicationset"
         | "applicationsets"
         | "applicationset.argoproj.io"
-        | "applicationsets.argoproj.io" => Kind::ApplicationSet,
+        | "applicationsets.argoproj.io" => TargetKind::ApplicationSet,
         _ => {
             let why = "the kind before the / is none of app and appset; select a namespace with -n";
             return Err(Error::input("cannot use", text, why));
@@ -58,7 +58,7 @@ pub(super) fn named(text: &str) -> Result<(Kind, &str), Error> {
 
 /// Where the control plane is.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub(super) struct ControlPlaneArgs {
+pub(in crate::cli) struct ControlPlaneArgs {
     /// Namespace of the control plane, with the Secrets of clusters; by default the one in
     /// the status of the Application
     #[arg(long, value_name = "NAMESPACE")]
@@ -75,7 +75,7 @@ impl ControlPlaneArgs {
 
 /// The namespace of the control plane that compares an Application: its controller has
 /// written it to the status.
-pub(super) fn control_plane_of(application: &Value) -> String {
+pub(in crate::cli) fn control_plane_of(application: &Value) -> String {
     match application.text("/status/controllerNamespace") {
         "" => control_plane_namespace(),
         namespace => namespace.to_owned(),
@@ -83,7 +83,7 @@ pub(super) fn control_plane_of(application: &Value) -> String {
 }
 
 /// The destination clusters of Applications.
-pub(super) struct Destinations {
+pub(in crate::cli) struct Destinations {
     clusters: Clusters,
     /// Why the Secrets of clusters cannot be read.
     unread: Option<String>,

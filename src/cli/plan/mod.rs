@@ -1,7 +1,9 @@
 //! `wavegate plan`: the rollout before it happens.
 
+pub(in crate::cli) mod live_diff;
+pub(in crate::cli) mod other_sets;
+pub(super) mod policies;
 mod report;
-pub(super) mod steering;
 mod written;
 
 use std::collections::BTreeMap;
@@ -10,17 +12,17 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use self::report::{INVALID_POLICY, NAMES_PER_LINE, Problem, Report, Step};
-use self::steering::{Policies, Steering};
-use self::written::Written;
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::controller::{Controller, ControllerArgs};
-use super::error::{CHECK_FAILED, Error, fault, note};
-use super::input::{Found, Object};
-use super::live_diff::{self, Input, Live};
-use super::other_sets::OtherSets;
-use super::output::{self, Format, Output, or_dash};
-use super::{generate, input};
+use self::policies::{PlanPolicies, Policies};
+use self::report::{INVALID_POLICY, NAMES_PER_LINE, PlanProblem, PlanReport, PlannedStep};
+use self::written::PolicyFiles;
+use crate::cli::cluster::controller::{Controller, ControllerArgs};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{CHECK_FAILED, Error, fault, note};
+use crate::cli::console::output::{self, OutputArgs, OutputFormat, or_dash};
+use crate::cli::files::input::{FileObject, FoundSets};
+use crate::cli::files::{generate, input};
+use crate::cli::plan::live_diff::{Input, LiveChange};
+use crate::cli::plan::other_sets::OtherSets;
 use wavegate_api::Raw;
 use wavegate_api::unknown;
 use wavegate_engine::names::some_of;
@@ -46,7 +48,7 @@ const NOT_GENERATED: &str = "NotGenerated";
   wavegate plan -f appset.yaml
   wavegate plan --live -f appset.yaml    what a change of the file would do
   wavegate plan --live APPSET            of a set in the cluster")]
-pub(super) struct Args {
+pub(super) struct PlanArgs {
     /// File with the ApplicationSet; - for standard input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -64,14 +66,14 @@ pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: PlanArgs) -> anyhow::Result<ExitCode> {
     let reports =
         if args.live { block_on(live_reports(&args))? } else { block_on(file_reports(&args))? };
-    if let ([first, second, ..], Format::Json | Format::Yaml) =
+    if let ([first, second, ..], OutputFormat::Json | OutputFormat::Yaml) =
         (reports.as_slice(), args.output.format)
     {
         let why = format!(
@@ -85,7 +87,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     let mut is_first = true;
     for report in &reports {
-        if args.output.format != Format::Table || !report.is_empty() {
+        if args.output.format != OutputFormat::Table || !report.is_empty() {
             if !is_first {
                 output::print("\n")?;
             }
@@ -100,7 +102,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether the plan is the one that was asked for; says so if it is another.
-fn is_checked(args: &Args, report: &Report) -> bool {
+fn is_checked(args: &PlanArgs, report: &PlanReport) -> bool {
     let Some(wanted) = &args.check else { return true };
     let found = report.hash();
     let is_same = found == Some(wanted);
@@ -110,7 +112,7 @@ fn is_checked(args: &Args, report: &Report) -> bool {
     is_same
 }
 
-impl Report {
+impl PlanReport {
     /// The hash of the plan, if it is known.
     fn hash(&self) -> Option<&str> {
         self.steering
@@ -132,27 +134,27 @@ pub(super) async fn hash_of(
     controller: &ControllerArgs,
     set: &str,
 ) -> Result<Option<String>, Error> {
-    let args = Args {
+    let args = PlanArgs {
         files: Vec::new(),
         name: Some(set.to_owned()),
         live: true,
         check: None,
         controller: controller.clone(),
         cluster: cluster.clone(),
-        output: Output { format: Format::default() },
+        output: OutputArgs { format: OutputFormat::default() },
     };
     let reports = live_reports(&args).await?;
-    Ok(reports.first().and_then(Report::hash).map(str::to_owned))
+    Ok(reports.first().and_then(PlanReport::hash).map(str::to_owned))
 }
 
-async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
+async fn file_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
     args.controller.check()?;
     let inputs = args.controller.inputs();
     let name = args.name.as_deref();
     let namespace = args.controller.namespace();
-    let Found { sets, mut facts, policies } =
+    let FoundSets { sets, mut facts, policies } =
         input::application_sets(&args.files, name, inputs, namespace)?;
-    let mut written = Written::read(policies).await;
+    let mut written = PolicyFiles::read(policies).await;
     let mut reports = Vec::new();
     for set in &sets {
         let (policies, problems) = written.of(&set.value);
@@ -164,10 +166,10 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
                     report
                 } else {
                     let none = BTreeMap::new();
-                    let rules = steering::rules(&policies, &set.value, &generation);
-                    let steering = Steering::of(rules, &set.value, &generation, &none, &[]);
+                    let rules = policies::rules(&policies, &set.value, &generation);
+                    let steering = PlanPolicies::of(rules, &set.value, &generation, &none, &[]);
                     // Of no cluster, so that nothing can be compared with it.
-                    report.with(Steering { hash: String::new(), ..steering })
+                    report.with(PlanPolicies { hash: String::new(), ..steering })
                 }
             }
             Err(error) => not_generated(set, error)?.and(problems),
@@ -178,20 +180,20 @@ async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-impl Report {
+impl PlanReport {
     /// With more problems.
-    fn and(mut self, problems: Vec<Problem>) -> Self {
+    fn and(mut self, problems: Vec<PlanProblem>) -> Self {
         self.problems.extend(problems);
         self
     }
 
     /// With what policies say; what is wrong with them is a problem of the plan, once if their
     /// definition says it, too.
-    fn with(mut self, steering: Steering) -> Self {
+    fn with(mut self, steering: PlanPolicies) -> Self {
         for found in &steering.problems {
             if !self.problems.iter().any(|known| known.is_about(&found.policy, &found.field)) {
                 let message = format!("RolloutPolicy {}: {found}", found.policy);
-                self.problems.push(Problem::of(INVALID_POLICY, message));
+                self.problems.push(PlanProblem::of(INVALID_POLICY, message));
             }
         }
         self.steering = Some(steering);
@@ -211,15 +213,15 @@ impl Report {
 /// # Errors
 ///
 /// The same error when the set cannot be read.
-fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
+fn not_generated(set: &FileObject, error: Error) -> Result<PlanReport, Error> {
     let mut problems = unknown_fields(&set.value);
     if problems.is_empty() && !error.is_check() {
         return Err(error);
     }
     fault(&error);
-    problems.push(Problem::of(NOT_GENERATED, error.to_string()));
+    problems.push(PlanProblem::of(NOT_GENERATED, error.to_string()));
     let (strategy, _) = generate::strategy_of(&set.value);
-    Ok(Report {
+    Ok(PlanReport {
         set: name_of(&set.value).to_owned(),
         rolling: !strategy.steps().is_empty(),
         total: 0,
@@ -231,16 +233,16 @@ fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
     })
 }
 
-fn unknown_fields(set: &Value) -> Vec<Problem> {
+fn unknown_fields(set: &Value) -> Vec<PlanProblem> {
     let problem = |unknown| {
         let read = steps::Problem::from(unknown);
         let step = read.step.map(|step| step + 1);
-        Problem { step, ..Problem::of(read.kind.code(), read.message) }
+        PlanProblem { step, ..PlanProblem::of(read.kind.code(), read.message) }
     };
     unknown::in_application_set(set).into_iter().map(problem).collect()
 }
 
-async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
+async fn live_reports(args: &PlanArgs) -> Result<Vec<PlanReport>, Error> {
     if args.files.is_empty() && args.name.is_none() {
         let why = "name the ApplicationSet to read from the cluster, or give a file with -f";
         return Err(Error::input("cannot plan", "--live", why));
@@ -248,7 +250,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let cluster = ClusterConnection::connect(&args.cluster).await?;
     let name = args.name.as_deref();
     let (sets, policies) = generate::live_sets_and_policies(&cluster, &args.files, name).await?;
-    let mut written = Written::read(policies).await;
+    let mut written = PolicyFiles::read(policies).await;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let mut others = OtherSets::new(&cluster, &controller, &sets);
@@ -268,13 +270,13 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         };
         let policies = known.of(namespace).await;
         let applied = written::applied(policies.unwrap_or_default(), of_files);
-        let rules = steering::rules(&applied, &set.value, &generation);
+        let rules = policies::rules(&applied, &set.value, &generation);
         let stored = stored.as_deref();
         let (others, facts) = (&mut others, &mut facts);
         let input = Input { set: &set.value, stored, generation: &generation, rules: &rules };
         let compared = live_diff::of_controller(others, facts, &input, &existing);
         let (invalid, live) = compared.await;
-        let mut steering = Steering::of(rules, &set.value, &generation, &existing, &live);
+        let mut steering = PlanPolicies::of(rules, &set.value, &generation, &existing, &live);
         if policies.is_none() {
             // Without its gates it would be that of another plan.
             steering.hash.clear();
@@ -287,19 +289,19 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
 }
 
 fn report(
-    set: &Object,
+    set: &FileObject,
     generation: &Generation,
     invalid: &BTreeMap<String, String>,
-    live: Option<Vec<Live>>,
-) -> Report {
+    live: Option<Vec<LiveChange>>,
+) -> PlanReport {
     let (strategy, read) = generate::strategy_of(&set.value);
     let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels(generation));
-    let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
+    let problems = problems.into_iter().map(|problem: steps::Problem| PlanProblem {
         step: problem.step.map(|step| step + 1),
-        ..Problem::of(problem.kind.code(), problem.message)
+        ..PlanProblem::of(problem.kind.code(), problem.message)
     });
     let rolling = !strategy.steps().is_empty();
-    Report {
+    PlanReport {
         set: name_of(&set.value).to_owned(),
         rolling,
         total: generation.applications.len(),
@@ -314,8 +316,8 @@ fn report(
     }
 }
 
-fn step((index, step): (usize, PreviewStep)) -> Step {
-    Step {
+fn step((index, step): (usize, PreviewStep)) -> PlannedStep {
+    PlannedStep {
         step: index + 1,
         max_update: step.max_update.to_json(),
         max_update_text: step.max_update.to_string(),
@@ -332,8 +334,8 @@ fn blockers(
     generation: &Generation,
     strategy: &Strategy,
     invalid: &BTreeMap<String, String>,
-) -> Vec<Problem> {
-    let problem = Problem::of;
+) -> Vec<PlanProblem> {
+    let problem = PlanProblem::of;
     let mut problems = unknown_fields(set);
     if strategy.is_empty_rolling_sync() {
         problems.push(problem("EmptyRollingSync", NO_STEPS.to_owned()));
@@ -363,7 +365,7 @@ fn blockers(
     problems
 }
 
-fn table(report: &Report) -> String {
+fn table(report: &PlanReport) -> String {
     let count =
         |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
@@ -394,7 +396,7 @@ fn table(report: &Report) -> String {
         text.push('\n');
     }
     if let Some(live) = &report.live {
-        let row = |live: &Live| {
+        let row = |live: &LiveChange| {
             [
                 live.application.clone(),
                 live.change.to_string(),
@@ -418,7 +420,7 @@ fn table(report: &Report) -> String {
     }
     if !report.problems.is_empty() {
         text.push('\n');
-        let row = |problem: &Problem| {
+        let row = |problem: &PlanProblem| {
             let step = problem.step.map_or_else(|| "-".to_owned(), |step| step.to_string());
             [problem.code.to_owned(), step, problem.message.clone()]
         };
@@ -431,7 +433,7 @@ fn table(report: &Report) -> String {
 }
 
 /// A row for each batch of a step; one row for a step without batches.
-fn rows(step: &Step) -> Vec<[String; 5]> {
+fn rows(step: &PlannedStep) -> Vec<[String; 5]> {
     let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
     let row = |batch: String, names: String| {
         [step.step.to_string(), step.max_update_text.clone(), step.limit.to_string(), batch, names]

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use jiff::Timestamp;
 
-use super::super::cluster::ClusterConnection;
-use super::super::error::note;
-use super::super::explain::{self, Explanation};
-use super::super::rollout_view::text::Line;
-use super::super::runs::{beside, latest};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::note;
+use crate::cli::explain::{self, Explanation};
+use crate::cli::rollout_view::text::StyledLine;
+use crate::cli::runs::{beside, latest};
 use wavegate_api::ObjectKey;
 use wavegate_api::steering::POLICY;
 use wavegate_api::time::to_rfc3339;
@@ -54,7 +54,7 @@ impl Reasons {
     }
 
     /// Prints the whole explanation, or else the summary.
-    pub fn finish(&self, summary: &[Line]) -> io::Result<()> {
+    pub fn finish(&self, summary: &[StyledLine]) -> io::Result<()> {
         match &self.stuck {
             Some(stuck) => {
                 stuck.notes.iter().for_each(|text| note(text));

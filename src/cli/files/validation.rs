@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use kube_sim::{Definitions, Server, Settings};
 use serde_json::Value;
 
-use super::error::{Error, fault};
-use super::input::{self, Object, is_application_set, is_policy};
+use crate::cli::console::error::{Error, fault};
+use crate::cli::files::input::{self, FileObject, is_application_set, is_policy};
 use wavegate_api::Raw;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
@@ -25,7 +25,7 @@ const NAMESPACE: &str = "default";
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldProblem {
+pub(in crate::cli) enum FieldProblem {
     /// It does not exist.
     Unknown(Unknown),
     /// It has a value that an API server refuses.
@@ -48,7 +48,7 @@ impl std::fmt::Display for FieldProblem {
 }
 
 /// The problems of a RolloutPolicy, unknown fields first.
-pub(super) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
+pub(in crate::cli) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
     let unknown = unknown::in_policy(policy).into_iter().map(FieldProblem::Unknown);
     let refused = refusals(policy).await.into_iter();
     let broken = steering::broken_rules(policy.spec()).into_iter();
@@ -61,7 +61,9 @@ pub(super) async fn of_policy(policy: &Value) -> Vec<FieldProblem> {
 /// # Errors
 ///
 /// The last problem; those before it are printed.
-pub(super) async fn check(objects: impl IntoIterator<Item = &Object>) -> Result<(), Error> {
+pub(in crate::cli) async fn check(
+    objects: impl IntoIterator<Item = &FileObject>,
+) -> Result<(), Error> {
     let mut errors = Vec::new();
     for object in objects {
         let problems = match &object.value {

@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 
-use super::super::commands::{in_namespace, word};
-use super::super::rollout_view::sentence::{describe, seconds, waiting};
-use super::super::rollout_view::set::Set;
-use super::super::rollout_view::text::{Line, Style};
-use super::{Ending, Followed};
+use super::{Ending, FollowedRollouts};
+use crate::cli::console::commands::{in_namespace, word};
+use crate::cli::rollout_view::sentence::{describe, seconds, waiting};
+use crate::cli::rollout_view::set::WatchedSet;
+use crate::cli::rollout_view::text::{Style, StyledLine};
 use wavegate_rollout::rollout::report::Outcome;
 
-impl Followed {
+impl FollowedRollouts {
     /// What it came to.
-    pub(super) fn summary(&self, ending: &Ending) -> Vec<Line> {
+    pub(super) fn summary(&self, ending: &Ending) -> Vec<StyledLine> {
         let now = Timestamp::now();
         let outcomes = self.live.fleet.outcomes();
         let mut lines = Vec::new();
@@ -30,13 +30,13 @@ impl Followed {
                     }
                     sets => format!("All {} rollouts are complete", sets.len()),
                 };
-                lines.push(Line::of(Style::Green, text));
+                lines.push(StyledLine::of(Style::Green, text));
                 for (key, _) in &outcomes {
                     let set = self.live.fleet.sets.get(key);
-                    if let Some(left) = set.and_then(Set::left_outside) {
+                    if let Some(left) = set.and_then(WatchedSet::left_outside) {
                         let name = if outcomes.len() > 1 { &key.name } else { "" };
                         let colon = if name.is_empty() { "" } else { ": " };
-                        lines.push(Line::of(Style::Yellow, format!("{name}{colon}{left}")));
+                        lines.push(StyledLine::of(Style::Yellow, format!("{name}{colon}{left}")));
                     }
                 }
             }
@@ -49,7 +49,7 @@ impl Followed {
                     );
                     let text =
                         format!("{} cannot continue by itself. What to do: {command}", key.name);
-                    lines.push(Line::of(Style::Red, text));
+                    lines.push(StyledLine::of(Style::Red, text));
                 }
             }
             Ending::Deleted => {
@@ -60,7 +60,7 @@ impl Followed {
                     }
                     None => "All ApplicationSets were deleted.".to_owned(),
                 };
-                lines.push(Line::of(Style::Red, what));
+                lines.push(StyledLine::of(Style::Red, what));
             }
             Ending::TimedOut(time) => {
                 let time = humantime::format_duration(*time);
@@ -76,7 +76,7 @@ impl Followed {
                         None => why,
                     };
                     let text = format!("{} is not complete after {time}. {why}", key.name);
-                    lines.push(Line::of(Style::Red, text));
+                    lines.push(StyledLine::of(Style::Red, text));
                 }
                 if lines.is_empty() {
                     let unknown = match self.live.is_listed() {
@@ -85,13 +85,13 @@ impl Followed {
                     };
                     let why = self.live.disconnected().unwrap_or(unknown);
                     let text = format!("Nothing is complete after {time}: {why}");
-                    lines.push(Line::of(Style::Red, text));
+                    lines.push(StyledLine::of(Style::Red, text));
                 }
             }
             Ending::Signal(_) | Ending::ReaderGone => {}
         }
         if matches!(ending, Ending::Complete | Ending::Stuck) {
-            let notes = self.notes.iter().map(|note| Line::of(Style::Yellow, note.clone()));
+            let notes = self.notes.iter().map(|note| StyledLine::of(Style::Yellow, note.clone()));
             lines.splice(0..0, notes);
         }
         lines

@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::cli::cluster::ClusterConnection;
-use crate::cli::error::note;
-use crate::cli::generate::strategy_of;
-use crate::cli::live_diff::{Change, Live};
+use crate::cli::console::error::note;
+use crate::cli::files::generate::strategy_of;
+use crate::cli::plan::live_diff::{Change, LiveChange};
 use wavegate_api::Raw;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::steering::{POLICY, policy_spec};
@@ -58,11 +58,11 @@ impl<'a> Policies<'a> {
 /// What holds and limits a planned rollout.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct Steering {
+pub(in crate::cli) struct PlanPolicies {
     /// The policies that select the set.
     pub policies: Vec<String>,
     /// What holds it, in the order of the steps.
-    pub gates: Vec<Gate>,
+    pub gates: Vec<PlannedGate>,
     /// Pauses, budgets and limits, in words.
     pub limits: Vec<String>,
     /// What is wrong with the policies.
@@ -77,7 +77,7 @@ pub(in crate::cli) struct Steering {
 /// A gate of a policy.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct Gate {
+pub(in crate::cli) struct PlannedGate {
     pub name: String,
     pub policy: String,
     pub approvals: u64,
@@ -133,24 +133,24 @@ pub(in crate::cli) fn note_elsewhere(policy: &Value, these: &str) {
     ));
 }
 
-impl Steering {
+impl PlanPolicies {
     /// For the generated Applications of a set, and the existing ones.
     pub fn of(
         rules: Rules,
         set: &Value,
         generation: &Generation,
         existing: &BTreeMap<String, Arc<Value>>,
-        live: &[Live],
+        live: &[LiveChange],
     ) -> Self {
         let (strategy, _) = strategy_of(set);
         let labels = labels(generation);
         let of = labels.iter().map(|(name, labels)| (name.as_str(), labels));
         let steps = memberships(strategy.steps(), of);
-        let gates: Vec<Gate> = rules
+        let gates: Vec<PlannedGate> = rules
             .gates
             .iter()
             .enumerate()
-            .map(|(index, rule)| Gate {
+            .map(|(index, rule)| PlannedGate {
                 name: rule.name.clone(),
                 policy: rule.policy.clone(),
                 approvals: rule.approvals,
@@ -179,7 +179,7 @@ impl Steering {
             hash.update(format!("step {}\n", step.max_update));
         }
         for gate in &gates {
-            let Gate { name, policy, approvals, soak, applications } = gate;
+            let PlannedGate { name, policy, approvals, soak, applications } = gate;
             let applications = applications.join(",");
             hash.update(format!("gate {policy} {name} {approvals} {soak} {applications}\n"));
         }
@@ -200,7 +200,7 @@ impl Steering {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for gate in &self.gates {
-            let Gate { name, policy, approvals, soak, applications } = gate;
+            let PlannedGate { name, policy, approvals, soak, applications } = gate;
             let mut asks = Vec::new();
             match approvals {
                 0 => {}

@@ -12,15 +12,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::advice::{Action, Waiting, about_cause, actions};
-pub(super) use self::wait::Wait;
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::note;
-use super::output::{self, Output, or_dash, printable};
-use super::rollout_view::run::{RunSummary, paused, paused_by};
-use super::rollout_view::state::message;
-use super::runs::{beside, latest};
-use super::watch_args::{Request, View, WatchArgs};
+use self::advice::{Action, WaitContext, about_cause, actions};
+pub(super) use self::wait::ExplainedWait;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::note;
+use crate::cli::console::output::{self, OutputArgs, or_dash, printable};
+use crate::cli::rollout_view::run::{RunSummary, paused, paused_by};
+use crate::cli::rollout_view::state::message;
+use crate::cli::runs::{beside, latest};
+use crate::cli::watch::args::{WatchArgs, WatchRequest, WatchView};
 use wavegate_api::Raw;
 use wavegate_api::steering::POLICY;
 use wavegate_api::time::to_rfc3339;
@@ -42,7 +42,7 @@ use wavegate_rollout::steering::Run;
                         --timeout is over; 2 wrong use, or the cluster cannot be read; 130 interrupted; \
                         141 standard output was closed."
 )]
-pub(super) struct Args {
+pub(super) struct ExplainArgs {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     pub name: String,
@@ -54,7 +54,7 @@ pub(super) struct Args {
     #[command(flatten)]
     pub cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// What a set is waiting for.
@@ -74,7 +74,7 @@ pub(super) struct Explanation {
     pub paused: Option<String>,
     /// The Applications that the rollout is waiting for, most important first; at most
     /// those listed in the status, unless all are requested.
-    pub waits: Vec<Wait>,
+    pub waits: Vec<ExplainedWait>,
     /// How many more it is waiting for.
     pub more: usize,
     /// The Applications of later steps that wait for this step; `null` when there are none.
@@ -98,15 +98,15 @@ pub(super) struct Behind {
     pub last_step: usize,
 }
 
-impl Args {
+impl ExplainArgs {
     /// What to follow, with --watch.
-    pub fn watched(&self) -> Option<Request<'_>> {
-        self.watch.request(&self.cluster, Some(&self.name), View::Reason)
+    pub fn watched(&self) -> Option<WatchRequest<'_>> {
+        self.watch.request(&self.cluster, Some(&self.name), WatchView::Reason)
     }
 }
 
 /// Runs the command without --watch.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
@@ -173,7 +173,7 @@ pub(super) fn explain_as(
     let waits = report.waits(all);
     let summary = summary_of(&report, &waits);
     let of = |wait| wait_of(set, &report, run, wait, applications, now);
-    let waits: Vec<Wait> = waits.into_iter().map(of).collect();
+    let waits: Vec<ExplainedWait> = waits.into_iter().map(of).collect();
     let run = run.and_then(RunSummary::of);
     Explanation {
         summary,
@@ -250,12 +250,12 @@ fn wait_of(
     wait: rollout::wait::Wait,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
-) -> Wait {
+) -> ExplainedWait {
     let none = Member::default();
     let member = report.members.get(&wait.application).unwrap_or(&none);
     let live = member.live.as_ref();
     let resource = report.blocking(member).and_then(|blocking| blocking.resource.clone());
-    let actions = actions(&Waiting {
+    let actions = actions(&WaitContext {
         set,
         report,
         run,
@@ -265,7 +265,7 @@ fn wait_of(
         resource: resource.as_ref(),
         is_new: member.since().is_some_and(|since| now.duration_since(since) < STARTS),
     });
-    Wait {
+    ExplainedWait {
         advice: advice_of(&actions),
         actions,
         step: report.goes_on().then(|| wait.step.saturating_add(1)),
@@ -293,7 +293,7 @@ fn advice_of(actions: &[Action]) -> String {
 const NAMES: usize = 3;
 
 /// The advice of each wait, with the names that it is for: the same for several ones once.
-fn advice(waits: &[Wait]) -> Vec<(Vec<&str>, &str)> {
+fn advice(waits: &[ExplainedWait]) -> Vec<(Vec<&str>, &str)> {
     let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
     for wait in waits {
         for action in &wait.actions {
@@ -321,7 +321,7 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         out.push_str(&(printable(paused) + "\n"));
     }
     if !explanation.waits.is_empty() {
-        let row = |wait: &Wait| {
+        let row = |wait: &ExplainedWait| {
             [
                 wait.application.clone(),
                 wait.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),

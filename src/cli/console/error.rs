@@ -7,20 +7,20 @@ use std::process::ExitCode;
 use wavegate_net::terminal::printable;
 
 /// Exit code of a failed check.
-pub(super) const CHECK_FAILED: u8 = 1;
+pub(in crate::cli) const CHECK_FAILED: u8 = 1;
 /// Exit code of a usage error and of invalid input.
 const USAGE_ERROR: u8 = 2;
 
 /// What failed when an object of a cluster does not exist.
-pub(super) const NOT_FOUND: &str = "cannot find";
+pub(in crate::cli) const NOT_FOUND: &str = "cannot find";
 
 /// Why objects of a kind cannot be read whose definition is missing.
-pub(super) const UNDEFINED: &str =
+pub(in crate::cli) const UNDEFINED: &str =
     "the CustomResourceDefinition is not installed; apply the output of wavegate crds first";
 
 /// An error of a command, printed as `what: where: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Error {
+pub(in crate::cli) struct Error {
     what: String,
     place: String,
     why: String,
@@ -101,12 +101,12 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Prints a note to standard error.
-pub(super) fn note(text: &str) {
+pub(in crate::cli) fn note(text: &str) {
     print_line("note", text);
 }
 
 /// Prints a failed check to standard error; more may follow.
-pub(super) fn fault(error: &Error) {
+pub(in crate::cli) fn fault(error: &Error) {
     print_line("error", &error.to_string());
 }
 

@@ -10,28 +10,28 @@ mod filter;
 
 use std::process::ExitCode;
 
-pub(super) use self::args::Args;
-use super::cluster::{ClusterConnection, block_on};
-use super::error::{Error, NOT_FOUND, note};
-use super::live_app::{Kind, named};
+pub(super) use self::args::DiffArgs;
+use crate::cli::cluster::live_app::{TargetKind, named};
+use crate::cli::cluster::{ClusterConnection, block_on};
+use crate::cli::console::error::{Error, NOT_FOUND, note};
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: DiffArgs) -> anyhow::Result<ExitCode> {
     if let (Some(desired), Some(live)) = (&args.desired, &args.live) {
         return files::run(desired, live, args.config.as_deref(), &args.output);
     }
     let (kind, name) = match &args.name {
         Some(name) => match named(name)? {
-            (Kind::Any, name) if args.appset => (Kind::ApplicationSet, name),
+            (TargetKind::Any, name) if args.appset => (TargetKind::ApplicationSet, name),
             named => named,
         },
-        None => (Kind::ApplicationSet, ""),
+        None => (TargetKind::ApplicationSet, ""),
     };
-    if kind == Kind::Application && (args.appset || !args.files.is_empty()) {
+    if kind == TargetKind::Application && (args.appset || !args.files.is_empty()) {
         let why = "names an Application, but --appset and -f are for ApplicationSets";
         return Err(Error::input("cannot compare", args.name.unwrap_or_default(), why).into());
     }
-    let is_set = kind == Kind::ApplicationSet || args.appset || !args.files.is_empty();
+    let is_set = kind == TargetKind::ApplicationSet || args.appset || !args.files.is_empty();
     if is_set {
         return set(&args, Some(name).filter(|name| !name.is_empty()));
     }
@@ -40,7 +40,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let connection = ClusterConnection::connect(&args.cluster).await?;
         let application = match connection.expect_application(&name).await {
             Ok(application) => application,
-            Err(missing) if missing.is_not_found() && kind == Kind::Any => {
+            Err(missing) if missing.is_not_found() && kind == TargetKind::Any => {
                 return match connection.expect_application_set(&name).await {
                     Ok(_) => Ok(None),
                     Err(error) if error.is_not_found() => Err(neither(&connection, &name)),
@@ -49,7 +49,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             Err(error) => return Err(error),
         };
-        if kind == Kind::Any && connection.expect_application_set(&name).await.is_ok() {
+        if kind == TargetKind::Any && connection.expect_application_set(&name).await.is_ok() {
             note(&format!(
                 "{name} is an Application and an ApplicationSet: this is the Application; use \
                  appset/{name} for the other"
@@ -63,7 +63,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn set(args: &Args, name: Option<&str>) -> anyhow::Result<ExitCode> {
+fn set(args: &DiffArgs, name: Option<&str>) -> anyhow::Result<ExitCode> {
     let of_application = [
         ("--revision", !args.revisions.is_empty()),
         ("--local", args.local.is_some()),

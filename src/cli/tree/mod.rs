@@ -10,11 +10,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use self::report::{AppHealth, Destination, Report};
-use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{Error, note};
-use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
-use super::output::Output;
+use self::report::{AppHealth, Destination, TreeReport};
+use crate::cli::cluster::live_app::{ControlPlaneArgs, Destinations, TargetKind, named};
+use crate::cli::cluster::{ClusterArgs, ClusterConnection, block_on};
+use crate::cli::console::error::{Error, note};
+use crate::cli::console::output::OutputArgs;
 use wavegate_api::sources::compared_revisions;
 use wavegate_api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
 use wavegate_application::access;
@@ -33,7 +33,7 @@ const ARGOCD_CM: &str = "argocd-cm";
 /// hook and age. Former ReplicaSets, ControllerRevisions and large numbers of objects are
 /// folded in the table.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct TreeArgs {
     /// Name of the Application
     #[arg(value_name = "APP")]
     name: String,
@@ -45,11 +45,11 @@ pub(super) struct Args {
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
-    output: Output,
+    output: OutputArgs,
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: TreeArgs) -> anyhow::Result<ExitCode> {
     let report = block_on(report(&args))?;
     for text in &report.notes {
         note(text);
@@ -59,7 +59,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn report(args: &Args) -> Result<Report, Error> {
+async fn report(args: &TreeArgs) -> Result<TreeReport, Error> {
     let connection = ClusterConnection::connect(&args.cluster).await?;
     let application = application(&connection, &args.name).await?;
     let resources = resource_tree::resources(&application);
@@ -109,7 +109,7 @@ async fn application(connection: &ClusterConnection, text: &str) -> Result<Arc<V
         Error::input("cannot show the resources", text, why)
     };
     let (kind, name) = named(text)?;
-    if kind == Kind::ApplicationSet {
+    if kind == TargetKind::ApplicationSet {
         return Err(is_set(name));
     }
     match connection.expect_application(name).await {
@@ -122,7 +122,7 @@ async fn application(connection: &ClusterConnection, text: &str) -> Result<Arc<V
 }
 
 /// What the Application itself says.
-fn summary(application: &Value) -> Report {
+fn summary(application: &Value) -> TreeReport {
     let text = |pointer: &str| application.text(pointer).to_owned();
     let phase = OperationPhase::from_word(application.text("/status/operationState/phase"));
     let sync = text("/status/sync/status");
@@ -140,7 +140,7 @@ fn summary(application: &Value) -> Report {
         Some(resource) => resource.to_string(),
         None => blocking.reason,
     };
-    Report {
+    TreeReport {
         namespace: application.namespace().to_owned(),
         application: application.name().to_owned(),
         project: access::project_of(application).to_owned(),

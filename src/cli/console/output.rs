@@ -9,16 +9,16 @@ use serde::Serialize;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
-use super::error::Error;
+use crate::cli::console::error::Error;
 use gotime::age;
-pub(super) use wavegate_net::terminal::{printable, printable_lines};
+pub(in crate::cli) use wavegate_net::terminal::{printable, printable_lines};
 
 use wavegate_api::yaml;
 use wavegate_net::terminal;
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Format {
+pub(in crate::cli) enum OutputFormat {
     /// Table for humans
     #[default]
     Table,
@@ -30,13 +30,13 @@ pub(super) enum Format {
 
 /// The option for the output format.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Output {
+pub(in crate::cli) struct OutputArgs {
     /// How to print the result
     #[arg(short = 'o', long = "output", value_enum, default_value_t, value_name = "FORMAT")]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
-impl Output {
+impl OutputArgs {
     /// Prints data in the given format; `table` creates the text output.
     pub fn print<T: Serialize>(
         &self,
@@ -45,23 +45,23 @@ impl Output {
     ) -> anyhow::Result<()> {
         print(&match self.format {
             // Data is printed unchanged; text output contains no credentials.
-            Format::Table => wavegate_net::redact::text(&table(data)).into_owned(),
-            Format::Json => json(data)?,
-            Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
+            OutputFormat::Table => wavegate_net::redact::text(&table(data)).into_owned(),
+            OutputFormat::Json => json(data)?,
+            OutputFormat::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })
     }
 
     /// Prints data, if it is asked for; its text was printed already, line by line.
     pub fn print_data<T: Serialize>(&self, data: &T) -> anyhow::Result<()> {
         match self.format {
-            Format::Table => Ok(()),
-            Format::Json | Format::Yaml => self.print(data, |_| String::new()),
+            OutputFormat::Table => Ok(()),
+            OutputFormat::Json | OutputFormat::Yaml => self.print(data, |_| String::new()),
         }
     }
 }
 
 /// Data as indented JSON with a newline at its end.
-pub(super) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
+pub(in crate::cli) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
     Ok(terminal::json(&serde_json::to_string_pretty(data)?).into_owned() + "\n")
 }
 
@@ -69,7 +69,7 @@ pub(super) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
 ///
 /// Plain YAML cannot escape control characters. A string that contains them is replaced
 /// by a placeholder, which becomes a JSON string, since that is valid YAML.
-pub(super) fn yaml(values: &[Value]) -> anyhow::Result<String> {
+pub(in crate::cli) fn yaml(values: &[Value]) -> anyhow::Result<String> {
     let text = yaml::to_string_all(values)?;
     if !text.chars().any(|c| c != '\n' && terminal::is_hostile(c)) {
         return Ok(text);
@@ -121,7 +121,7 @@ fn without_hostile(value: &Value, mark: &str, hostile: &mut Vec<String>) -> Valu
 }
 
 /// Writes to standard output. A closed pipe is not an error.
-pub(super) fn print(text: &str) -> anyhow::Result<()> {
+pub(in crate::cli) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -136,7 +136,7 @@ const GAP: usize = 3;
 
 /// Rows under a header, in columns; ends with a newline. Every cell is a single line.
 /// Words for a state are coloured on a terminal.
-pub(super) fn table<const N: usize>(
+pub(in crate::cli) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
@@ -144,7 +144,7 @@ pub(super) fn table<const N: usize>(
 }
 
 /// Like [`table`], with or without colours.
-pub(super) fn table_in<const N: usize>(
+pub(in crate::cli) fn table_in<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
     colour: bool,
@@ -201,25 +201,25 @@ fn colour_of(column: &str, word: &str) -> Option<&'static str> {
 }
 
 /// How long ago a time in RFC 3339 was, as `kubectl get` prints it; a dash for none.
-pub(super) fn age(time: &str, now: Timestamp) -> String {
+pub(in crate::cli) fn age(time: &str, now: Timestamp) -> String {
     if time.is_empty() { "-".to_owned() } else { age::since(time, now) }
 }
 
 /// How long a time in RFC 3339 is ahead; a dash for none.
-pub(super) fn ahead(time: &str, now: Timestamp) -> String {
+pub(in crate::cli) fn ahead(time: &str, now: Timestamp) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return or_dash(time) };
     let left = u64::try_from(time.as_second() - now.as_second()).unwrap_or(0);
     age::human(Duration::from_secs(left))
 }
 
 /// Whether standard output may be coloured: it is a terminal and `NO_COLOR` is not set.
-pub(super) fn colour() -> bool {
+pub(in crate::cli) fn colour() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !dumb
 }
 
 /// A cell for a text that may be empty.
-pub(super) fn or_dash(text: &str) -> String {
+pub(in crate::cli) fn or_dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }

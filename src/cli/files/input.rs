@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{Error, note};
-use super::facts::Facts;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::GeneratorFacts;
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::yaml;
 use wavegate_api::{self as api, ApplicationSet, Raw, read_leniently, steering};
@@ -41,7 +41,7 @@ const STANDARD_INPUT: &str = "-";
 
 /// One document of the input.
 #[derive(Clone, Debug)]
-pub(super) struct Object {
+pub(in crate::cli) struct FileObject {
     /// The file, or `standard input`.
     pub file: String,
     /// First line of the document, counted from 1.
@@ -50,7 +50,7 @@ pub(super) struct Object {
     pub value: Value,
 }
 
-impl Object {
+impl FileObject {
     /// Location for messages.
     pub fn place(&self) -> String {
         format!("{}: line {}", self.file, self.line)
@@ -80,7 +80,7 @@ struct Text {
 }
 
 /// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
-pub(super) fn clean(object: &mut Value) {
+pub(in crate::cli) fn clean(object: &mut Value) {
     edit_metadata(object, |metadata| {
         for field in SERVER_METADATA {
             metadata.remove(field);
@@ -93,7 +93,7 @@ pub(super) fn clean(object: &mut Value) {
 
 /// The documents of files, directories and standard input, in the given order; files of a
 /// directory in lexical order.
-fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
+fn documents(paths: &[PathBuf]) -> Result<Vec<FileObject>, Error> {
     if paths.iter().filter(|path| is_standard_input(path)).count() > 1 {
         return Err(Error::input("cannot read", "-f", "standard input can be read only once"));
     }
@@ -111,7 +111,7 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
 }
 
 /// The objects of one file or of standard input, with lists expanded.
-pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
+pub(in crate::cli) fn objects_of(path: &Path) -> Result<Vec<FileObject>, Error> {
     if !is_standard_input(path) && path.is_dir() {
         let why = "is a directory; specify a file";
         return Err(Error::input("cannot read", path.display().to_string(), why));
@@ -120,7 +120,7 @@ pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
 }
 
 /// Like [`documents`], for Kubernetes objects only, with lists expanded.
-pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
+pub(in crate::cli) fn objects(paths: &[PathBuf]) -> Result<Vec<FileObject>, Error> {
     let mut objects = Vec::new();
     for document in documents(paths)? {
         expand(document, &mut objects)?;
@@ -130,23 +130,23 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
 
 /// What a command uses of some documents.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(in crate::cli) struct FoundSets {
     /// The ApplicationSets, all or those with one name; at least one.
-    pub sets: Vec<Object>,
+    pub sets: Vec<FileObject>,
     /// What the generators read: the Secrets.
-    pub facts: Facts,
+    pub facts: GeneratorFacts,
     /// The RolloutPolicies.
     pub policies: Vec<Arc<Value>>,
 }
 
 /// The ApplicationSets among the documents, and what belongs to them; the generators have these
 /// settings. Other documents are reported and ignored.
-pub(super) fn application_sets(
+pub(in crate::cli) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
     settings: Inputs,
     namespace: &str,
-) -> Result<Found, Error> {
+) -> Result<FoundSets, Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
         // A document that is not an object is ignored, too.
@@ -157,32 +157,33 @@ pub(super) fn application_sets(
         }
     }
     let place = paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
-    let (sets, others): (Vec<Object>, Vec<Object>) =
+    let (sets, others): (Vec<FileObject>, Vec<FileObject>) =
         candidates.into_iter().partition(|object| is_application_set(&object.value));
     let what = "cannot find an ApplicationSet";
     if sets.is_empty() {
         return Err(Error::input(what, place, without_set(&others)));
     }
-    let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings, namespace);
-    let (policies, others): (Vec<Object>, Vec<Object>) =
+    let facts =
+        GeneratorFacts::of_objects(others.iter().map(|object| &object.value), settings, namespace);
+    let (policies, others): (Vec<FileObject>, Vec<FileObject>) =
         others.into_iter().partition(|object| is_policy(&object.value));
     let policies = policies.into_iter().map(|object| Arc::new(object.value)).collect();
     // Those that generators name, and the resources whose kind these name.
     let generators: Vec<String> =
         sets.iter().map(|set| generators_of(&set.value).to_string()).collect();
-    let is_named = |object: &Object| {
+    let is_named = |object: &FileObject| {
         let name = format!("{:?}", wavegate_rollout::desired::name_of(&object.value));
         object.value.kind() == "ConfigMap" && generators.iter().any(|all| all.contains(&name))
     };
     let kinds = others.iter().filter(|object| is_named(object));
     let kinds: Vec<String> =
         kinds.filter_map(|object| data_of(&object.value).remove("apiVersion")).collect();
-    let is_used = |object: &Object| {
+    let is_used = |object: &FileObject| {
         object.value.kind() == "Secret"
             || is_named(object)
             || kinds.iter().any(|version| *version == api_version(&object.value))
     };
-    let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
+    let others: Vec<FileObject> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {
         let titles: Vec<String> =
             others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
@@ -191,10 +192,10 @@ pub(super) fn application_sets(
             "{place}: only ApplicationSets and what generators read are used, ignored: {titles}"
         ));
     }
-    let Some(name) = name else { return Ok(Found { sets, facts, policies }) };
+    let Some(name) = name else { return Ok(FoundSets { sets, facts, policies }) };
     let names: Vec<String> =
         sets.iter().map(|set| wavegate_rollout::desired::name_of(&set.value).to_owned()).collect();
-    let sets: Vec<Object> = sets
+    let sets: Vec<FileObject> = sets
         .into_iter()
         .filter(|set| wavegate_rollout::desired::name_of(&set.value) == name)
         .collect();
@@ -206,12 +207,12 @@ pub(super) fn application_sets(
             format!("no ApplicationSet is named {name}; found {there}"),
         ));
     }
-    Ok(Found { sets, facts, policies })
+    Ok(FoundSets { sets, facts, policies })
 }
 
 /// Why there is no ApplicationSet among some documents, of which none is one.
-pub(super) fn without_set(documents: &[Object]) -> String {
-    let is_set = |object: &&Object| object.value.kind() == ApplicationSet::KIND;
+pub(in crate::cli) fn without_set(documents: &[FileObject]) -> String {
+    let is_set = |object: &&FileObject| object.value.kind() == ApplicationSet::KIND;
     if let Some(set) = documents.iter().find(is_set) {
         return format!(
             "line {}: apiVersion of {} is {}; it must be {}",
@@ -229,17 +230,17 @@ pub(super) fn without_set(documents: &[Object]) -> String {
 }
 
 /// Group and version of an object, as written.
-pub(super) fn api_version(value: &Value) -> &str {
+pub(in crate::cli) fn api_version(value: &Value) -> &str {
     value.field("apiVersion")
 }
 
 /// The generators of a set, as written; null without any.
-pub(super) fn generators_of(set: &Value) -> &Value {
+pub(in crate::cli) fn generators_of(set: &Value) -> &Value {
     set.spec().get("generators").unwrap_or(&Value::Null)
 }
 
 /// The keys of a ConfigMap; what is no text is left out.
-pub(super) fn data_of(map: &Value) -> BTreeMap<String, String> {
+pub(in crate::cli) fn data_of(map: &Value) -> BTreeMap<String, String> {
     let fields = read_leniently::<ConfigMapView>(map).data.unwrap_or_default().into_iter();
     fields.filter_map(|(key, value)| Some((key, value.as_str()?.to_owned()))).collect()
 }
@@ -251,26 +252,26 @@ struct ConfigMapView {
 }
 
 /// Whether an object is an ApplicationSet.
-pub(super) fn is_application_set(value: &Value) -> bool {
+pub(in crate::cli) fn is_application_set(value: &Value) -> bool {
     value.kind() == ApplicationSet::KIND && api_version(value) == api::API_VERSION
 }
 
 /// Whether an object is a RolloutPolicy.
-pub(super) fn is_policy(value: &Value) -> bool {
+pub(in crate::cli) fn is_policy(value: &Value) -> bool {
     value.kind() == steering::POLICY && api_version(value) == steering::API_VERSION
 }
 
-fn expand(document: Object, out: &mut Vec<Object>) -> Result<(), Error> {
+fn expand(document: FileObject, out: &mut Vec<FileObject>) -> Result<(), Error> {
     if let Some(problem) = problem_of(&document.value) {
         return Err(Error::input("cannot read", document.place(), problem));
     }
-    let Object { file, line, mut value } = document;
+    let FileObject { file, line, mut value } = document;
     let Some(Value::Array(items)) = value.get_mut("items").map(Value::take) else {
-        out.push(Object { file, line, value });
+        out.push(FileObject { file, line, value });
         return Ok(());
     };
     for (index, value) in items.into_iter().enumerate() {
-        let item = Object { file: file.clone(), line, value };
+        let item = FileObject { file: file.clone(), line, value };
         if let Some(problem) = problem_of(&item.value) {
             let problem = format!("items[{index}]: {problem}");
             return Err(Error::input("cannot read", item.place(), problem));
@@ -293,7 +294,7 @@ fn problem_of(value: &Value) -> Option<&'static str> {
     }
 }
 
-fn split(text: &Text) -> Result<Vec<Object>, Error> {
+fn split(text: &Text) -> Result<Vec<FileObject>, Error> {
     let documents = yaml::documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
     // Escapes the name in all later messages.
@@ -303,7 +304,7 @@ fn split(text: &Text) -> Result<Vec<Object>, Error> {
             note(&format!("{}: {repeated}", text.name));
         }
     }
-    let object = |document: yaml::Document| Object {
+    let object = |document: yaml::Document| FileObject {
         file: text.name.clone(),
         line: document.line,
         value: document.value,
@@ -316,7 +317,7 @@ fn is_standard_input(path: &Path) -> bool {
 }
 
 /// A path for messages.
-pub(super) fn shown(path: &Path) -> String {
+pub(in crate::cli) fn shown(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
@@ -346,7 +347,7 @@ fn read(path: &Path) -> Result<Text, Error> {
 }
 
 /// The text of a file or of standard input that holds no objects, and its name for messages.
-pub(super) fn text(path: &Path) -> Result<(String, String), Error> {
+pub(in crate::cli) fn text(path: &Path) -> Result<(String, String), Error> {
     let Text { name, text } = read(path)?;
     Ok((name, text))
 }
@@ -398,11 +399,11 @@ fn is_jsonnet(path: &Path) -> bool {
 }
 
 /// The objects of a Jsonnet file; it is evaluated in a confined process.
-fn evaluated(file: &Path) -> Result<Vec<Object>, Error> {
+fn evaluated(file: &Path) -> Result<Vec<FileObject>, Error> {
     let name = shown(file);
     let values = wavegate_source::evaluate_local(file)
         .map_err(|error| Error::input("cannot read", name.clone(), error))?;
     values.iter().for_each(wavegate_net::redact::know_urls_of);
-    let object = |value| Object { file: name.clone(), line: 1, value };
+    let object = |value| FileObject { file: name.clone(), line: 1, value };
     Ok(values.into_iter().map(object).collect())
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cluster::ClusterConnection;
-use super::error::{Error, fault, note};
-use super::facts::Facts;
-use super::input::{self, Object};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::{Error, fault, note};
+use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::input::{self, FileObject};
 use wavegate_api::raw::edit_metadata;
 use wavegate_api::unknown::{self, Unknown};
 use wavegate_api::{self as api, ApplicationSet};
@@ -24,7 +24,10 @@ use wavegate_rollout::rollout::steps::{Problem, Strategy};
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
-pub(super) async fn generate(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
+pub(in crate::cli) async fn generate(
+    set: &FileObject,
+    facts: &mut GeneratorFacts,
+) -> Result<Generation, Error> {
     let generated = generate_known(set, facts).await;
     let unknown = unknown::in_application_set(&set.value);
     match generated {
@@ -37,7 +40,7 @@ pub(super) async fn generate(set: &Object, facts: &mut Facts) -> Result<Generati
 }
 
 /// Reports unknown fields on standard error.
-pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
+pub(in crate::cli) fn report_unknown(set: &FileObject, unknown: &[Unknown]) {
     for field in unknown {
         let place = set.described();
         fault(&Error::check("invalid ApplicationSet", place, field));
@@ -47,7 +50,10 @@ pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
 /// Generates the Applications of a set, in name order.
 ///
 /// Fails when the set is invalid, or when its generators or template fail.
-pub(super) async fn generate_known(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
+pub(in crate::cli) async fn generate_known(
+    set: &FileObject,
+    facts: &mut GeneratorFacts,
+) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input("cannot read", set.described(), error));
     }
@@ -69,24 +75,24 @@ pub(super) async fn generate_known(set: &Object, facts: &mut Facts) -> Result<Ge
 
 /// The ApplicationSets of the files, or without files the named one of the cluster, each
 /// with its namespace.
-pub(super) async fn live_sets(
+pub(in crate::cli) async fn live_sets(
     cluster: &ClusterConnection,
     files: &[PathBuf],
     name: Option<&str>,
-) -> Result<Vec<Object>, Error> {
+) -> Result<Vec<FileObject>, Error> {
     Ok(live_sets_and_policies(cluster, files, name).await?.0)
 }
 
 /// The same, and the RolloutPolicies of the files.
-pub(super) async fn live_sets_and_policies(
+pub(in crate::cli) async fn live_sets_and_policies(
     cluster: &ClusterConnection,
     files: &[PathBuf],
     name: Option<&str>,
-) -> Result<(Vec<Object>, Vec<Arc<Value>>), Error> {
+) -> Result<(Vec<FileObject>, Vec<Arc<Value>>), Error> {
     let (mut sets, policies) = if files.is_empty() {
         let stored = cluster.expect_application_set(name.unwrap_or_default()).await?;
         let file = "the cluster".to_owned();
-        (vec![Object { file, line: 1, value: (*stored).clone() }], Vec::new())
+        (vec![FileObject { file, line: 1, value: (*stored).clone() }], Vec::new())
     } else {
         let found = input::application_sets(files, name, Inputs::default(), "")?;
         (found.sets, found.policies)
@@ -112,24 +118,24 @@ fn has_namespace(object: &Value) -> bool {
 }
 
 /// The strategy of a set, and what is wrong with it.
-pub(super) fn strategy_of(set: &Value) -> (Strategy, Vec<Problem>) {
+pub(in crate::cli) fn strategy_of(set: &Value) -> (Strategy, Vec<Problem>) {
     Strategy::read(set.spec().get("strategy"))
 }
 
 /// Problems of generated Applications, by name, as far as they can be found without a
 /// cluster: all projects and clusters are assumed to exist.
-pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
+pub(in crate::cli) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
     validate::problems(generation, &assumed(generation))
 }
 
 /// An Application that two sets generate: which of them owns it would depend on chance.
-pub(super) fn of_two_sets(what: &str, application: &str, [one, other]: [&str; 2]) -> Error {
+pub(in crate::cli) fn of_two_sets(what: &str, application: &str, [one, other]: [&str; 2]) -> Error {
     let why = format!("ApplicationSets {one} and {other} generate it");
     Error::check(what, format!("Application {application}"), why)
 }
 
 /// The projects and clusters that Applications refer to.
-pub(super) fn assumed(generation: &Generation) -> Known {
+pub(in crate::cli) fn assumed(generation: &Generation) -> Known {
     let mut known = Known::default();
     for application in &generation.applications {
         let text = |pointer: &str| {
@@ -150,7 +156,7 @@ pub(super) fn assumed(generation: &Generation) -> Known {
 }
 
 /// What a set generates, as the controller keeps it.
-pub(super) fn generated(
+pub(in crate::cli) fn generated(
     set: &Value,
     generation: &Generation,
     rules: &application_set::Settings,

@@ -1,6 +1,7 @@
 //! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
 //! complete, or until only a person can continue them.
 
+pub(in crate::cli) mod args;
 mod reasons;
 mod summary;
 
@@ -15,20 +16,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::reasons::Reasons;
-use super::cluster::ClusterConnection;
-use super::error::{CHECK_FAILED, Error};
-use super::explain;
-use super::rollout_view::events::{self, Scope, WatchEvent};
-use super::rollout_view::fleet::Source;
-use super::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
-use super::rollout_view::newest::{Answer, Newest};
-use super::rollout_view::plain::{Columns, Stamp};
-use super::rollout_view::screen::Frame;
-use super::rollout_view::set::Set;
-use super::rollout_view::signals::{READER_GONE, Signals, Wake};
-use super::rollout_view::transition::Transition;
-use super::rollout_view::ui::{self, Ui, is_closed};
-use super::watch_args::{Request, View};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::{CHECK_FAILED, Error};
+use crate::cli::explain;
+use crate::cli::rollout_view::events::{self, WatchEvent, WatchScope};
+use crate::cli::rollout_view::fleet::FleetSource;
+use crate::cli::rollout_view::live::{LiveEvent, LiveLoop, LiveRollouts};
+use crate::cli::rollout_view::newest::{ComparisonAnswer, Newest};
+use crate::cli::rollout_view::plain::{Columns, Stamp};
+use crate::cli::rollout_view::screen::Frame;
+use crate::cli::rollout_view::set::WatchedSet;
+use crate::cli::rollout_view::signals::{READER_GONE, Signals, Wake};
+use crate::cli::rollout_view::transition::Transition;
+use crate::cli::rollout_view::ui::{self, Ui, is_closed};
+use crate::cli::watch::args::{WatchRequest, WatchView};
 use wavegate_api::ObjectKey;
 use wavegate_rollout::rollout::report::Outcome;
 
@@ -50,7 +51,7 @@ const COMPARED: Duration = Duration::from_secs(5);
 /// # Errors
 ///
 /// A cluster that cannot be reached, a set that does not exist, missing permissions.
-pub(super) fn run(request: &Request<'_>) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(request: &WatchRequest<'_>) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(follow(request));
     runtime.shutdown_timeout(Duration::from_millis(100));
@@ -79,7 +80,7 @@ impl Ending {
     }
 }
 
-async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
+async fn follow(request: &WatchRequest<'_>) -> anyhow::Result<ExitCode> {
     let cluster = ClusterConnection::connect(request.cluster).await?;
     let set = match request.name {
         // The error says where it is.
@@ -98,20 +99,20 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
             Err(_) => Some(cluster.namespace.clone()),
         },
     };
-    let draws = request.view == View::Screen && ui::can_draw();
+    let draws = request.view == WatchView::Screen && ui::can_draw();
     let signals = Signals::new(draws)?;
     let stop = CancellationToken::new();
     let _stopped_at_the_end = stop.clone().drop_guard();
     let name = set.map(|set| set.name);
-    let scope = Scope { namespace, set: name.clone(), runs: true, ends_on_refusal: true };
+    let scope = WatchScope { namespace, set: name.clone(), runs: true, ends_on_refusal: true };
     let changes = events::watch(cluster.client(), &scope, &stop);
     let mut show = match (request.view, draws) {
-        (View::Reason, _) => Show::Reasons(Reasons::default()),
+        (WatchView::Reason, _) => Show::Reasons(Reasons::default()),
         (_, true) => Show::Ui(Ui::screen()),
         (_, false) => Show::Ui(Ui::plain(Columns::for_names([]), Stamp::Clock, LINES)),
     };
-    let mut followed = Followed {
-        live: LiveRollouts::new(scope, Source::Cluster(name)),
+    let mut followed = FollowedRollouts {
+        live: LiveRollouts::new(scope, FleetSource::Cluster(name)),
         has_had_sets: false,
         settling: None,
         client: (!request.no_refresh).then(|| cluster.client().clone()),
@@ -129,7 +130,7 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
 }
 
 /// The rollouts, and what becomes of following them.
-struct Followed {
+struct FollowedRollouts {
     live: LiveRollouts,
     has_had_sets: bool,
     /// The outcomes that would end it, and since when they are so.
@@ -141,7 +142,7 @@ struct Followed {
     notes: Vec<String>,
 }
 
-impl Followed {
+impl FollowedRollouts {
     async fn run(
         &mut self,
         show: &mut Show,
@@ -171,7 +172,7 @@ impl Followed {
                     is_changed = true;
                     self.notes.clear();
                     self.settling = None;
-                    let Answer::Unknown(why) = answer else { continue };
+                    let ComparisonAnswer::Unknown(why) = answer else { continue };
                     let text = format!("what follows is of the last comparisons: {why}");
                     let written = show.say(self, &text);
                     self.notes.push(text);
@@ -263,7 +264,7 @@ impl Followed {
             Newest::Asked(_) => return Some(String::new()),
             Newest::Known(..) | Newest::Unknown => return None,
         }
-        let sets = self.live.fleet.known().map(Set::key).collect();
+        let sets = self.live.fleet.known().map(WatchedSet::key).collect();
         self.newest = Newest::ask(&client, sets, &self.live.compared);
         let text = "waiting for comparisons that are newer than this command, to see commits \
                     that were just pushed"
@@ -331,7 +332,7 @@ enum Show {
 
 impl Show {
     /// The state at the start is known.
-    fn begin(&mut self, followed: &Followed) -> io::Result<()> {
+    fn begin(&mut self, followed: &FollowedRollouts) -> io::Result<()> {
         let Self::Ui(ui) = self else { return Ok(()) };
         let members = followed.live.fleet.known().flat_map(|set| set.report.members.keys());
         let mut columns = Columns::for_names(members.map(String::as_str));
@@ -347,7 +348,7 @@ impl Show {
     }
 
     /// Prints a line, unless there is a screen: that shows it below.
-    fn say(&mut self, followed: &Followed, text: &str) -> io::Result<()> {
+    fn say(&mut self, followed: &FollowedRollouts, text: &str) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
@@ -362,7 +363,7 @@ impl Show {
     /// Reads what is below the workloads that a rollout is stuck on.
     async fn look_below(
         &mut self,
-        followed: &Followed,
+        followed: &FollowedRollouts,
         ending: &Ending,
         cluster: &ClusterConnection,
     ) {
@@ -373,7 +374,7 @@ impl Show {
         }
     }
 
-    fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
+    fn refresh(&mut self, followed: &FollowedRollouts, is_changed: bool) -> io::Result<()> {
         match self {
             // Lines begin with the state at the start.
             Self::Ui(Ui::Plain(_))
@@ -403,7 +404,7 @@ impl Show {
         }
     }
 
-    fn finish(&mut self, followed: &Followed, ending: &Ending) -> io::Result<()> {
+    fn finish(&mut self, followed: &FollowedRollouts, ending: &Ending) -> io::Result<()> {
         let mut summary = followed.summary(ending);
         // Others have printed these lines.
         if !matches!(self, Self::Ui(Ui::Screen(_))) {

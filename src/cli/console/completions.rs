@@ -15,9 +15,10 @@ use clap::ArgAction;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 
-use super::cluster::{ClusterArgs, ClusterConnection};
-use super::error::Error;
-use super::{kubeconfig, output};
+use crate::cli::cluster::kubeconfig;
+use crate::cli::cluster::{ClusterArgs, ClusterConnection};
+use crate::cli::console::error::Error;
+use crate::cli::console::output;
 
 /// Holds the name of the shell when a script asks for completions.
 const VARIABLE: &str = "_WAVEGATE_COMPLETE";
@@ -38,14 +39,14 @@ const MOST: usize = 1000;
   source <(wavegate completions bash)
   wavegate completions zsh > ~/.zfunc/_wavegate
   wavegate completions fish > ~/.config/fish/completions/wavegate.fish")]
-pub(super) struct Args {
+pub(in crate::cli) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     shell: clap_complete::Shell,
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(in crate::cli) fn run(args: CompletionsArgs) -> anyhow::Result<ExitCode> {
     let name = args.shell.to_string();
     let shells = Shells::builtins();
     let shell = shells.completer(&name);
@@ -59,7 +60,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Whether a completion script has called the program; its request about a command line is
 /// answered then.
-pub(super) fn answer(command_line: fn() -> clap::Command) -> bool {
+pub(in crate::cli) fn answer(command_line: fn() -> clap::Command) -> bool {
     let Some(shell) = std::env::var_os(VARIABLE) else { return false };
     let words: Vec<OsString> =
         std::env::args_os().skip_while(|word| *word != "--").skip(1).collect();

@@ -41,7 +41,7 @@ const SERVER_GRACE: Duration = Duration::from_secs(5);
 /// environment, and the environment over the ConfigMaps. -h lists the common options, --help
 /// all of them. Runs until a signal, or until the lease is lost.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct RunArgs {
     #[command(flatten)]
     flags: Flags,
     /// Context of the kubeconfig [default: the current one, else the cluster that this
@@ -59,12 +59,12 @@ pub struct Args {
 /// # Errors
 ///
 /// When the configuration is invalid, the cluster cannot be reached, or a controller fails.
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run_async(args))
 }
 
-async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
-    let client = super::cluster::client(args.context.as_deref()).await?;
+async fn run_async(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let client = crate::cli::cluster::client(args.context.as_deref()).await?;
     let environment = |name: &str| std::env::var(name).ok();
     // Twice, since the flags name the namespace of the ConfigMaps.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;

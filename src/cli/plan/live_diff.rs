@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::error::note;
-use super::facts::Facts;
-use super::generate;
-use super::other_sets::OtherSets;
+use crate::cli::console::error::note;
+use crate::cli::files::facts::GeneratorFacts;
+use crate::cli::files::generate;
+use crate::cli::plan::other_sets::OtherSets;
 use wavegate_api::{Cluster, Raw};
 use wavegate_controller::settings::ApplicationSetSettings;
 use wavegate_engine::names::some_of;
@@ -32,7 +32,7 @@ const FIELDS_PER_LINE: usize = 6;
 
 /// The change that applying a set makes to one Application, and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Live {
+pub(in crate::cli) struct LiveChange {
     /// Its name.
     pub application: String,
     /// The change.
@@ -59,7 +59,7 @@ pub(super) struct Live {
 /// The change of an Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Change {
+pub(in crate::cli) enum Change {
     /// It does not exist yet.
     Create,
     /// It exists and differs.
@@ -92,7 +92,7 @@ impl std::fmt::Display for Change {
 }
 
 /// The inputs of a comparison.
-pub(super) struct Seen<'a> {
+pub(in crate::cli) struct Seen<'a> {
     /// The set to apply.
     pub set: &'a Value,
     /// The set in the cluster, if it exists: it identifies the owned Applications.
@@ -115,7 +115,7 @@ pub(super) struct Seen<'a> {
 
 /// A set to compare with a cluster.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Input<'a> {
+pub(in crate::cli) struct Input<'a> {
     /// The set to apply.
     pub set: &'a Value,
     /// The set in the cluster, if it exists.
@@ -130,12 +130,12 @@ pub(super) struct Input<'a> {
 /// controller of this control plane does. Returns also why some of them are invalid. The other
 /// sets are read only if an Application may change its owner; when they must not be listed, that
 /// is reported.
-pub(super) async fn of_controller(
+pub(in crate::cli) async fn of_controller(
     others: &mut OtherSets<'_>,
-    facts: &mut Facts,
+    facts: &mut GeneratorFacts,
     input: &Input<'_>,
     existing: &BTreeMap<String, Arc<Value>>,
-) -> (BTreeMap<String, String>, Vec<Live>) {
+) -> (BTreeMap<String, String>, Vec<LiveChange>) {
     let Input { set, stored, generation, rules } = *input;
     let controller = others.controller;
     let known = controller.known(generate::assumed(generation));
@@ -153,7 +153,7 @@ pub(super) async fn of_controller(
     };
     let alone = compare(&seen);
     let depends =
-        |live: &Live| matches!(live.change, Change::Delete | Change::Refuse | Change::Wait);
+        |live: &LiveChange| matches!(live.change, Change::Delete | Change::Refuse | Change::Wait);
     if !alone.iter().any(depends) {
         return (invalid, alone);
     }
@@ -173,7 +173,7 @@ pub(super) async fn of_controller(
 
 /// Compares generated Applications with those in the namespace of their set, by the decision of
 /// the controller.
-pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
+pub(in crate::cli) fn compare(seen: &Seen<'_>) -> Vec<LiveChange> {
     let set = with_identity(seen.set, seen.stored);
     let settings = &seen.settings.decisions;
     let generated = generate::generated(&set, seen.generation, settings);
@@ -307,7 +307,7 @@ fn describe(
     set: &Value,
     existing: &BTreeMap<String, Arc<Value>>,
     mut after: BTreeMap<String, Value>,
-) -> Vec<Live> {
+) -> Vec<LiveChange> {
     let report = shown::read(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
@@ -318,7 +318,7 @@ fn describe(
             let written = matches!(change, Change::Create | Change::Update);
             let after = after.remove(&application).filter(|_| written);
             let phase = report.members.get(&application).and_then(Member::phase);
-            Live {
+            LiveChange {
                 change,
                 message,
                 fields,

@@ -23,7 +23,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 ];
 
 /// The command line, with grouped commands in its help.
-pub(super) fn command(command: Command) -> Command {
+pub(in crate::cli) fn command(command: Command) -> Command {
     let template = format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
         groups(&command)
@@ -55,7 +55,7 @@ fn groups(command: &Command) -> String {
 }
 
 /// The examples of the command whose arguments are missing or wrong; empty for other errors.
-pub(super) fn examples(
+pub(in crate::cli) fn examples(
     command: &Command,
     error: &clap::Error,
     args: impl IntoIterator<Item = String>,

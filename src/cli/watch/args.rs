@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::cluster::ClusterArgs;
+use crate::cli::cluster::ClusterArgs;
 use gotime::duration::{self, DurationError};
 
 /// Options of a command that can follow rollouts.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct WatchArgs {
+pub(in crate::cli) struct WatchArgs {
     /// Follow the rollout until it is complete (exit code 0), or until only a person can
     /// continue it (exit code 1)
     #[arg(short, long, conflicts_with = "format")]
@@ -30,15 +30,22 @@ impl WatchArgs {
         &self,
         cluster: &'a ClusterArgs,
         name: Option<&'a str>,
-        view: View,
-    ) -> Option<Request<'a>> {
+        view: WatchView,
+    ) -> Option<WatchRequest<'a>> {
         let Self { watch, timeout, no_refresh } = *self;
-        watch.then_some(Request { cluster, name, all_namespaces: false, timeout, no_refresh, view })
+        watch.then_some(WatchRequest {
+            cluster,
+            name,
+            all_namespaces: false,
+            timeout,
+            no_refresh,
+            view,
+        })
     }
 }
 
 /// Reads a duration in Go's notation that is longer than 0.
-pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, String> {
     let wanted = "write it with a unit, such as 90s, 10m or 1h30m";
     let parsed = duration::parse(text).map_err(|error| match error {
         DurationError::Empty => format!("it is empty; {wanted}"),
@@ -51,7 +58,7 @@ pub(super) fn timeout(text: &str) -> Result<Duration, String> {
 }
 
 /// Waits until a time, or for ever without one.
-pub(super) async fn until(deadline: Option<Instant>) {
+pub(in crate::cli) async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -60,7 +67,7 @@ pub(super) async fn until(deadline: Option<Instant>) {
 
 /// What is followed, and how it is shown.
 #[derive(Clone, Debug)]
-pub(super) struct Request<'a> {
+pub(in crate::cli) struct WatchRequest<'a> {
     pub cluster: &'a ClusterArgs,
     /// One set; all of a namespace when absent.
     pub name: Option<&'a str>,
@@ -68,12 +75,12 @@ pub(super) struct Request<'a> {
     pub timeout: Option<Duration>,
     /// Whether comparisons from before the start count.
     pub no_refresh: bool,
-    pub view: View,
+    pub view: WatchView,
 }
 
 /// How rollouts are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum View {
+pub(in crate::cli) enum WatchView {
     /// A screen; lines when standard output cannot show one.
     Screen,
     /// Lines.

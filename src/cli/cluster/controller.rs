@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::Value;
 
-use super::cluster::ClusterConnection;
-use super::error::{Error, note};
-use super::facts::{Facts, Source};
+use crate::cli::cluster::ClusterConnection;
+use crate::cli::console::error::{Error, note};
+use crate::cli::files::facts::{FactsSource, GeneratorFacts};
 use wavegate_api::cluster::ClusterSecret;
 use wavegate_application::access::project_of;
 use wavegate_application::unsupported;
@@ -32,7 +32,7 @@ use wavegate_rollout::desired::name_of;
 /// Flags of the controller that affect generators.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Settings of the controller")]
-pub(super) struct GeneratorArgs {
+pub(in crate::cli) struct GeneratorArgs {
     /// Namespace of the control plane in the cluster, with its projects, Secrets and
     /// ConfigMaps
     #[arg(long, value_name = "NAMESPACE")]
@@ -67,7 +67,7 @@ impl GeneratorArgs {
 /// are read separately.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Settings of the controller")]
-pub(super) struct ControllerArgs {
+pub(in crate::cli) struct ControllerArgs {
     #[command(flatten)]
     generators: GeneratorArgs,
     /// Whether progressive syncs (RollingSync) are enabled; true unless a ConfigMap
@@ -145,7 +145,7 @@ impl ControllerArgs {
 }
 
 /// Settings and environment of the controller.
-pub(super) struct Controller {
+pub(in crate::cli) struct Controller {
     /// Settings.
     pub settings: ApplicationSetSettings,
     /// Settings of the sync engine.
@@ -271,7 +271,7 @@ impl Controller {
     }
 
     /// What generators read.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> GeneratorFacts {
         let keys = self.trust.signing_keys();
         let mut demands = DemandsByProject::new();
         let reads = |(name, project): (&String, &Arc<Value>)| {
@@ -282,8 +282,8 @@ impl Controller {
         let projects = self.projects.as_ref().map(|all| all.iter().map(reads).collect());
         let settings = Inputs { projects, ..self.settings.inputs() };
         let facts = match &self.secrets {
-            Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
-            Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),
+            Ok(secrets) => GeneratorFacts::of(secrets, settings, FactsSource::Cluster),
+            Err(error) => GeneratorFacts::of(&[], settings, FactsSource::Unknown(error.clone())),
         };
         let settings = &self.settings;
         let providers = Providers::new(

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
-use super::error::Error;
-use super::input::api_version;
+use crate::cli::console::error::Error;
+use crate::cli::files::input::api_version;
 use wavegate_api::{ObjectKey, Raw};
 use wavegate_cluster::watch::control_plane::cluster_secret;
 use wavegate_cluster::watch::trust::{TRUST_MAPS, Trust};
@@ -28,7 +28,7 @@ use wavegate_source::{Allow, ArtifactSettings, Freshness, Repositories};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
-pub(super) enum Source {
+pub(in crate::cli) enum FactsSource {
     /// Files, which may contain none.
     #[default]
     Files,
@@ -40,11 +40,11 @@ pub(super) enum Source {
 
 /// The facts, and how to read more.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(in crate::cli) struct GeneratorFacts {
     /// What is known.
     inputs: Inputs,
     /// Where the Secrets are from.
-    source: Source,
+    source: FactsSource,
     /// Credentials of repositories.
     credentials: RepositorySecrets,
     /// What projects demand of the commits that generators read.
@@ -55,9 +55,9 @@ pub(super) struct Facts {
     repositories: Option<(Arc<Repositories>, tempfile::TempDir)>,
 }
 
-impl Facts {
+impl GeneratorFacts {
     /// The facts of some Secrets, with these settings of generators.
-    pub fn of(secrets: &[Secret], settings: Inputs, source: Source) -> Self {
+    pub fn of(secrets: &[Secret], settings: Inputs, source: FactsSource) -> Self {
         Self {
             inputs: Inputs {
                 clusters: secrets.iter().filter_map(cluster_secret).collect(),
@@ -108,7 +108,7 @@ impl Facts {
                 }
             }
         }
-        Self::of(&secrets, settings, Source::Files)
+        Self::of(&secrets, settings, FactsSource::Files)
             .trusting(Arc::new(trust))
             .asking(providers(Objects::Files(Arc::new(objects)), namespace))
     }
@@ -123,12 +123,12 @@ impl Facts {
     pub fn missing_clusters(&self, generation: &Generation) -> Option<Result<&'static str, &str>> {
         match &self.source {
             _ if !generation.reads.clusters => None,
-            Source::Unknown(why) => Some(Err(why)),
-            Source::Files if self.inputs.clusters.is_empty() => Some(Ok(
+            FactsSource::Unknown(why) => Some(Err(why)),
+            FactsSource::Files if self.inputs.clusters.is_empty() => Some(Ok(
                 "the clusters generator knows only the local cluster, since the files contain no \
                  cluster Secret; add them with -f, or use --live",
             )),
-            Source::Files | Source::Cluster => None,
+            FactsSource::Files | FactsSource::Cluster => None,
         }
     }
 
@@ -187,7 +187,7 @@ impl Facts {
         let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
         let folder = folder.map_err(|error| failed(&error))?;
         // A user may read what is on their own machine.
-        let sources = super::run::open_sources(
+        let sources = crate::cli::run::open_sources(
             folder.path(),
             Allow::EVERYTHING,
             Confinement::default(),
@@ -200,7 +200,7 @@ impl Facts {
 }
 
 /// The variable that turns submodules off; of the environment, nothing else.
-pub(super) fn submodules_only(name: &str) -> Option<String> {
+pub(in crate::cli) fn submodules_only(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|_| name == "ARGOCD_GIT_MODULES_ENABLED")
 }
 

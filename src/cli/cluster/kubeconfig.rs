@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::error::Error;
+use crate::cli::console::error::Error;
 use wavegate_api::unknown::nearest;
 use wavegate_api::yaml;
 use wavegate_cluster::watch::failure::chain;
@@ -19,7 +19,7 @@ use wavegate_engine::names::some_of;
 const WHAT: &str = "cannot reach the cluster";
 
 /// The error of a context that cannot be used; `None` for the current one.
-pub(super) fn unusable(context: Option<&str>, why: String) -> Error {
+pub(in crate::cli) fn unusable(context: Option<&str>, why: String) -> Error {
     let place = context.map_or_else(
         || "the current kube context".to_owned(),
         |context| format!("kube context {context}"),
@@ -31,7 +31,7 @@ pub(super) fn unusable(context: Option<&str>, why: String) -> Error {
 const NAMES: usize = 20;
 
 /// The files that may hold the kubeconfig, the most important first.
-pub(super) fn files() -> Vec<PathBuf> {
+pub(in crate::cli) fn files() -> Vec<PathBuf> {
     let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
     let listed: Vec<PathBuf> =
         std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
@@ -80,14 +80,14 @@ fn invalid(file: &Path) -> &'static str {
 }
 
 /// The names of the contexts; empty when there is no usable kubeconfig.
-pub(super) fn contexts() -> BTreeSet<String> {
+pub(in crate::cli) fn contexts() -> BTreeSet<String> {
     let found = read().ok().flatten();
     found.into_iter().flat_map(|found| found.contexts).map(|context| context.name).collect()
 }
 
 /// The name of the user of a context; without a context, of the current one. `None` when there
 /// is no usable kubeconfig.
-pub(super) fn user(context: Option<&str>) -> Option<String> {
+pub(in crate::cli) fn user(context: Option<&str>) -> Option<String> {
     let found = read().ok().flatten()?;
     let name = context.map(str::to_owned).or(found.current_context)?;
     let named = found.contexts.into_iter().find(|one| one.name == name)?;
@@ -100,7 +100,7 @@ pub(super) fn user(context: Option<&str>) -> Option<String> {
 /// # Errors
 ///
 /// The message names the files that were tried, or the contexts that exist.
-pub(super) async fn config(context: Option<&str>) -> Result<Config, Error> {
+pub(in crate::cli) async fn config(context: Option<&str>) -> Result<Config, Error> {
     let failed = |why: String| unusable(context, why);
     let Some(found) = read()? else {
         return match context {
