@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::error::Error;
+use crate::error::Error;
 
 /// Maximum age of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

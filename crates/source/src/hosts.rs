@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::address::{Address, Transport};
-use super::error::Error;
-use super::limits::Limits;
+use crate::error::Error;
+use crate::git::address::{Address, Transport};
+use crate::limits::Limits;
 
 /// The first pause after a failure; it doubles up to `Limits::backoff`.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::refs::{Revision, Target, is_full_hash};
+use crate::git::refs::{Revision, Target, is_full_hash};
 
 /// All repositories, in memory. Each has one line of commits.
 pub trait InMemory: fmt::Debug + Send + Sync {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::address::Allow;
-use super::artifacts::settings::ArtifactSettings;
-use super::tools::Programs;
+use crate::git::address::Allow;
+use crate::oci::settings::ArtifactSettings;
+use crate::process::tools::Programs;
 use wavegate_sandbox::Confinement;
 
 /// Limits on time, disk space and parallelism.
@@ -41,7 +41,7 @@ pub struct Limits {
     pub backoff: Duration,
     /// How long a failure is returned again without a request, so that many Applications
     /// of an unavailable repository cost one attempt. Default 10 s; a request for
-    /// [`Freshness::NOW`](super::Freshness::NOW) shares only a failure that it waited
+    /// [`Freshness::NOW`](crate::Freshness::NOW) shares only a failure that it waited
     /// for.
     pub failure_kept: Duration,
 }

@@ -9,9 +9,9 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::address::Address;
-use super::error::Error;
-use super::hosts::{Availability, Hosts};
+use crate::error::Error;
+use crate::git::address::Address;
+use crate::hosts::{Availability, Hosts};
 
 /// Most programs and plugins at a time whose servers are not known.
 const OTHERS: usize = 16;
@@ -139,7 +139,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::Allow;
+    use crate::git::address::Allow;
     use crate::limits::Limits;
 
     /// A failure is that of all who need the server, until it may be asked again.

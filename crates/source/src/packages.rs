@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::address::Address;
-use super::answer::{Answer, Failures, Freshness};
-use super::cache::Cache;
-use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
-use super::error::Error;
-use super::hosts::{Availability, Hosts};
-use super::limits::SourceSettings;
+use crate::answer::{Answer, Failures, Freshness};
+use crate::cache::Cache;
+use crate::error::Error;
+use crate::git::address::Address;
+use crate::git::checkout::{Checkout, CheckoutCache, CheckoutKey};
+use crate::hosts::{Availability, Hosts};
+use crate::limits::SourceSettings;
 
 /// Most packages whose answers are kept.
 const MAX_KNOWN: usize = 1_024;

@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::access::RepositoryAccess;
-use super::answer::Freshness;
-use super::charts::ChartSource;
-use super::checkout::Checkout;
-use super::credentials::Credentials;
-use super::error::Error;
-use super::git_repositories::GitRepositories;
-use super::in_memory::{self, InMemory};
-use super::limits::SourceSettings;
-use super::network::{Lend, Network};
-use super::refs::{Revision, Target};
-use super::requests::GitRequests;
-use super::signatures::{Refused, Signed};
+use crate::answer::Freshness;
+use crate::error::Error;
+use crate::git::access::RepositoryAccess;
+use crate::git::checkout::Checkout;
+use crate::git::refs::{Revision, Target};
+use crate::git::repositories::GitRepositories;
+use crate::git::requests::GitRequests;
+use crate::git::signatures::{Refused, Signed};
+use crate::helm::charts::ChartSource;
+use crate::http::credentials::Credentials;
+use crate::in_memory::{self, InMemory};
+use crate::limits::SourceSettings;
+use crate::network::{Lend, Network};
 use wavegate_api::repository::signature::Signature;
 
 /// All repositories that this process reads.
@@ -69,7 +69,7 @@ impl Repositories {
     /// # Errors
     ///
     /// All of [`Error`]. A failure is returned again without a request for as long as
-    /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
+    /// `freshness`, at most [`Limits::failure_kept`](crate::Limits::failure_kept).
     pub async fn resolve_fresh(
         &self,
         repo_url: &str,
@@ -89,7 +89,7 @@ impl Repositories {
     /// # Errors
     ///
     /// All of [`Error`]. A failure is returned again without another attempt for
-    /// [`Limits::failure_kept`](super::Limits::failure_kept).
+    /// [`Limits::failure_kept`](crate::Limits::failure_kept).
     pub async fn checkout(
         &self,
         repo_url: &str,

@@ -9,8 +9,10 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::super::{Allow, Credentials, Error};
 use super::{Counted, repositories, script, settings, walk};
+use crate::Allow;
+use crate::Credentials;
+use crate::Error;
 
 #[tokio::test]
 async fn credentials_reach_git_by_files_only() {

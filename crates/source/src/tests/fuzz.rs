@@ -10,13 +10,16 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
-use super::super::build_environment::BuildEnvironment;
-use super::super::manifests::Sink;
-use super::super::refs::{Found, Refs, Target};
-use super::super::remote::stays_inside;
-use super::super::source_directory::SourceDirectory;
-use super::super::{RenderFor, chart, chart_schema, helm};
 use super::write;
+use crate::RenderFor;
+use crate::directory::source_directory::SourceDirectory;
+use crate::git::refs::{Found, Refs, Target};
+use crate::helm::chart;
+use crate::helm::chart_schema;
+use crate::helm::template;
+use crate::kustomize::remote::stays_inside;
+use crate::render::build_environment::BuildEnvironment;
+use crate::render::manifest::Sink;
 
 /// Seeds: kind of input, a blank, and the text with `\n` for a line break.
 const CORPUS: &str = include_str!("../../../../tests/data/hostile-sources.txt");
@@ -126,7 +129,7 @@ fn hostile_values_files_stay_in_the_repository() {
             json!({"helm": {"valueFiles": [file], "parameters": [{"name": "a", "value": file}]}});
         let environment = BuildEnvironment::new(&subject, &source, "0123456789");
         let prepared =
-            helm::prepare(&directory, &source, &subject, &environment, &[], scratch.path());
+            template::prepare(&directory, &source, &subject, &environment, &[], scratch.path());
         let Ok(prepared) = prepared else { return Ok(()) };
         for arg in &prepared.args {
             let arg = arg.to_str().unwrap_or_default();

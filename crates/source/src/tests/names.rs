@@ -1,9 +1,10 @@
 //! URLs, references, version ranges and patterns.
 
-use super::super::address::{Address, Allow, Transport, redact};
-use super::super::refs::{Found, Refs, Target};
-use super::super::version::{Range, version};
-use super::super::{Credentials, Error};
+use crate::Credentials;
+use crate::Error;
+use crate::git::address::{Address, Allow, Transport, redact};
+use crate::git::refs::{Found, Refs, Target};
+use crate::version::{Range, version};
 use wavegate_api::glob::Glob;
 
 #[test]

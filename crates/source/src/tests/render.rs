@@ -7,11 +7,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{
-    Checkout, ClusterFacts, EnabledTypes, Programs, RenderError, RenderFor, RenderOptions,
-    Rendered, SourceType, render,
-};
 use super::{config_map, repositories, script, settings, write};
+use crate::Checkout;
+use crate::ClusterFacts;
+use crate::EnabledTypes;
+use crate::Programs;
+use crate::RenderError;
+use crate::RenderFor;
+use crate::RenderOptions;
+use crate::Rendered;
+use crate::SourceType;
+use crate::render::source::render;
 
 /// A directory that is checked out and rendered.
 pub(super) struct Source {

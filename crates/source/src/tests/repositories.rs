@@ -5,13 +5,20 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use super::super::address::Address;
-use super::super::git_repositories::identity;
-use super::super::{
-    Allow, Credentials, DirectoryOptions, Error, Freshness, Limits, Repositories, Revision,
-    SourceSettings, Target, directory,
-};
 use super::{Counted, Upstream, config_map, repositories, script, settings, walk, write};
+use crate::Allow;
+use crate::Credentials;
+use crate::DirectoryOptions;
+use crate::Error;
+use crate::Freshness;
+use crate::Limits;
+use crate::Repositories;
+use crate::Revision;
+use crate::SourceSettings;
+use crate::Target;
+use crate::directory::manifests::directory;
+use crate::git::address::Address;
+use crate::git::repositories::identity;
 
 const HOUR: Freshness = Freshness(Duration::from_secs(3600));
 
