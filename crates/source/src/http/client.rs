@@ -30,7 +30,7 @@ const AGENT: &str = concat!("wavegate/", env!("CARGO_PKG_VERSION"));
 
 /// A request.
 #[derive(Debug)]
-pub(crate) struct Ask<'a> {
+pub(crate) struct HttpRequest<'a> {
     /// How.
     pub method: Method,
     /// Where, with `https://`, or `http://` where that is allowed.
@@ -43,7 +43,7 @@ pub(crate) struct Ask<'a> {
 
 /// An answer with any status.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct HttpResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -54,7 +54,7 @@ pub(crate) struct Said {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum TransportError {
     /// The address or the settings cannot be used.
     Unusable(String),
     /// The certificate of the server is not trusted.
@@ -66,43 +66,49 @@ pub(crate) enum Failed {
 }
 
 /// Takes the body of a successful answer, part by part. An error ends the request.
-pub(crate) type Save<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), Failed> + Send);
+pub(crate) type Save<'a> = &'a mut (dyn FnMut(&[u8]) -> Result<(), TransportError> + Send);
 
 /// Sends a request whose answer is large or slow. The body of a successful one goes to `save`;
 /// that of any other one is part of the answer.
 pub(crate) async fn download(
-    request: &Ask<'_>,
+    request: &HttpRequest<'_>,
     credentials: &Credentials,
     allow_http: bool,
     within: Duration,
     save: Save<'_>,
-) -> Result<Said, Failed> {
+) -> Result<HttpResponse, TransportError> {
     let attempt = attempt(request, credentials, allow_http, Some(save));
     tokio::time::timeout(within, attempt).await.unwrap_or_else(|_| {
-        Err(Failed::Unreachable(format!("no whole answer within {} s", within.as_secs_f64())))
+        Err(TransportError::Unreachable(format!(
+            "no whole answer within {} s",
+            within.as_secs_f64()
+        )))
     })
 }
 
 /// Sends a request with the proxy, the certificates and the client certificate of a
 /// repository.
 pub(crate) async fn ask(
-    request: &Ask<'_>,
+    request: &HttpRequest<'_>,
     credentials: &Credentials,
     allow_http: bool,
-) -> Result<Said, Failed> {
+) -> Result<HttpResponse, TransportError> {
     let attempt = attempt(request, credentials, allow_http, None);
     tokio::time::timeout(WITHIN, attempt).await.unwrap_or_else(|_| {
-        Err(Failed::Unreachable(format!("it does not answer within {} s", WITHIN.as_secs())))
+        Err(TransportError::Unreachable(format!(
+            "it does not answer within {} s",
+            WITHIN.as_secs()
+        )))
     })
 }
 
 async fn attempt(
-    request: &Ask<'_>,
+    request: &HttpRequest<'_>,
     credentials: &Credentials,
     allow_http: bool,
     save: Option<Save<'_>>,
-) -> Result<Said, Failed> {
-    let unusable = |why: &str| Failed::Unusable(why.to_owned());
+) -> Result<HttpResponse, TransportError> {
+    let unusable = |why: &str| TransportError::Unusable(why.to_owned());
     let url: Uri = request.url.parse().map_err(|_| unusable("it is no URL"))?;
     let is_encrypted = match url.scheme_str() {
         Some("https") => true,
@@ -115,14 +121,14 @@ async fn attempt(
     if is_encrypted && url.host().is_some_and(|host| !is_name(host)) {
         return Err(unusable("its host is no name for a certificate"));
     }
-    let tls = trusting(credentials).map_err(|error| Failed::Unusable(tls::text(&error)))?;
+    let tls = trusting(credentials).map_err(|error| TransportError::Unusable(tls::text(&error)))?;
     let proxy = Proxy {
         url: credentials.proxy.clone(),
         except: credentials.no_proxy.clone(),
         or_environment: false,
     };
     let connection = Connection::new(&url, tls, &proxy, MAX_HEAD)
-        .map_err(|why| Failed::Unusable(format!("the proxy of the repository {why}")))?;
+        .map_err(|why| TransportError::Unusable(format!("the proxy of the repository {why}")))?;
     exchange(&connection, request, url, save).await
 }
 
@@ -148,10 +154,10 @@ fn trusting(credentials: &Credentials) -> Result<ClientConfig, TlsError> {
 
 async fn exchange(
     connection: &Connection,
-    ask: &Ask<'_>,
+    ask: &HttpRequest<'_>,
     url: Uri,
     save: Option<Save<'_>>,
-) -> Result<Said, Failed> {
+) -> Result<HttpResponse, TransportError> {
     let mut request =
         Request::builder().method(ask.method.clone()).uri(url).header(USER_AGENT, AGENT);
     for (name, value) in ask.headers {
@@ -165,28 +171,29 @@ async fn exchange(
         request = request.header(CONTENT_LENGTH, body.len());
     }
     let request = request.body(Full::new(Bytes::from(body)));
-    let request = request.map_err(|_| Failed::Unusable("a header cannot be sent".to_owned()))?;
+    let request =
+        request.map_err(|_| TransportError::Unusable("a header cannot be sent".to_owned()))?;
     let answer = connection.send(request).await.map_err(|refused| match refused {
-        Refused::Untrusted(why) => Failed::Untrusted(format!("{why:?}")),
+        Refused::Untrusted(why) => TransportError::Untrusted(format!("{why:?}")),
         Refused::Other(error) => {
             let way = match connection.is_proxied() && error.is_connect() {
                 true => "through the proxy of the repository: ",
                 false => "",
             };
-            Failed::Unreachable(format!("{way}{}", connect::chain(&error)))
+            TransportError::Unreachable(format!("{way}{}", connect::chain(&error)))
         }
     })?;
     let (head, mut body) = answer.into_parts();
     if let Some(save) = save.filter(|_| head.status.is_success()) {
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Failed::Unreachable(error.to_string()))?;
+            let frame = frame.map_err(|error| TransportError::Unreachable(error.to_string()))?;
             if let Some(data) = frame.data_ref() {
                 save(data)?;
             }
         }
-        return Ok(Said { status: head.status, headers: head.headers, body: Bytes::new() });
+        return Ok(HttpResponse { status: head.status, headers: head.headers, body: Bytes::new() });
     }
     let body = Limited::new(body, MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| Failed::Unreachable(error.to_string()))?;
-    Ok(Said { status: head.status, headers: head.headers, body: body.to_bytes() })
+    let body = body.map_err(|error| TransportError::Unreachable(error.to_string()))?;
+    Ok(HttpResponse { status: head.status, headers: head.headers, body: body.to_bytes() })
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::git::address::{Address, Transport};
-use crate::http::client::{Ask, Failed, Said, ask};
+use crate::http::client::{HttpRequest, HttpResponse, TransportError, ask};
 use crate::http::credentials::Credentials;
 use crate::http::identity::Identity;
 use crate::limits::SourceSettings;
@@ -192,17 +192,17 @@ impl Server {
         Self { credentials, allow_http: settings.allow.http }
     }
 
-    async fn ask(&self, request: &Ask<'_>) -> Result<Said, NoToken> {
+    async fn ask(&self, request: &HttpRequest<'_>) -> Result<HttpResponse, NoToken> {
         let host = host(request.url);
         let said = ask(request, &self.credentials, self.allow_http).await;
         let said = said.map_err(|failed| match failed {
-            Failed::Unusable(why) => NoToken::Refused(format!("{host}: {why}")),
-            Failed::Untrusted(why) => NoToken::Refused(format!(
+            TransportError::Unusable(why) => NoToken::Refused(format!("{host}: {why}")),
+            TransportError::Untrusted(why) => NoToken::Refused(format!(
                 "the certificate of {host} is not trusted ({why}): add that of its CA to the \
                  ConfigMap argocd-tls-certs-cm, with the host of the repository as the key"
             )),
-            Failed::Unreachable(why) => NoToken::Unreachable(format!("{host}: {why}")),
-            Failed::TooLarge(limit) => {
+            TransportError::Unreachable(why) => NoToken::Unreachable(format!("{host}: {why}")),
+            TransportError::TooLarge(limit) => {
                 NoToken::Refused(format!("{host}: the answer is over the limit of {limit}"))
             }
         })?;
@@ -216,7 +216,7 @@ impl Server {
     }
 
     /// The document of an answer that succeeded.
-    fn json<T>(&self, url: &str, said: &Said) -> Result<T, NoToken>
+    fn json<T>(&self, url: &str, said: &HttpResponse) -> Result<T, NoToken>
     where
         T: DeserializeOwned + Default,
     {
@@ -337,7 +337,7 @@ async fn github(
         given => given.to_owned(),
     };
     let url = format!("{api}/app/installations/{found}/access_tokens");
-    let request = Ask { method: Method::POST, url: &url, headers: &headers, body: None };
+    let request = HttpRequest { method: Method::POST, url: &url, headers: &headers, body: None };
     let said = server.ask(&request).await?;
     let InstallationToken { token, expires_at } = server.json(&url, &said)?;
     if !is_token(&token) {
@@ -361,7 +361,7 @@ async fn installation_of(
         return Err(NoToken::Refused(why.to_owned()));
     };
     let get = async |url: &str| {
-        let request = Ask { method: Method::GET, url, headers, body: None };
+        let request = HttpRequest { method: Method::GET, url, headers, body: None };
         server.ask(&request).await
     };
     let url = format!("{api}/repos/{owner}/{name}/installation");
@@ -429,7 +429,7 @@ async fn google(server: &Server, key: &str) -> Result<Fresh, NoToken> {
         .map_err(|why| NoToken::Refused(format!("its private_key {why}")))?;
     let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
     let body = form(&[("grant_type", grant), ("assertion", &signed)]);
-    let request = Ask { method: Method::POST, url, headers: &[], body: Some((FORM, body)) };
+    let request = HttpRequest { method: Method::POST, url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
     let (token, expires) = oauth(url, server.json(url, &said)?)?;
     Ok((Token::new(email, &token, ""), expires))
@@ -500,7 +500,8 @@ async fn azure(
         vec![("client_id", client), ("scope", AZURE_DEVOPS), ("grant_type", "client_credentials")];
     fields.extend(proof);
     let body = form(&fields);
-    let request = Ask { method: Method::POST, url: &url, headers: &[], body: Some((FORM, body)) };
+    let request =
+        HttpRequest { method: Method::POST, url: &url, headers: &[], body: Some((FORM, body)) };
     let said = server.ask(&request).await?;
     let (token, expires) = oauth(&url, server.json(&url, &said)?)?;
     Ok((Token::new("", "", &token), expires))

@@ -6,6 +6,7 @@ mod challenge;
 mod digest;
 mod manifest;
 mod registry;
+mod session;
 pub(super) mod settings;
 #[cfg(test)]
 mod tests;
